@@ -1,0 +1,54 @@
+# Holdfast's commands. Each sets up what it needs; `make help` lists them.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+REQS   := requirements/runtime.txt requirements/dev.txt requirements/transitive.txt
+TESTS  ?= tests
+JOBS   ?= 2
+
+.PHONY: help setup etcd run test check sim soak bench clean
+.DEFAULT_GOAL := help
+
+help:            ## what can be made
+	@grep -E '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(STAMP)  ## the .venv with holdfast in it (idempotent)
+
+$(STAMP): pyproject.toml $(REQS)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Holdfast needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version). Set PYTHON=..."; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "setting up $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet $(foreach r,$(REQS),-r $(r))
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+etcd:            ## Debian's etcd server, when it can be installed
+	@bash scripts/ensure-etcd
+
+run: setup       ## a domain of three hosts on this machine, in the foreground
+	@$(BIN)/holdfast up
+
+test: setup etcd ## every test, short versions
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadgroup $(TESTS)
+
+check: setup     ## format, lint, types, layering
+	@$(BIN)/ruff format --check src tests
+	@$(BIN)/ruff check src tests
+	@$(BIN)/mypy
+	@$(BIN)/mypy tests/typing
+	@$(BIN)/python -m pytest -q -p no:cacheprovider tests/unit/test_layering.py
+
+sim: setup       ## a three-minute mix of simulations and every planted bug
+	@$(BIN)/holdfast sim mix --minutes 3
+
+soak: setup etcd ## the long versions: real kills, power cuts, many seeds
+	@$(BIN)/python -m pytest -q --long --timeout 3600 $(TESTS)/cluster $(TESTS)/sim
+
+bench: setup etcd ## every benchmark, beside its peer or the machine's limit
+	@$(BIN)/holdfast bench all
+
+clean:           ## remove what these commands made
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .holdfast .holdfast-sim build dist
+	find . -name __pycache__ -prune -exec rm -rf {} +

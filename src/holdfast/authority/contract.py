@@ -1,0 +1,201 @@
+"""The authority's contract: what every backend offers, and all that Holdfast asks of one (PROTOCOL A).
+
+Keys are text, values bytes. Every applied transaction raises the revision by one; a key remembers the
+revision that created it and the one that changed it last. A request ends in exactly one result; for a
+change that result may be :class:`Unknown`: it may have been applied, or may still be applied later (A1),
+and "not there when I looked" is not "will never be there". So each change that matters carries a nonce
+in its value. Backends: :mod:`.sqlite` (embedded) and :mod:`.etcd`. What is built on the contract, once,
+is in the other modules of this package, as *recipes* (:mod:`.recipe`).
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+from holdfast.model.ids import LeaseId, Revision
+
+# Bounds that make the two backends one contract (A3). etcd's own are 128 operations and 1.5 MB.
+TXN_OPERATIONS_MAX: Final = 120
+TXN_BYTES_MAX: Final = 1_000_000
+KEY_BYTES_MAX: Final = 512
+LIST_ITEMS_MAX: Final = 10_000
+LEASE_SECONDS_MIN: Final = 1
+LEASE_SECONDS_MAX: Final = 3600
+
+
+class KeyValue(Struct, frozen=True, array_like=True):
+    """One key as it stands at some revision."""
+
+    key: str
+    value: bytes
+    created: Revision
+    modified: Revision
+    lease: LeaseId
+
+
+# --- what a transaction compares and changes
+
+
+class Absent(Struct, frozen=True, tag="absent", array_like=True):
+    """Holds when the key does not exist."""
+
+    key: str
+
+
+class Unchanged(Struct, frozen=True, tag="unchanged", array_like=True):
+    """Holds when the key was last changed at exactly *modified*."""
+
+    key: str
+    modified: Revision
+
+
+class Equals(Struct, frozen=True, tag="equals", array_like=True):
+    """Holds when the key exists with exactly *value*."""
+
+    key: str
+    value: bytes
+
+
+Compare = Absent | Unchanged | Equals
+
+
+class Put(Struct, frozen=True, tag="put", array_like=True):
+    """Set the key; with a lease it vanishes when the lease ends, without one it loses any it had."""
+
+    key: str
+    value: bytes
+    lease: LeaseId = LeaseId(0)
+
+
+class Delete(Struct, frozen=True, tag="delete", array_like=True):
+    """Remove the key; removing an absent one is no error and no event."""
+
+    key: str
+
+
+Change = Put | Delete
+
+
+# --- requests
+
+
+class Get(Struct, frozen=True, tag="get", array_like=True):
+    """Linearizable read of one key -> Got."""
+
+    key: str
+
+
+class List(Struct, frozen=True, tag="list", array_like=True):
+    """Linearizable read of all keys that start with *prefix*, in key order, at most *limit* -> Listed."""
+
+    prefix: str
+    limit: int = LIST_ITEMS_MAX
+    after: str = ""
+    """Only keys greater than this one: the way to the next page."""
+
+
+class Txn(Struct, frozen=True, tag="txn", array_like=True):
+    """If every compare holds apply every change, atomically -> Applied | Refused | Unknown.
+
+    No key may be changed twice in one transaction.
+    """
+
+    compares: tuple[Compare, ...]
+    changes: tuple[Change, ...]
+
+
+class LeaseGrant(Struct, frozen=True, tag="lease_grant", array_like=True):
+    """A new lease of whole seconds -> LeaseGranted (with the time actually granted) | Unknown."""
+
+    seconds: int
+
+
+class LeaseKeep(Struct, frozen=True, tag="lease_keep", array_like=True):
+    """Start the lease's time anew -> LeaseGranted | LeaseGone | Unknown."""
+
+    lease: LeaseId
+
+
+class LeaseRevoke(Struct, frozen=True, tag="lease_revoke", array_like=True):
+    """End the lease and remove its keys now -> Applied | LeaseGone | Unknown."""
+
+    lease: LeaseId
+
+
+Request = Get | List | Txn | LeaseGrant | LeaseKeep | LeaseRevoke
+
+
+# --- results
+
+
+class Got(Struct, frozen=True, tag="got", array_like=True):
+    item: KeyValue | None
+    revision: Revision
+
+
+class Listed(Struct, frozen=True, tag="listed", array_like=True):
+    items: tuple[KeyValue, ...]
+    revision: Revision
+    more: bool = False
+    """There are more keys than *limit*; ask again with ``after`` the last one."""
+
+
+class Applied(Struct, frozen=True, tag="applied", array_like=True):
+    revision: Revision
+
+
+class Refused(Struct, frozen=True, tag="refused", array_like=True):
+    """A compare did not hold; nothing changed. *found* is what stands at each compared key, in order."""
+
+    found: tuple[KeyValue | None, ...]
+    revision: Revision
+
+
+class LeaseGranted(Struct, frozen=True, tag="lease_granted", array_like=True):
+    lease: LeaseId
+    seconds: int
+
+
+class LeaseGone(Struct, frozen=True, tag="lease_gone", array_like=True):
+    lease: LeaseId
+
+
+class Unknown(Struct, frozen=True, tag="unknown", array_like=True):
+    """No answer in time. A read may be asked again; a change may have been applied or may yet be (A1)."""
+
+    reason: str
+
+
+class Invalid(Struct, frozen=True, tag="invalid", array_like=True):
+    """The request breaks a bound of the contract (A3); nothing changed and it will never succeed."""
+
+    reason: str
+
+
+Result = Got | Listed | Applied | Refused | LeaseGranted | LeaseGone | Unknown | Invalid
+
+
+# --- watching
+
+
+class Changed(Struct, frozen=True, tag="changed", array_like=True):
+    """One key after one revision; *item* is None when it was removed (by a delete or a lost lease)."""
+
+    key: str
+    item: KeyValue | None
+
+
+class Events(Struct, frozen=True, tag="events", array_like=True):
+    """All changes below the watched prefix that one revision made. Revisions arrive in order, none twice."""
+
+    revision: Revision
+    changes: tuple[Changed, ...]
+
+
+class Compacted(Struct, frozen=True, tag="compacted", array_like=True):
+    """History since the asked revision is gone: list again, then watch from that list's revision + 1."""
+
+    oldest: Revision
+
+
+WatchEvent = Events | Compacted

@@ -1,0 +1,46 @@
+"""The `holdfast` command. Each noun is a module of this package, loaded only when it is called for."""
+
+import sys
+
+from cyclopts import App, CycloptsError
+
+from holdfast import __version__
+from holdfast.model.errors import HoldfastError, InvalidRequest, OutcomeUnknown
+
+EXIT_DONE, EXIT_FAILED, EXIT_MISUSED, EXIT_UNKNOWN = 0, 1, 2, 3
+
+app = App(
+    name="holdfast",
+    help="Fault tolerance for Python services.",
+    version=__version__,
+)
+app.command("holdfast.cli.sim:app", name="sim", help="Run the deterministic simulator.")
+app.command("holdfast.cli.log:app", name="log", help="Look into the log of a stopped host.")
+app.command("holdfast.cli.bench:app", name="bench", help="Measure, beside a peer or the machine's limit.")
+app.command("holdfast.cli.authority:app", name="authority", help="Serve and inspect an authority.")
+app.command("holdfast.cli.certs:app", name="certs", help="Make a domain's certificates.")
+app.command("holdfast.cli.domain:up", name="up", help="Start a domain on this machine.")
+app.command("holdfast.cli.domain:down", name="down", help="Stop the domain.")
+app.command("holdfast.cli.domain:status", name="status", help="Show hosts, agent and authority.")
+app.command("holdfast.cli.process:host", name="host", show=False)
+app.command("holdfast.cli.process:agent", name="agent", show=False)
+
+
+def main() -> None:
+    """Run the command line; the exit code says how it ended: 0 done, 1 failed, 2 misused, 3 unknown."""
+    try:
+        code = app(result_action="return_value", exit_on_error=False)
+    except HoldfastError as error:
+        print(f"holdfast: {error}", file=sys.stderr)
+        sys.exit(exit_code(error))
+    except CycloptsError:
+        sys.exit(EXIT_MISUSED)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    sys.exit(code if isinstance(code, int) else EXIT_DONE)
+
+
+def exit_code(error: HoldfastError) -> int:
+    if isinstance(error, OutcomeUnknown):
+        return EXIT_UNKNOWN
+    return EXIT_MISUSED if isinstance(error, InvalidRequest) else EXIT_FAILED

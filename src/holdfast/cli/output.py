@@ -1,0 +1,29 @@
+"""How commands show what they found: a table for people, one JSON object for machines."""
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+Output = Literal["table", "json"]
+
+talk = Console(stderr=True)
+"""For everything that is not the answer: progress, warnings, what to do next."""
+
+
+def print_json(value: object) -> None:
+    """One JSON object on one line of stdout."""
+    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+    sys.stdout.flush()
+
+
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None
+) -> None:
+    table = Table(*columns, title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for row in rows:
+        table.add_row(*(str(cell) for cell in row))
+    Console().print(table)

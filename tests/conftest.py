@@ -1,0 +1,41 @@
+"""Options and fixtures that every kind of test shares."""
+
+import os
+import shutil
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="the long versions: `make soak`")
+
+
+@pytest.fixture(scope="session")
+def rounds(request: pytest.FixtureRequest) -> "Rounds":
+    """How often to repeat: ``rounds(short=20, long=1000)``."""
+    return Rounds(is_long=request.config.getoption("--long"))
+
+
+class Rounds:
+    def __init__(self, *, is_long: bool) -> None:
+        self.is_long = is_long
+
+    def __call__(self, *, short: int, long: int) -> int:
+        return long if self.is_long else short
+
+
+def missing(what: str) -> None:
+    """The machine lacks something a test needs: a loud skip, and a failure in CI for what CI must have."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"CI must have {what}")
+    pytest.skip(f"SKIPPED LOUDLY: this machine has no {what}")
+
+
+@pytest.fixture(scope="session")
+def etcd_program() -> str:
+    """The path of the etcd server's program."""
+    found = shutil.which("etcd")
+    if found is None:
+        missing("etcd (Debian: apt-get install etcd-server)")
+    assert found is not None
+    return found
