@@ -64,7 +64,7 @@ class Disk(Protocol):
         ...
 
     def allocate(self, name: str, size: int) -> None:
-        """Create *name* with *size* zero bytes, space reserved. Durable after a sync of it and the directory."""
+        """Create *name* with *size* reserved zero bytes; durable once it and the directory are synced."""
         ...
 
     def append(self, name: str, data: bytes) -> None:
