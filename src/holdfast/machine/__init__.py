@@ -1,0 +1,12 @@
+"""The ports bound to this machine: its clocks, its event loop's timers, its randomness, its structured log.
+
+A driver without opinions. The disk's port is in `storage/`, the network's in `net/`; the simulator has
+counterparts of them all, and a core cannot tell the difference.
+"""
+
+from holdfast.machine.clock import MachineClock
+from holdfast.machine.randomness import MachineRandom
+from holdfast.machine.timers import LoopTimers
+from holdfast.machine.trace import LogTrace
+
+__all__ = ["LogTrace", "LoopTimers", "MachineClock", "MachineRandom"]

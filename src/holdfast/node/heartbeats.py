@@ -1,0 +1,210 @@
+"""Heartbeats between hosts: one exchange per pair of hosts, however many groups they share.
+
+Theory of operation. Every ``interval_ns`` a host tells each peer that it lives, what it last heard from
+that peer, and how its own loop and disk are doing (PROTOCOL K3). Silence is judged by the listener's
+own clock. This runs on a thread of its own (R4), so that a long method does not look like a dead host;
+that thread in turn notices when the loop or the disk stands still for too long, and ends the host.
+Silence proves nothing about death: only an agent gives proof (K2).
+"""
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+
+from msgspec import Struct
+
+from holdfast.model.ids import HostId, Incarnation
+from holdfast.model.ports import Clock, Network, Timers, Trace
+from holdfast.model.units import MILLISECOND, SECOND
+
+
+class Heartbeat(Struct, frozen=True, array_like=True, tag="heartbeat"):
+    """One host to one peer."""
+
+    host: HostId
+    incarnation: Incarnation
+    number: int
+    """Counts from 1 in each incarnation of the sender."""
+    heard_number: int
+    """Number of the last heartbeat the sender had from the receiver; 0 when none."""
+    heard_age_ns: int
+    """How long ago that was; what the receiver learns of a path that works one way only."""
+    loop_age_ns: int
+    """Since the sender's loop last turned."""
+    sync_age_ns: int
+    """Of the sender's oldest unfinished disk sync."""
+
+
+class HeartbeatConfig(Struct, frozen=True, kw_only=True):
+    """How often, and for how long silence, a standing loop or a hung sync is borne."""
+
+    interval_ns: int = 100 * MILLISECOND
+    """Between two heartbeats. Shorter finds silence sooner and costs a wake-up per peer each time."""
+    silence_ns: int = 1 * SECOND
+    """A peer unheard for so long is called silent. Must exceed a few intervals and a collector's pause."""
+    hang_limit_ns: int = 20 * SECOND
+    """A loop that has not turned for so long ends its host (K3)."""
+    sync_limit_ns: int = 10 * SECOND
+    """A disk sync that has run for so long ends its host (K3)."""
+
+    def validate(self) -> list[str]:
+        """Every problem with these values, in words."""
+        problems = []
+        if self.interval_ns < MILLISECOND:
+            problems.append(f"interval_ns is {self.interval_ns}; at least {MILLISECOND} (1 ms)")
+        if self.silence_ns < 3 * self.interval_ns:
+            problems.append(
+                f"silence_ns is {self.silence_ns}; at least three intervals ({3 * self.interval_ns})"
+            )
+        for name in ("hang_limit_ns", "sync_limit_ns"):
+            if getattr(self, name) <= self.silence_ns:
+                problems.append(
+                    f"{name} is {getattr(self, name)}; must exceed silence_ns ({self.silence_ns})"
+                )
+        return problems
+
+
+@dataclass(frozen=True, slots=True)
+class Vitals:
+    """How the host's own loop and disk are doing, as ages."""
+
+    loop_age_ns: int
+    sync_age_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class PeerState:
+    """What this host knows of one peer by its heartbeats."""
+
+    host: HostId
+    incarnation: Incarnation
+    heard_age_ns: int | None
+    """None when this incarnation of the peer was never heard."""
+    is_silent: bool
+    hears_us: bool
+    """The peer's last heartbeat says it heard us within the time of silence."""
+
+
+@dataclass(slots=True)
+class _Peer:
+    incarnation: Incarnation
+    known_since: int
+    heard_at: int | None = None
+    last: Heartbeat | None = None
+    was_silent: bool = False
+
+
+class Heartbeats:
+    """The heartbeats of one host with all its peers."""
+
+    def __init__(
+        self,
+        *,
+        host: HostId,
+        incarnation: Incarnation,
+        clock: Clock,
+        timers: Callable[[Callable[[Hashable], None]], Timers],
+        network: Network,
+        trace: Trace,
+        vitals: Callable[[], Vitals],
+        on_unfit: Callable[[str], None],
+        config: HeartbeatConfig,
+    ) -> None:
+        self._host = host
+        self._incarnation = incarnation
+        self._clock = clock
+        self._timers = timers(self.on_timer)
+        self._network = network
+        self._trace = trace
+        self._vitals = vitals
+        self._on_unfit = on_unfit
+        self._config = config
+        self._peers: dict[HostId, _Peer] = {}
+        self._number = 0
+        self._beaten_at: int | None = None
+
+    def start(self) -> None:
+        self._beat()
+
+    def set_peers(self, peers: Mapping[HostId, Incarnation]) -> None:
+        """Follow exactly these peers. A peer with a new incarnation is a new peer: nothing of it was heard."""
+        now = self._clock.now()
+        self._peers = {
+            host: self._peers[host]
+            if host in self._peers and self._peers[host].incarnation == incarnation
+            else _Peer(incarnation, known_since=now)
+            for host, incarnation in sorted(peers.items())
+            if host != self._host
+        }
+
+    def on_message(self, peer: str, message: object) -> None:
+        if not isinstance(message, Heartbeat):
+            return
+        known = self._peers.get(message.host)
+        # A delayed heartbeat of an earlier process must not keep its successor looking alive.
+        if known is None or message.incarnation != known.incarnation:
+            return
+        if known.last is not None and message.number <= known.last.number:
+            return
+        known.heard_at = self._clock.now()
+        known.last = message
+
+    def on_timer(self, tag: Hashable) -> None:
+        self._beat()
+
+    def peers(self) -> tuple[PeerState, ...]:
+        """What is known of every peer now, by host id."""
+        now = self._clock.now()
+        return tuple(self._state(host, peer, now) for host, peer in self._peers.items())
+
+    def _beat(self) -> None:
+        now = self._clock.now()
+        vitals = self._vitals()
+        self._end_if_unfit(now, vitals)
+        self._number += 1
+        for host, peer in self._peers.items():
+            self._network.send(host, self._heartbeat(peer, now, vitals))
+            self._note_silence(host, peer, now)
+        self._beaten_at = now
+        self._timers.set(self._config.interval_ns, "beat")
+
+    def _heartbeat(self, peer: _Peer, now: int, vitals: Vitals) -> Heartbeat:
+        return Heartbeat(
+            host=self._host,
+            incarnation=self._incarnation,
+            number=self._number,
+            heard_number=peer.last.number if peer.last else 0,
+            heard_age_ns=now - (peer.heard_at if peer.heard_at is not None else peer.known_since),
+            loop_age_ns=vitals.loop_age_ns,
+            sync_age_ns=vitals.sync_age_ns,
+        )
+
+    def _end_if_unfit(self, now: int, vitals: Vitals) -> None:
+        # After a pause of the whole process every age is the pause's, and says nothing about the loop or
+        # the disk: leave them one interval to show themselves before judging.
+        if self._beaten_at is None or now - self._beaten_at > self._config.silence_ns:
+            return
+        if vitals.loop_age_ns > self._config.hang_limit_ns:
+            self._on_unfit(f"the event loop has stood still for {vitals.loop_age_ns / SECOND:.1f} s")
+        elif vitals.sync_age_ns > self._config.sync_limit_ns:
+            self._on_unfit(f"a disk sync has run for {vitals.sync_age_ns / SECOND:.1f} s")
+
+    def _note_silence(self, host: HostId, peer: _Peer, now: int) -> None:
+        is_silent = self._state(host, peer, now).is_silent
+        if is_silent != peer.was_silent:
+            peer.was_silent = is_silent
+            self._trace.note(
+                "peer_silent" if is_silent else "peer_heard", peer=host, incarnation=peer.incarnation
+            )
+
+    def _state(self, host: HostId, peer: _Peer, now: int) -> PeerState:
+        age = None if peer.heard_at is None else now - peer.heard_at
+        unheard_ns = now - peer.known_since if age is None else age
+        return PeerState(
+            host=host,
+            incarnation=peer.incarnation,
+            heard_age_ns=age,
+            is_silent=unheard_ns > self._config.silence_ns,
+            hears_us=peer.last is not None
+            and peer.last.heard_number > 0
+            and peer.last.heard_age_ns <= self._config.silence_ns,
+        )
