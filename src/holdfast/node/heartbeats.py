@@ -126,7 +126,7 @@ class Heartbeats:
         self._beat()
 
     def set_peers(self, peers: Mapping[HostId, Incarnation]) -> None:
-        """Follow exactly these peers. A peer with a new incarnation is a new peer: nothing of it was heard."""
+        """Follow exactly these peers. A new incarnation is a new peer: nothing of it was heard yet."""
         now = self._clock.now()
         self._peers = {
             host: self._peers[host]

@@ -1,0 +1,46 @@
+"""The directory of a domain and its description."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.model.errors import InvalidRequest
+from holdfast.model.ids import HostId
+from holdfast.node.layout import Description, Layout
+
+DESCRIPTION = Description(
+    domain="d1",
+    hosts=(HostId("host1"), HostId("host2")),
+    agent_address="127.0.0.1:1",
+    authority_address="127.0.0.1:2",
+)
+
+
+def test_a_description_is_read_as_it_was_written(tmp_path: Path) -> None:
+    layout = Layout(tmp_path / "domain")
+    assert not layout.exists
+    layout.write(DESCRIPTION)
+    assert layout.exists
+    assert layout.read() == DESCRIPTION
+
+
+def test_a_directory_without_a_domain_says_how_to_start_one(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequest, match="holdfast up --dir"):
+        Layout(tmp_path).read()
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"domain": 1}', b'{"domain": "d", "hosts": "x"}'])
+def test_a_spoilt_description_is_named_and_left_alone(tmp_path: Path, content: bytes) -> None:
+    layout = Layout(tmp_path)
+    layout.description_file.write_bytes(content)
+    with pytest.raises(InvalidRequest, match=r"domain\.json"):
+        layout.read()
+    assert layout.description_file.read_bytes() == content
+
+
+def test_prepare_makes_what_the_processes_expect(tmp_path: Path) -> None:
+    layout = Layout(tmp_path)
+    layout.prepare(DESCRIPTION)
+    assert layout.host(HostId("host2")).is_dir()
+    assert layout.authority.is_dir()
+    assert layout.output("agent").parent.is_dir()
