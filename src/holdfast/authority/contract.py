@@ -1,7 +1,8 @@
 """The authority's contract: what every backend offers, and all that Holdfast asks of one (PROTOCOL A).
 
-Keys are text, values bytes. Every applied transaction raises the revision by one; a key remembers the
-revision that created it and the one that changed it last. A request ends in exactly one result; for a
+Keys are text, values bytes. Every applied transaction that changes a key raises the revision by one, and
+so does the end of a lease that held keys; a key remembers the revision that created it and the one that
+changed it last. A request ends in exactly one result; for a
 change that result may be :class:`Unknown`: it may have been applied, or may still be applied later (A1),
 and "not there when I looked" is not "will never be there". So each change that matters carries a nonce
 in its value. Backends: :mod:`.sqlite` (embedded) and :mod:`.etcd`. What is built on the contract, once,
@@ -95,9 +96,10 @@ class List(Struct, frozen=True, tag="list", array_like=True):
 
 
 class Txn(Struct, frozen=True, tag="txn", array_like=True):
-    """If every compare holds apply every change, atomically -> Applied | Refused | Unknown.
+    """If every compare holds apply every change, atomically -> Applied | Refused | LeaseGone | Unknown.
 
-    No key may be changed twice in one transaction.
+    No key may be changed twice in one transaction. LeaseGone: every compare held, but a put names a lease
+    that has ended, and nothing changed.
     """
 
     compares: tuple[Compare, ...]
