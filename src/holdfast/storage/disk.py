@@ -1,0 +1,369 @@
+"""The Disk port on real files.
+
+Every change is handed, in order, to one long-lived thread; the owner's thread never waits for a stalled
+disk, so a slow sync does not silence a host's heartbeats. The names and sizes of the files are kept in
+memory, and a read lays the writes that are still queued over what the file holds, so the owner always sees
+its own changes. Only a read of a file whose creation, renaming or truncation is still queued waits for it.
+
+The first failure is final (PROTOCOL D1): the thread changes nothing any more, every sync answers
+``ok=False``, every further change raises what went wrong.
+"""
+
+import errno
+import os
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from pathlib import Path
+from queue import SimpleQueue
+
+from holdfast.model.errors import DiskFailed, HoldfastError, NoSpace
+from holdfast.model.ports import Token
+
+# A host has two checkpoints for each of its groups: more files than a process may hold open.
+OPEN_FILES_MAX = 64
+CLOSE_WAIT_S = 10.0
+
+Job = tuple[Callable[..., None], tuple[object, ...]]
+
+
+class FileDisk:
+    """One directory (created when absent) as a Disk port. Its methods belong to one thread, the owner's.
+
+    *call_soon* must run what it is given on the owner's thread (``loop.call_soon_threadsafe``); *on_synced*
+    is called there, for several syncs in one turn when several have ended.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        on_synced: Callable[[Token, bool], None],
+        call_soon: Callable[..., object],
+    ) -> None:
+        self._worker = _Worker(directory)
+        self._on_synced = on_synced
+        self._call_soon = call_soon
+        self._files = {name: _File(size) for name, size in self._worker.survey()}
+        self._readers: OrderedDict[str, int] = OrderedDict()
+        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._queued = 0
+        self._executed = 0
+        self._ended: deque[tuple[Token, bool]] = deque()
+        self._is_call_due = False
+        self._is_closed = False
+        self._syncs_began: deque[int] = deque()
+        self._thread = threading.Thread(target=self._run, name=f"disk {directory.name}", daemon=True)
+        self._thread.start()
+
+    # --- the port
+
+    def list(self) -> list[str]:
+        return sorted(self._files)
+
+    def size(self, name: str) -> int:
+        return self._file(name).size
+
+    def read(self, name: str, offset: int, length: int) -> bytes:
+        file = self._file(name)
+        if file.reshaped > self._executed:
+            self._wait_for_thread()
+        length = max(0, min(length, file.size - offset))
+        executed = self._executed  # before the read: a write executed during it may or may not be in it
+        try:
+            found = os.pread(self._reader(name), length, offset)
+        except OSError as error:
+            raise _translated(error, name) from error
+        return file.overlaid(found, offset, length, executed)
+
+    def allocate(self, name: str, size: int) -> None:
+        self._reshape(name, self._worker.allocate, name, size)
+        self._files[name] = _File(size, reshaped=self._queued)
+
+    def append(self, name: str, data: bytes) -> None:
+        if name not in self._files:
+            self._reshape(name, self._worker.create, name)
+            self._files[name] = _File(0, reshaped=self._queued)
+        self.write_at(name, self._files[name].size, data)
+
+    def write_at(self, name: str, offset: int, data: bytes) -> None:
+        file = self._file(name)
+        self._put(self._worker.write, name, offset, data)
+        file.note_write(self._queued, offset, data, self._executed)
+
+    def truncate(self, name: str, size: int) -> None:
+        file = self._file(name)
+        self._reshape(name, self._worker.truncate, name, size)
+        file.size, file.reshaped = size, self._queued
+
+    def rename(self, old: str, new: str) -> None:
+        self._file(old)
+        self._forget_reader(new)
+        self._reshape(old, self._worker.rename, old, new)
+        self._files[new] = self._files.pop(old)
+        self._files[new].reshaped = self._queued
+
+    def remove(self, name: str) -> None:
+        self._file(name)
+        self._reshape(name, self._worker.remove, name)
+        del self._files[name]
+
+    def sync(self, name: str, token: Token) -> None:
+        self._file(name)
+        self._put_sync(self._worker.sync, token, name)
+
+    def sync_dir(self, token: Token) -> None:
+        self._put_sync(self._worker.sync_dir, token)
+
+    # --- what the host asks beside the port
+
+    @property
+    def failure(self) -> HoldfastError | None:
+        """What ended this disk (``NoSpace`` or ``DiskFailed``), None while it works."""
+        return self._worker.failure
+
+    def oldest_sync_age_ns(self) -> int:
+        """How long the oldest sync not yet ended has been waiting, 0 when there is none (K3). Any thread."""
+        try:
+            return now_ns() - self._syncs_began[0]
+        except IndexError:
+            return 0
+
+    def close(self) -> None:
+        """Let the thread finish what is queued, then release the files. Nothing is called back afterwards."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._queue.put(None)
+        # A hung disk must not hang the shutdown as well: the thread is a daemon and dies with the process.
+        self._thread.join(CLOSE_WAIT_S)
+        while self._readers:
+            os.close(self._readers.popitem()[1])
+
+    # --- the owner's side
+
+    def _file(self, name: str) -> "_File":
+        file = self._files.get(name)
+        if file is None:
+            raise DiskFailed(f"{name}: no such file")
+        return file
+
+    def _put(self, work: Callable[..., None], *arguments: object) -> None:
+        if self._is_closed:
+            raise DiskFailed("the disk is closed")
+        if self._worker.failure is not None:
+            raise self._worker.failure
+        self._queued += 1
+        self._queue.put((work, arguments))
+
+    def _reshape(self, name: str, work: Callable[..., None], *arguments: object) -> None:
+        self._put(work, *arguments)
+        self._forget_reader(name)
+
+    def _put_sync(self, work: Callable[..., None], token: Token, *arguments: object) -> None:
+        # Unlike a change, a sync is answered even after a failure: its owner waits for the answer.
+        if self._is_closed:
+            return
+        self._syncs_began.append(now_ns())
+        self._queued += 1
+        self._queue.put((self._sync_and_tell, (work, token, *arguments)))
+
+    def _reader(self, name: str) -> int:
+        descriptor = self._readers.get(name)
+        if descriptor is None:
+            descriptor = self._readers[name] = self._worker.open(name, os.O_RDONLY)
+            if len(self._readers) > OPEN_FILES_MAX:
+                os.close(self._readers.popitem(last=False)[1])
+        self._readers.move_to_end(name)
+        return descriptor
+
+    def _forget_reader(self, name: str) -> None:
+        descriptor = self._readers.pop(name, None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def _wait_for_thread(self) -> None:
+        passed = threading.Event()
+        self._queued += 1
+        self._queue.put((passed.set, ()))
+        passed.wait()
+
+    def _deliver(self) -> None:
+        self._is_call_due = False
+        while self._ended and not self._is_closed:
+            self._on_synced(*self._ended.popleft())
+
+    # --- the thread's side
+
+    def _run(self) -> None:
+        while (job := self._queue.get()) is not None:
+            work, arguments = job
+            work(*arguments)
+            self._executed += 1
+        self._worker.close()
+
+    def _sync_and_tell(self, work: Callable[..., None], token: Token, *arguments: object) -> None:
+        work(*arguments)
+        self._syncs_began.popleft()
+        self._ended.append((token, self._worker.failure is None))
+        # Appended first, then looked at the flag: the owner lowers it before it empties the queue, so no
+        # answer is left behind; at worst it is called once for nothing.
+        if not self._is_call_due and not self._is_closed:
+            self._is_call_due = True
+            self._call_soon(self._deliver)
+
+
+class _File:
+    """A file as the owner sees it: what the thread will have made of it once it is through its queue."""
+
+    __slots__ = ("queued_writes", "reshaped", "size")
+
+    def __init__(self, size: int, *, reshaped: int = 0) -> None:
+        self.size = size
+        self.reshaped = reshaped
+        """Number of the last job that made, renamed or cut this file."""
+        self.queued_writes: deque[tuple[int, int, bytes]] = deque()
+        """(job number, offset, data); those already executed may linger and do no harm."""
+
+    def note_write(self, job: int, offset: int, data: bytes, executed: int) -> None:
+        while self.queued_writes and self.queued_writes[0][0] <= executed:
+            self.queued_writes.popleft()
+        self.queued_writes.append((job, offset, data))
+        self.size = max(self.size, offset + len(data))
+
+    def overlaid(self, found: bytes, offset: int, length: int, executed: int) -> bytes:
+        """*found*, read when *executed* jobs were done, with every later write laid over it."""
+        late = [write for write in self.queued_writes if write[0] > executed]
+        if not late:
+            return found
+        result = bytearray(found.ljust(length, b"\0"))
+        for _, at, data in late:
+            start, end = max(at, offset), min(at + len(data), offset + length)
+            if start < end:
+                result[start - offset : end - offset] = data[start - at : end - at]
+        return bytes(result)
+
+
+class _Worker:
+    """Executes the jobs, on the thread. Its first failure is its last job: later ones do nothing (D1)."""
+
+    def __init__(self, directory: Path) -> None:
+        self.failure: HoldfastError | None = None
+        self._descriptors: OrderedDict[str, int] = OrderedDict()
+        self._unsynced: set[str] = set()
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            self._directory = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise _translated(error, str(directory)) from error
+
+    def survey(self) -> list[tuple[str, int]]:
+        """Names and sizes of the plain files in the directory."""
+        try:
+            with os.scandir(self._directory) as entries:
+                return [(entry.name, entry.stat().st_size) for entry in entries if entry.is_file()]
+        except OSError as error:
+            raise _translated(error, "directory") from error
+
+    def open(self, name: str, flags: int) -> int:
+        return os.open(name, flags | os.O_CLOEXEC, 0o600, dir_fd=self._directory)
+
+    def allocate(self, name: str, size: int) -> None:
+        self._attempt(name, self._allocate, name, size)
+
+    def create(self, name: str) -> None:
+        self._attempt(name, self._create, name)
+
+    def write(self, name: str, offset: int, data: bytes) -> None:
+        self._attempt(name, self._write, name, offset, data)
+
+    def truncate(self, name: str, size: int) -> None:
+        self._attempt(name, lambda: os.ftruncate(self._changing(name), size))
+
+    def rename(self, old: str, new: str) -> None:
+        self._attempt(old, self._rename, old, new)
+
+    def remove(self, name: str) -> None:
+        self._attempt(name, self._remove, name)
+
+    def sync(self, name: str) -> None:
+        self._attempt(name, lambda: os.fdatasync(self._descriptor(name)))
+        self._unsynced.discard(name)
+
+    def sync_dir(self) -> None:
+        self._attempt("directory", os.fsync, self._directory)
+
+    def close(self) -> None:
+        for descriptor in self._descriptors.values():
+            os.close(descriptor)
+        os.close(self._directory)
+
+    def _attempt(self, name: str, work: Callable[..., object], *arguments: object) -> None:
+        if self.failure is None:
+            try:
+                work(*arguments)
+            except OSError as error:
+                self.failure = _translated(error, name)
+
+    def _allocate(self, name: str, size: int) -> None:
+        self._create(name)
+        os.posix_fallocate(self._descriptors[name], 0, size)
+
+    def _create(self, name: str) -> None:
+        self._release(name)
+        self._keep(name, self.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC))
+        self._unsynced.add(name)
+
+    def _write(self, name: str, offset: int, data: bytes) -> None:
+        descriptor = self._changing(name)
+        written = os.pwrite(descriptor, data, offset)
+        while written < len(data):
+            written += os.pwrite(descriptor, data[written:], offset + written)
+
+    def _rename(self, old: str, new: str) -> None:
+        os.rename(old, new, src_dir_fd=self._directory, dst_dir_fd=self._directory)
+        self._release(new)
+        if old in self._descriptors:
+            self._descriptors[new] = self._descriptors.pop(old)
+        if old in self._unsynced:
+            self._unsynced.remove(old)
+            self._unsynced.add(new)
+
+    def _remove(self, name: str) -> None:
+        os.unlink(name, dir_fd=self._directory)
+        self._release(name)
+
+    def _changing(self, name: str) -> int:
+        self._unsynced.add(name)
+        return self._descriptor(name)
+
+    def _descriptor(self, name: str) -> int:
+        if name not in self._descriptors:
+            self._keep(name, self.open(name, os.O_RDWR))
+        return self._descriptors[name]
+
+    def _keep(self, name: str, descriptor: int) -> None:
+        self._descriptors[name] = descriptor
+        if len(self._descriptors) > OPEN_FILES_MAX:
+            # Never one with unsynced writes: the kernel may report their failure to this descriptor only.
+            for candidate in self._descriptors:
+                if candidate not in self._unsynced and candidate != name:
+                    os.close(self._descriptors.pop(candidate))
+                    break
+
+    def _release(self, name: str) -> None:
+        self._unsynced.discard(name)
+        descriptor = self._descriptors.pop(name, None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def now_ns() -> int:
+    """Nanoseconds that count suspended time too: a sync that hangs across a suspend is still old."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+def _translated(error: OSError, name: str) -> HoldfastError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return NoSpace(f"{name}: {error.strerror}")
+    return DiskFailed(f"{name}: {error.strerror}")
