@@ -44,9 +44,8 @@ def _complaints(request: Request) -> Iterator[str]:
             yield f"a list is of 1 to {LIST_ITEMS_MAX} items, not {request.limit}"
     elif isinstance(request, Txn):
         yield from _about_txn(request)
-    elif isinstance(request, LeaseGrant):
-        if request.seconds < LEASE_SECONDS_MIN:
-            yield f"a lease lasts at least {LEASE_SECONDS_MIN} s, not {request.seconds}"
+    elif isinstance(request, LeaseGrant) and request.seconds < LEASE_SECONDS_MIN:
+        yield f"a lease lasts at least {LEASE_SECONDS_MIN} s, not {request.seconds}"
 
 
 def _about_txn(txn: Txn) -> Iterator[str]:

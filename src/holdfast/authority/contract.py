@@ -139,7 +139,7 @@ class Listed(Struct, frozen=True, tag="listed", array_like=True):
     items: tuple[KeyValue, ...]
     revision: Revision
     more: bool = False
-    """There are more keys than *limit*; ask again with ``after`` the last one."""
+    """There are more keys than *limit*, or than one answer holds; ask again with ``after`` the last one."""
 
 
 class Applied(Struct, frozen=True, tag="applied", array_like=True):

@@ -1,0 +1,272 @@
+"""The embedded authority's store: the whole contract on one SQLite file.
+
+Synchronous and without a loop: SQLite is its disk, and time comes with each call. :meth:`SqliteStore.apply`
+judges several requests, one after another, inside one SQLite transaction and returns their results only
+after its commit: that is group commit, and why no result can outrun the disk. Any error of SQLite is
+``StoreFailed`` and the store is finished (PROTOCOL A6): SQLite reports a failed WAL sync once and would
+then go on committing. Requests are checked before they reach SQLite, so no error is harmless.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import apsw
+
+from holdfast.authority.bounds import broken_bound, granted_seconds
+from holdfast.authority.contract import (
+    Absent,
+    Applied,
+    Change,
+    Changed,
+    Compare,
+    Delete,
+    Equals,
+    Events,
+    Get,
+    Got,
+    Invalid,
+    KeyValue,
+    LeaseGone,
+    LeaseGrant,
+    LeaseGranted,
+    LeaseKeep,
+    LeaseRevoke,
+    List,
+    Listed,
+    Put,
+    Refused,
+    Request,
+    Result,
+    Txn,
+)
+from holdfast.authority.sqlite_file import Identity, StoreFailed, integers, open_database, read_identity
+from holdfast.authority.sqlite_history import History, HistoryLimits
+from holdfast.authority.sqlite_leases import Leases
+from holdfast.model.ids import LeaseId, Revision
+
+CHECKPOINT_PAGES: Final = 1_000
+"""WAL pages after which the file itself is brought forward."""
+LIST_BYTES_MAX: Final = 2_000_000
+"""A page of a list ends past this, so that one answer stays a message."""
+_AFTER_ALL_TEXT: Final = b""  # SQLite orders every blob after every text
+
+_COLUMNS: Final = "SELECT key, value, created, modified, lease FROM item"
+_READ: Final = f"{_COLUMNS} WHERE key = ?"
+_READ_RANGE: Final = f"{_COLUMNS} WHERE key >= ? AND key > ? AND key < ? ORDER BY key LIMIT ?"
+_READ_LEASE: Final = "SELECT key FROM item WHERE lease = ? AND lease <> 0 ORDER BY key"
+_PUT: Final = (
+    "INSERT INTO item VALUES (?1, ?2, ?3, ?3, ?4) ON CONFLICT (key) DO UPDATE SET"
+    " value = excluded.value, modified = excluded.modified, lease = excluded.lease RETURNING created"
+)
+_DELETE: Final = "DELETE FROM item WHERE key = ? RETURNING 1"
+
+
+class SqliteStore:
+    """One authority's keys, leases and history. Use from one thread; see the module for the promises."""
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        now_ns: int,
+        new_id: str | None = None,
+        vfs: str | None = None,
+        limits: HistoryLimits | None = None,
+        checkpoint_pages: int = CHECKPOINT_PAGES,
+    ) -> None:
+        """Open *path*, or make it when *new_id* gives it an identity. Leases start their full time (A4)."""
+        self._failure: str | None = None
+        self._db = open_database(path, vfs=vfs, new_id=new_id)
+        self._wal_pages = 0
+        self._checkpoint_pages = checkpoint_pages
+        self._fresh: list[Events] = []
+        self._db.set_wal_hook(self._on_wal)
+        with self._guard():
+            self._history = History(self._db, limits or HistoryLimits())
+            self._leases = Leases(self._db, now_ns)
+            self.identity: Identity = read_identity(self._db)
+
+    @property
+    def revision(self) -> Revision:
+        return self._history.newest
+
+    @property
+    def oldest(self) -> Revision:
+        """The first revision whose events are still known."""
+        return self._history.oldest
+
+    def apply(self, requests: Sequence[Request], now_ns: int) -> list[Result]:
+        """The results of *requests*, each judged after the one before it, all durable on return."""
+        with self._guard():
+            results = [self._judge(request, now_ns) for request in requests]
+            self._commit()
+        return results
+
+    def expire(self, now_ns: int) -> list[LeaseId]:
+        """End every lease whose time is over, each with a revision of its own if it held keys."""
+        with self._guard():
+            ended = self._leases.due(now_ns)
+            for lease in ended:
+                self._end_lease(lease)
+            self._commit()
+        return ended
+
+    def keep_all_leases(self, now_ns: int) -> None:
+        """Give every lease its full time: this process was not there to hear their holders (A4)."""
+        self._leases.keep_all(now_ns)
+
+    def take_events(self) -> list[Events]:
+        """The committed revisions since the last call, in order."""
+        fresh, self._fresh = self._fresh, []
+        return fresh
+
+    def history(self, start: Revision, limit: int) -> list[Events]:
+        """At most *limit* revisions from *start* on; *start* lies between ``oldest`` and ``revision + 1``."""
+        with self._guard():
+            return self._history.read(start, limit)
+
+    def leases(self, now_ns: int) -> list[tuple[LeaseId, int, int]]:
+        """Each lease with its seconds and the nanoseconds it has left."""
+        return self._leases.remaining(now_ns)
+
+    def maintain(self) -> None:
+        """Bring the file forward when the WAL has grown; call it when no one waits."""
+        if self._wal_pages >= self._checkpoint_pages:
+            with self._guard():
+                self._db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            self._wal_pages = 0
+
+    def close(self) -> None:
+        """Close the file in good order; a failed one is left as it is."""
+        if self._failure is None:
+            with self._guard():
+                self._db.close()
+            self._failure = "it is closed"
+
+    # --- one request
+
+    def _judge(self, request: Request, now_ns: int) -> Result:
+        broken = broken_bound(request)
+        if broken is not None:
+            return broken
+        if isinstance(request, Txn):
+            return self._txn(request)
+        if isinstance(request, Get):
+            return Got(self._read(request.key), self.revision)
+        if isinstance(request, LeaseKeep):
+            return self._lease_keep(request.lease, now_ns)
+        if isinstance(request, List):
+            return self._list(request)
+        if isinstance(request, LeaseGrant):
+            return self._lease_grant(request.seconds, now_ns)
+        return self._lease_revoke(request)
+
+    def _read(self, key: str) -> KeyValue | None:
+        row = self._db.execute(_READ, (key,)).fetchone()
+        return None if row is None else KeyValue(*row)
+
+    def _list(self, request: List) -> Listed:
+        bounds = (request.prefix, request.after, _end_of(request.prefix), request.limit + 1)
+        items: list[KeyValue] = []
+        size = 0
+        for row in self._db.execute(_READ_RANGE, bounds):
+            if len(items) == request.limit or size > LIST_BYTES_MAX:
+                return Listed(tuple(items), self.revision, more=True)
+            items.append(KeyValue(*row))
+            size += len(items[-1].value)
+        return Listed(tuple(items), self.revision)
+
+    def _txn(self, txn: Txn) -> Result:
+        found = tuple([self._read(compare.key) for compare in txn.compares])
+        if not all(map(_holds, txn.compares, found)):
+            return Refused(found, self.revision)
+        for change in txn.changes:
+            if isinstance(change, Put) and change.lease and change.lease not in self._leases:
+                return LeaseGone(change.lease)
+        return Applied(self._change(txn.changes))
+
+    def _lease_grant(self, asked: int, now_ns: int) -> LeaseGranted:
+        seconds = granted_seconds(asked)
+        self._begin()
+        return LeaseGranted(self._leases.grant(seconds, now_ns), seconds)
+
+    def _lease_keep(self, lease: LeaseId, now_ns: int) -> LeaseGranted | LeaseGone:
+        seconds = self._leases.keep(lease, now_ns)
+        return LeaseGone(lease) if seconds is None else LeaseGranted(lease, seconds)
+
+    def _lease_revoke(self, request: LeaseRevoke) -> Applied | LeaseGone | Invalid:
+        if request.lease not in self._leases:
+            return LeaseGone(request.lease)
+        return Applied(self._end_lease(request.lease))
+
+    # --- changes, inside a transaction
+
+    def _end_lease(self, lease: LeaseId) -> Revision:
+        self._begin()
+        keys = [key for (key,) in self._db.execute(_READ_LEASE, (lease,))]
+        self._leases.end(lease)
+        return self._change(tuple([Delete(key) for key in keys]))
+
+    def _change(self, changes: tuple[Change, ...]) -> Revision:
+        self._begin()
+        revision = Revision(self.revision + 1)
+        changed = [after for change in changes if (after := self._change_one(change, revision)) is not None]
+        if changed:
+            self._fresh.append(self._history.append(tuple(changed)))
+        return self.revision
+
+    def _change_one(self, change: Change, revision: Revision) -> Changed | None:
+        if isinstance(change, Put):
+            (created,) = integers(self._db, _PUT, (change.key, change.value, revision, change.lease))
+            item = KeyValue(change.key, change.value, Revision(created), revision, change.lease)
+            return Changed(change.key, item)
+        existed = self._db.execute(_DELETE, (change.key,)).fetchall()
+        return Changed(change.key, None) if existed else None
+
+    # --- the transaction itself
+
+    def _begin(self) -> None:
+        if not self._db.in_transaction:
+            self._db.execute("BEGIN IMMEDIATE")
+
+    def _commit(self) -> None:
+        if self._db.in_transaction:
+            self._history.compact()
+            self._db.execute("COMMIT")
+
+    def _on_wal(self, _db: apsw.Connection, _name: str, pages: int) -> int:
+        self._wal_pages = pages
+        return apsw.SQLITE_OK
+
+    @contextmanager
+    def _guard(self) -> Iterator[None]:
+        """Whatever goes wrong inside, this store is finished (A6)."""
+        if self._failure is not None:
+            raise StoreFailed(f"the authority's file is out of use: {self._failure}")
+        try:
+            yield
+        except apsw.Error as error:
+            self._failure = str(error)
+            raise StoreFailed(f"the authority's file failed: {error}") from error
+        except BaseException as error:
+            self._failure = repr(error)
+            raise
+
+
+def _holds(compare: Compare, found: KeyValue | None) -> bool:
+    if isinstance(compare, Absent):
+        return found is None
+    if found is None:
+        return False
+    return found.value == compare.value if isinstance(compare, Equals) else found.modified == compare.modified
+
+
+def _end_of(prefix: str) -> str | bytes:
+    """The least text greater than every text that starts with *prefix*."""
+    for place in range(len(prefix) - 1, -1, -1):
+        code = ord(prefix[place])
+        if code < 0x10FFFF:
+            # U+D800 to U+DFFF are no characters.
+            return prefix[:place] + chr(0xE000 if code == 0xD7FF else code + 1)
+    return _AFTER_ALL_TEXT
