@@ -1,0 +1,37 @@
+"""The native protocol: msgpack frames over TCP or mutual TLS, pipelined, every bound named.
+
+Owns the framing, the handshake (version, domain, role, id), the life of a connection and its back-pressure,
+and the domain's certificates. Leaves what frames mean to whoever sends and receives them: each subsystem has
+its range of :class:`Kind` and decodes its own payloads, with typed decoders.
+
+``frame``, ``handshake`` and ``session`` are the protocol without IO; ``connection`` and ``tcp`` are its
+asyncio driver (run it on uvloop); ``inbox``, ``requests`` and ``reconnect`` are ways to use a connection.
+"""
+
+from holdfast.net.address import Address
+from holdfast.net.connection import Connection, Endpoint, Receiver
+from holdfast.net.handshake import Expected, Identity, Role
+from holdfast.net.kind import Kind
+from holdfast.net.limits import Limits
+from holdfast.net.reason import NotConnected, Reason, Why
+from holdfast.net.tcp import Server, connect, serve
+from holdfast.net.tls import Tls
+
+__all__ = [
+    "Address",
+    "Connection",
+    "Endpoint",
+    "Expected",
+    "Identity",
+    "Kind",
+    "Limits",
+    "NotConnected",
+    "Reason",
+    "Receiver",
+    "Role",
+    "Server",
+    "Tls",
+    "Why",
+    "connect",
+    "serve",
+]

@@ -1,0 +1,456 @@
+"""One TCP connection: moves bytes between a socket and a :class:`.session.Session`, within bounds.
+
+What is sent during one turn of the loop leaves as one write; what arrives is handed on at once, many frames
+per read, and nothing waits for an answer. Every connection ends exactly once, for one reason, which its
+receiver is told, which is logged once, and which is sent to the peer as a Goodbye where that is possible.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Protocol, cast
+
+import msgspec
+import structlog
+
+from holdfast.model.errors import BrokenInvariant, InvalidRequest
+from holdfast.net.address import Address
+from holdfast.net.frame import HEADER, HEADER_BYTES, Frame, FrameDecoder, encode_frame
+from holdfast.net.handshake import (
+    HANDSHAKE_BYTES_MAX,
+    Agreed,
+    CertifiedName,
+    Expected,
+    Identity,
+    encode_goodbye,
+    read_goodbye,
+)
+from holdfast.net.kind import Kind
+from holdfast.net.limits import Limits
+from holdfast.net.reason import ON_PURPOSE, NotConnected, Reason, Why
+from holdfast.net.session import ALIVE_FRAME, Session, State
+from holdfast.net.tls import Tls, TlsFailed, TlsPipe, looks_like_tls
+
+FLUSH_BYTES: Final = 64 * 1024
+"""What gathers in one turn is written when it is this much, so that the peer can begin."""
+
+TICKS_PER_IDLE: Final = 3
+"""How often within ``idle_s`` a connection looks after itself and shows that it is alive."""
+
+log = structlog.get_logger("holdfast.net")
+_pack_header = HEADER.pack
+
+
+class Receiver(Protocol):
+    """Who a connection's frames are for. Called in the loop's thread; must not block."""
+
+    def on_frame(self, connection: "Connection", kind: Kind, payload: bytes) -> None:
+        """One frame, in the order sent. ``msgspec.DecodeError`` ends the connection as ``malformed``,
+        any other exception as ``internal``."""
+        ...
+
+    def on_closed(self, connection: "Connection", reason: Reason) -> None:
+        """Called exactly once, possibly before ``close`` returns; no frame comes after it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """What all connections of one server or client have in common."""
+
+    identity: Identity
+    limits: Limits = field(default_factory=Limits)
+    tls: Tls | None = None
+    expected: Expected = field(default_factory=Expected)
+
+
+class Connection(asyncio.Protocol):
+    """A connection to one peer. Its users need ``peer``, ``send``, ``drain``, ``close`` and the flags;
+    the other public methods are the event loop's."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        is_connector: bool,
+        on_open: "Callable[[Connection], Receiver]",
+        on_gone: "Callable[[Connection], None]" = lambda _: None,
+        refusal: Reason | None = None,
+    ) -> None:
+        self.reason: Reason | None = None
+        """Why the connection ended; None while it has not."""
+        self.address = Address("?", 0)
+        """The peer's address."""
+        self._endpoint = endpoint
+        self._limits = endpoint.limits
+        self._is_connector = is_connector
+        self._on_open = on_open
+        self._on_gone = on_gone
+        self._refusal = refusal
+        self._loop = asyncio.get_running_loop()
+        self.opening: asyncio.Future[Reason | None] = self._loop.create_future()
+        """Done when the handshake is: with None, or with the reason it failed."""
+        self._transport: asyncio.Transport | None = None
+        self._pipe: TlsPipe | None = None
+        self._session: Session | None = None
+        self._agreed: Agreed | None = None
+        self._receiver: Receiver | None = None
+        self._has_received = False
+        self._has_sent = False
+        self._heard_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_due = 0.0
+        # Frames of this turn, header and payload alternating, and whether a flush is on its way.
+        self._gathered: list[bytes] = []
+        self._gathered_bytes = 0
+        self._is_flush_due = False
+        self._payload_bytes_max = 0
+        self._unwritable_since: float | None = None
+        self._drain_waiters: list[asyncio.Future[None]] = []
+        self._is_consumer_full = False
+        self._is_reading = True
+
+    # --- for the connection's users
+
+    @property
+    def peer(self) -> Identity:
+        """Who is at the other end; known from the handshake, and with TLS from its certificate."""
+        if self._agreed is None:
+            raise BrokenInvariant("a connection is handed out after its handshake")
+        return self._agreed.peer
+
+    @property
+    def is_open(self) -> bool:
+        return self._receiver is not None and self.reason is None
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether the peer keeps up. ``send`` works in any case, until ``unsent_bytes_max``."""
+        return self.is_open and self._unwritable_since is None
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What was sent here and not yet taken by the system."""
+        waiting = self._transport.get_write_buffer_size() if self._transport is not None else 0
+        return waiting + self._gathered_bytes
+
+    def send(self, kind: Kind, payload: bytes) -> None:
+        """Send one frame, without waiting and without a promise: on a connection that has ended it does
+        nothing. Raises ``InvalidRequest`` for a payload longer than the peer takes."""
+        if self._receiver is None or self.reason is not None:
+            return
+        length = len(payload)
+        if length > self._payload_bytes_max:
+            raise InvalidRequest(f"{kind.name} of {length} bytes: the peer takes {self._payload_bytes_max}")
+        self._gathered.append(_pack_header(length, kind))
+        self._gathered.append(payload)
+        self._gathered_bytes += length + HEADER_BYTES
+        if self._gathered_bytes >= FLUSH_BYTES:
+            self._flush()
+        elif not self._is_flush_due:
+            self._is_flush_due = True
+            self._loop.call_soon(self._flush)
+
+    async def drain(self) -> None:
+        """Wait until the connection is writable. Raises ``NotConnected`` when it has ended."""
+        self._flush()
+        if self.reason is not None:
+            raise NotConnected(str(self.address), self.reason)
+        if self._unwritable_since is not None:
+            waiter: asyncio.Future[None] = self._loop.create_future()
+            self._drain_waiters.append(waiter)
+            await waiter
+
+    def pause_reading(self) -> None:
+        """Take no more from the peer, beyond what one read has brought already."""
+        self._is_consumer_full = True
+        self._apply_reading()
+
+    def resume_reading(self) -> None:
+        self._is_consumer_full = False
+        self._apply_reading()
+
+    def close(self, reason: Reason | None = None) -> None:
+        """End the connection: what was sent before still leaves, then a Goodbye with the reason."""
+        reason = reason or Reason(Why.DONE, "closed")
+        if self._session is not None:
+            self._session.end(reason)
+            self._finish_if_ended()
+        else:
+            self._finish(reason)
+
+    # --- called by the event loop
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(self._limits.unsent_bytes_high, self._limits.unsent_bytes_low)
+        wire = transport.get_extra_info("socket")
+        wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.address = Address(*(transport.get_extra_info("peername") or ("?", 0))[:2])
+        self._set_timer(self._limits.handshake_s, self._on_handshake_timeout)
+        if self._refusal is not None:
+            self._finish(self._refusal, tell_plainly=True)
+        elif self._endpoint.tls is None:
+            self._begin_session(None)
+        else:
+            tls = self._endpoint.tls
+            self._pipe = TlsPipe(
+                tls.connector if self._is_connector else tls.acceptor, is_connector=self._is_connector
+            )
+            if self._is_connector:
+                self._pipe.begin()
+                self._write_wire(self._pipe.take_output())
+
+    def data_received(self, data: bytes) -> None:
+        if self.reason is not None:
+            return  # lingering: the peer may still be sending what nobody will read
+        self._heard_at = self._loop.time()
+        if not self._has_received:
+            self._has_received = True
+            if looks_like_tls(data[0]) is not (self._pipe is not None):
+                self._on_wrong_layer(data)
+                return
+        if self._pipe is not None:
+            data = self._unwrap(self._pipe, data)
+        if data and self._session is not None:
+            self._receive_plain(self._session, data)
+
+    def eof_received(self) -> bool:
+        if self._session is not None:
+            self._session.receive_eof()
+            self._finish_if_ended()
+        else:
+            self._finish(Reason(Why.TLS, "the connection was closed during the TLS handshake"))
+        if self._transport is not None:
+            self._transport.close()
+        return True  # close() above lets the Goodbye leave first
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._finish(Reason(Why.LOST, str(exc) if exc is not None else "the connection was closed"))
+        if self._timer is not None:
+            self._timer.cancel()
+        self._on_gone(self)
+
+    def pause_writing(self) -> None:
+        self._unwritable_since = self._loop.time()
+        self._apply_reading()
+
+    def resume_writing(self) -> None:
+        self._unwritable_since = None
+        self._apply_reading()
+        for waiter in self._take_drain_waiters():
+            waiter.set_result(None)
+
+    # --- receiving
+
+    def _begin_session(self, certified: CertifiedName | None) -> None:
+        self._session = Session(
+            self._endpoint.identity,
+            is_connector=self._is_connector,
+            payload_bytes_max=self._limits.frame_bytes_max,
+            expected=self._endpoint.expected,
+            certified=certified,
+        )
+        self._write_plain(self._session.take_output())
+
+    def _on_wrong_layer(self, data: bytes) -> None:
+        """One end speaks TLS and the other does not. Such a peer can still be told, or tell us, plainly."""
+        if self._pipe is None:
+            self._finish(Reason(Why.TLS, "this port does not speak TLS"), tell_plainly=True)
+        elif not self._is_connector:
+            self._finish(Reason(Why.TLS, "this port requires TLS"), tell_plainly=True)
+        else:
+            self._finish(_plain_goodbye(data))
+
+    def _unwrap(self, pipe: TlsPipe, data: bytes) -> bytes:
+        try:
+            plain = pipe.receive(data)
+            if pipe.is_ready and self._session is None:
+                self._write_wire(pipe.take_output())
+                self._begin_session(pipe.peer())
+        except TlsFailed as failure:
+            plain = b""
+            self._finish(Reason(Why.TLS, str(failure)))
+        self._write_wire(pipe.take_output())
+        return plain
+
+    def _receive_plain(self, session: Session, data: bytes) -> None:
+        frames = session.receive(data)
+        if self._receiver is None and session.agreed is not None:
+            self._become_open(session, session.agreed)
+        # Answers given while frames are delivered leave together, at the end: no flush of their own.
+        was_flush_due, self._is_flush_due = self._is_flush_due, True
+        self._deliver(frames)
+        self._is_flush_due = was_flush_due
+        self._flush()
+        self._finish_if_ended()
+
+    def _become_open(self, session: Session, agreed: Agreed) -> None:
+        self._agreed = agreed
+        self._payload_bytes_max = agreed.payload_bytes_max
+        self._write_plain(session.take_output())
+        self._set_timer(self._limits.idle_s / TICKS_PER_IDLE, self._on_tick)
+        try:
+            self._receiver = self._on_open(self)
+        except Exception:
+            log.exception("a new connection's receiver failed", peer=str(self.peer))
+            self.close(Reason(Why.INTERNAL, "the connection could not be served"))
+            return
+        if not self.opening.done():
+            self.opening.set_result(None)
+
+    def _deliver(self, frames: list[Frame]) -> None:
+        if self._receiver is None:
+            return
+        on_frame = self._receiver.on_frame
+        kind = Kind.HELLO
+        try:
+            for kind, payload in frames:
+                if self.reason is not None:
+                    break
+                on_frame(self, kind, payload)
+        except msgspec.DecodeError as error:
+            self.close(Reason(Why.MALFORMED, f"{kind.name}: {error}"))
+        except Exception:
+            log.exception("a frame's receiver failed", peer=str(self.peer), kind=kind.name)
+            self.close(Reason(Why.INTERNAL, f"{kind.name} could not be handled"))
+
+    def _apply_reading(self) -> None:
+        """Read unless the consumer is full or, on the accepting end, the peer does not take its answers.
+
+        Only the accepting end waits for its peer: if both did, two ends with much to say would each wait
+        for the other to read first, for ever.
+        """
+        transport = self._transport
+        is_held = self._is_consumer_full or (self._unwritable_since is not None and not self._is_connector)
+        wanted = self.reason is not None or not is_held
+        if transport is None or transport.is_closing() or wanted is self._is_reading:
+            return
+        self._is_reading = wanted
+        self._heard_at = self._loop.time()
+        if wanted:
+            transport.resume_reading()
+        else:
+            transport.pause_reading()
+
+    # --- sending
+
+    def _flush(self) -> None:
+        self._is_flush_due = False
+        if self._gathered:
+            self._write_gathered()
+            if self._unwritable_since is not None and self.unsent_bytes > self._limits.unsent_bytes_max:
+                self.close(Reason(Why.TOO_SLOW, f"{self.unsent_bytes} bytes wait to be taken"))
+
+    def _write_gathered(self) -> None:
+        data = b"".join(self._gathered)
+        self._gathered.clear()
+        self._gathered_bytes = 0
+        self._write_plain(data)
+
+    def _write_plain(self, data: bytes) -> None:
+        self._has_sent = True
+        if self._pipe is not None and data:
+            self._pipe.send(data)
+            data = self._pipe.take_output()
+        self._write_wire(data)
+
+    def _write_wire(self, data: bytes) -> None:
+        # uvloop raises on a write to a closed transport.
+        if data and self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def _take_drain_waiters(self) -> list[asyncio.Future[None]]:
+        waiters = [waiter for waiter in self._drain_waiters if not waiter.done()]
+        self._drain_waiters.clear()
+        return waiters
+
+    # --- time
+
+    def _set_timer(self, delay_s: float, callback: Callable[[], None]) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_due = self._loop.time() + delay_s
+        self._timer = self._loop.call_later(delay_s, callback)
+
+    def _on_handshake_timeout(self) -> None:
+        self.close(Reason(Why.HANDSHAKE_TIMEOUT, f"no handshake within {self._limits.handshake_s:g} s"))
+
+    def _on_tick(self) -> None:
+        now, idle_s = self._loop.time(), self._limits.idle_s
+        if now - self._timer_due > idle_s / TICKS_PER_IDLE:
+            # This process stood still: the peer's words may wait unread, so its silence proves nothing.
+            self._heard_at = now
+        if self._is_reading and now - self._heard_at > idle_s:
+            self.close(Reason(Why.IDLE, f"nothing was heard for {idle_s:g} s"))
+        elif self._unwritable_since is not None and now - self._unwritable_since > idle_s:
+            self.close(Reason(Why.TOO_SLOW, f"nothing could be sent for {idle_s:g} s"))
+        else:
+            if not self._has_sent:
+                self._write_plain(ALIVE_FRAME)
+            self._has_sent = False
+            self._set_timer(idle_s / TICKS_PER_IDLE, self._on_tick)
+
+    # --- the end
+
+    def _finish_if_ended(self) -> None:
+        if (
+            self._session is not None
+            and self._session.state is State.ENDED
+            and self._session.reason is not None
+        ):
+            self._finish(self._session.reason)
+
+    def _finish(self, reason: Reason, *, tell_plainly: bool = False) -> None:
+        """End the connection. What follows for the socket depends on who still has something to say."""
+        if self.reason is not None:
+            return
+        self.reason = reason
+        self._write_gathered()
+        if tell_plainly:
+            self._write_wire(encode_frame(Kind.GOODBYE, encode_goodbye(reason)))
+        elif self._session is not None:
+            self._write_plain(self._session.take_output())
+        self._let_go()
+        self._tell()
+
+    def _let_go(self) -> None:
+        """Wait, for a while, for the peer to take what was written; then the socket goes in any case."""
+        transport = self._transport
+        if transport is None:
+            return
+        self._set_timer(self._limits.linger_s, transport.abort)
+        if self._pipe is not None and self._pipe.is_ready:
+            self._pipe.close()
+            self._write_wire(self._pipe.take_output())
+        if transport.is_closing():
+            return
+        self._apply_reading()
+        if self.reason is not None and self.reason.by_peer:
+            transport.close()
+        else:
+            transport.write_eof()
+
+    def _tell(self) -> None:
+        reason = cast(Reason, self.reason)
+        who = str(self._agreed.peer) if self._agreed is not None else "unknown"
+        note = log.debug if reason.why in ON_PURPOSE else log.info
+        note("connection ended", peer=who, address=str(self.address), reason=str(reason))
+        if not self.opening.done():
+            self.opening.set_result(reason)
+        for waiter in self._take_drain_waiters():
+            waiter.set_exception(NotConnected(str(self.address), reason))
+        if self._receiver is not None:
+            self._receiver.on_closed(self, reason)
+
+
+def _plain_goodbye(data: bytes) -> Reason:
+    """What a peer that does not speak TLS says to one that does."""
+    decoder = FrameDecoder(HANDSHAKE_BYTES_MAX)
+    decoder.feed(data)
+    for kind, payload in decoder.take(most=1):
+        if kind is Kind.GOODBYE:
+            return read_goodbye(payload)
+    return Reason(Why.TLS, "the peer does not speak TLS")

@@ -1,0 +1,105 @@
+"""Frames: u32 length of the payload (big-endian), u8 kind, payload.
+
+The decoder takes bytes in whatever pieces they come and gives the same frames for any split. It looks at
+the header before it keeps anything, so a peer can make it hold one frame of the allowed length and no more.
+The first header that breaks a bound is final: the frames before it are still given, nothing after it is.
+"""
+
+from struct import Struct
+from typing import Final
+
+from holdfast.net.kind import KIND_OF_NUMBER, Kind
+from holdfast.net.reason import Reason, Why
+
+HEADER: Final = Struct(">IB")
+HEADER_BYTES: Final = HEADER.size
+
+FRAME_BYTES_LIMIT: Final = 256 * 1024 * 1024
+"""No configuration may allow longer payloads: the first byte of a frame then stays below 0x14, which is
+how a port tells a frame from a TLS record (:mod:`.tls`)."""
+
+Frame = tuple[Kind, bytes]
+
+
+def encode_frame(kind: Kind, payload: bytes) -> bytes:
+    return HEADER.pack(len(payload), kind) + payload
+
+
+class FrameDecoder:
+    """Cuts a stream of bytes into frames: ``feed`` it, then ``take`` until that returns nothing."""
+
+    __slots__ = ("_data", "_needed", "_offset", "_partial", "fault", "payload_bytes_max")
+
+    def __init__(self, payload_bytes_max: int) -> None:
+        self.payload_bytes_max = payload_bytes_max
+        """Bound on the frames not yet taken; may be raised between two calls of ``take``."""
+        self.fault: Reason | None = None
+        """What was wrong with the stream; once set, no more frames come."""
+        self._data: bytes = b""
+        self._offset = 0
+        # The beginning of a frame whose rest has not come, and how many bytes are worth another look.
+        self._partial = bytearray()
+        self._needed = 0
+
+    @property
+    def is_between_frames(self) -> bool:
+        """Whether the stream may end here without cutting a frame."""
+        return not self._partial and self._offset == len(self._data)
+
+    @property
+    def held_bytes(self) -> int:
+        return len(self._partial) + len(self._data) - self._offset
+
+    def feed(self, data: bytes) -> None:
+        """Add what arrived. Every frame of what was fed before must have been taken."""
+        if self._partial:
+            self._partial += data
+            if len(self._partial) < self._needed:
+                return
+            data = bytes(self._partial)
+            self._partial = bytearray()
+        self._data = data
+        self._offset = 0
+
+    def take(self, most: int = 1 << 30) -> list[Frame]:
+        """The next whole frames, in order, at most *most* of them."""
+        frames: list[Frame] = []
+        data, offset, end = self._data, self._offset, len(self._data)
+        needed = HEADER_BYTES
+        unpack_from, kind_of_number, payload_bytes_max = (
+            HEADER.unpack_from,
+            KIND_OF_NUMBER,
+            self.payload_bytes_max,
+        )
+        while end - offset >= HEADER_BYTES and self.fault is None:
+            if len(frames) == most:
+                self._offset = offset
+                return frames
+            length, number = unpack_from(data, offset)
+            kind = kind_of_number[number]
+            if length > payload_bytes_max or kind is None:
+                self.fault = _fault(length, payload_bytes_max, number)
+                break
+            begin = offset + HEADER_BYTES
+            if begin + length > end:
+                needed += length
+                break
+            offset = begin + length
+            frames.append((kind, data[begin:offset]))
+        self._keep_rest(offset, needed)
+        return frames
+
+    def _keep_rest(self, offset: int, needed: int) -> None:
+        if self.fault is None and offset < len(self._data):
+            self._partial = bytearray(self._data[offset:])
+            self._needed = needed
+        self._data = b""
+        self._offset = 0
+
+
+def _fault(length: int, payload_bytes_max: int, number: int) -> Reason:
+    if length > payload_bytes_max:
+        return Reason(
+            Why.FRAME_TOO_LONG, f"a frame of {length} bytes; at most {payload_bytes_max} are allowed"
+        )
+    return Reason(Why.UNKNOWN_KIND, f"a frame of unknown kind {number}")

@@ -1,0 +1,166 @@
+"""One connection as a state machine, without IO: bytes in, frames and bytes out.
+
+    connector:  AWAITING_WELCOME -> OPEN -> ENDED
+    acceptor:   AWAITING_HELLO   -> OPEN -> ENDED
+
+``receive`` gives the application's frames; everything else is state: ``state``, ``agreed`` once open,
+``reason`` once ended, and ``take_output`` for what must be sent. The first thing that is wrong ends the
+session with one reason, which is also sent to the peer as a Goodbye; frames before it are still given.
+"""
+
+from enum import Enum, auto
+from typing import Final
+
+from holdfast.model.errors import invariant
+from holdfast.net.frame import Frame, FrameDecoder, encode_frame
+from holdfast.net.handshake import (
+    HANDSHAKE_BYTES_MAX,
+    Agreed,
+    CertifiedName,
+    Expected,
+    Identity,
+    encode_goodbye,
+    encode_hello,
+    encode_welcome,
+    judge_hello,
+    judge_welcome,
+    read_goodbye,
+)
+from holdfast.net.kind import FIRST_APPLICATION_KIND, Kind
+from holdfast.net.reason import Reason, Why
+
+
+class State(Enum):
+    AWAITING_HELLO = auto()
+    AWAITING_WELCOME = auto()
+    OPEN = auto()
+    ENDED = auto()
+
+
+CONTROL: Final[dict[tuple[State, Kind], State]] = {
+    (State.AWAITING_HELLO, Kind.HELLO): State.OPEN,
+    (State.AWAITING_HELLO, Kind.GOODBYE): State.ENDED,
+    (State.AWAITING_WELCOME, Kind.WELCOME): State.OPEN,
+    (State.AWAITING_WELCOME, Kind.GOODBYE): State.ENDED,
+    (State.OPEN, Kind.ALIVE): State.OPEN,
+    (State.OPEN, Kind.GOODBYE): State.ENDED,
+}
+"""Where each frame of the connection itself leads; what is not here is out of order.
+The application's frames are in order when the session is open."""
+
+ALIVE_FRAME: Final = encode_frame(Kind.ALIVE, b"")
+
+
+class Session:
+    """The protocol's view of one connection, from either end."""
+
+    def __init__(
+        self,
+        ours: Identity,
+        *,
+        is_connector: bool,
+        payload_bytes_max: int,
+        expected: Expected,
+        certified: CertifiedName | None = None,
+    ) -> None:
+        self.state = State.AWAITING_WELCOME if is_connector else State.AWAITING_HELLO
+        self.agreed: Agreed | None = None
+        self.reason: Reason | None = None
+        self._ours = ours
+        self._payload_bytes_max = payload_bytes_max
+        self._expected = expected
+        self._certified = certified
+        self._decoder = FrameDecoder(HANDSHAKE_BYTES_MAX)
+        self._output: list[bytes] = []
+        if is_connector:
+            self._output.append(encode_frame(Kind.HELLO, encode_hello(ours, payload_bytes_max)))
+
+    def receive(self, data: bytes) -> list[Frame]:
+        """Take what arrived, in any pieces; returns the application's frames in it, in order."""
+        if self.state is State.ENDED:
+            return []
+        decoder = self._decoder
+        decoder.feed(data)
+        # One frame at a time until the session is open: only then may a frame be longer than a handshake.
+        while self.state is not State.OPEN and (frames := decoder.take(most=1)):
+            self._on_unusual(frames[0][0], frames[0][1])
+        frames = decoder.take() if self.state is State.OPEN else []
+        for kind, _ in frames:
+            if kind < FIRST_APPLICATION_KIND:
+                frames = self._without_control(frames)
+                break
+        if decoder.fault is not None:
+            self._fail(decoder.fault)
+        return frames
+
+    def receive_eof(self) -> None:
+        """The peer will send nothing more."""
+        if self._decoder.is_between_frames:
+            self._end(Reason(Why.LOST, "the connection was closed without a goodbye"))
+        else:
+            self._fail(Reason(Why.TRUNCATED, "the connection ended inside a frame"))
+
+    def end(self, reason: Reason) -> None:
+        """End the session from this side; the peer is told. Ending it again does nothing."""
+        self._fail(reason)
+
+    def lose(self, message: str) -> None:
+        """The transport is gone: nothing can be sent any more."""
+        self._end(Reason(Why.LOST, message))
+
+    def frame(self, kind: Kind, payload: bytes) -> bytes:
+        """The bytes of one application frame. Senders mind ``agreed.payload_bytes_max``."""
+        invariant(self.state is State.OPEN, "frames are sent only in an open session")
+        return encode_frame(kind, payload)
+
+    def take_output(self) -> bytes:
+        """What the session itself must send now: drains."""
+        output = b"".join(self._output)
+        self._output.clear()
+        return output
+
+    def _without_control(self, frames: list[Frame]) -> list[Frame]:
+        kept: list[Frame] = []
+        for kind, payload in frames:
+            if kind >= FIRST_APPLICATION_KIND:
+                kept.append((kind, payload))
+            else:
+                self._on_unusual(kind, payload)
+            if self.state is State.ENDED:
+                break
+        return kept
+
+    def _on_unusual(self, kind: Kind, payload: bytes) -> None:
+        """A frame of the connection itself, or any frame before the session is open."""
+        following = CONTROL.get((self.state, kind))
+        if following is None:
+            self._fail(Reason(Why.OUT_OF_ORDER, f"{kind.name} while {self.state.name}"))
+        elif following is State.ENDED:
+            self._end(read_goodbye(payload))
+        elif self.state is not following:
+            self._settle(kind, payload)
+
+    def _settle(self, kind: Kind, payload: bytes) -> None:
+        """Judge the peer's half of the handshake."""
+        judge = judge_hello if kind is Kind.HELLO else judge_welcome
+        verdict = judge(payload, self._ours, self._expected, self._certified)
+        if isinstance(verdict, Reason):
+            self._fail(verdict)
+            return
+        if kind is Kind.HELLO:
+            welcome = encode_welcome(self._ours, verdict.version, self._payload_bytes_max)
+            self._output.append(encode_frame(Kind.WELCOME, welcome))
+        self._decoder.payload_bytes_max = self._payload_bytes_max
+        self.agreed = verdict
+        self.state = State.OPEN
+
+    def _fail(self, reason: Reason) -> None:
+        """End with a Goodbye."""
+        if self.state is not State.ENDED:
+            self._output.append(encode_frame(Kind.GOODBYE, encode_goodbye(reason)))
+            self._end(reason)
+
+    def _end(self, reason: Reason) -> None:
+        if self.state is not State.ENDED:
+            self.state = State.ENDED
+            self.reason = reason

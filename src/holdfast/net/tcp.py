@@ -1,0 +1,139 @@
+"""Listening and connecting: ``serve`` and ``connect``."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from holdfast.model.errors import Unavailable
+from holdfast.net.address import Address, require_safe
+from holdfast.net.connection import Connection, Endpoint, Receiver
+from holdfast.net.reason import NotConnected, Reason, Why
+
+REFUSALS_MAX: Final = 64
+"""Connections beyond ``connections_max`` that are being told so; more are dropped without a word."""
+
+log = structlog.get_logger("holdfast.net")
+
+
+class Server:
+    """A listening socket and the connections accepted on it."""
+
+    def __init__(self, endpoint: Endpoint, on_connection: Callable[[Connection], Receiver]) -> None:
+        self._endpoint = endpoint
+        self._on_connection = on_connection
+        # Dictionaries for their order: connections are closed in the order they came.
+        self._connections: dict[Connection, None] = {}
+        self._refused: dict[Connection, None] = {}
+        self._listener: asyncio.Server | None = None
+        self._all_gone = asyncio.Event()
+        self._is_closing = False
+
+    @property
+    def address(self) -> Address:
+        """Where it listens; the port is the real one even when 0 was asked for."""
+        sockets = self._listener.sockets if self._listener is not None else ()
+        if not sockets:
+            raise Unavailable("the server is closed")
+        host, port = sockets[0].getsockname()[:2]
+        return Address(host, port)
+
+    @property
+    def connections(self) -> tuple[Connection, ...]:
+        """The open connections, oldest first."""
+        return tuple(connection for connection in self._connections if connection.is_open)
+
+    async def listen(self, address: Address) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            self._listener = await loop.create_server(self._accept, address.host, address.port)
+        except OSError as error:
+            raise Unavailable(f"cannot listen on {address}: {error.strerror or error}") from error
+
+    async def close(self, reason: Reason | None = None) -> None:
+        """Listen no more, say Goodbye on every connection, and wait (``linger_s`` at most) for all to go."""
+        self._is_closing = True
+        if self._listener is not None:
+            self._listener.close()
+        for connection in tuple(self._connections):
+            connection.close(reason or Reason(Why.SHUTTING_DOWN, "the server is shutting down"))
+        if self._connections or self._refused:
+            await self._all_gone.wait()
+        if self._listener is not None:
+            await self._listener.wait_closed()
+
+    def _accept(self) -> Connection:
+        held, refusal = self._connections, None
+        if self._is_closing:
+            refusal = Reason(Why.SHUTTING_DOWN, "the server is shutting down")
+        elif len(self._connections) >= self._endpoint.limits.connections_max:
+            refusal = Reason(Why.TOO_MANY_CONNECTIONS, f"{len(self._connections)} connections are open here")
+        if refusal is not None:
+            held = self._refused
+            if len(self._refused) >= REFUSALS_MAX:
+                # The loop closes the socket when its protocol cannot be made.
+                raise ConnectionAbortedError(str(refusal))
+
+        def forget(connection: Connection) -> None:
+            del held[connection]
+            if self._is_closing and not self._connections and not self._refused:
+                self._all_gone.set()
+
+        connection = Connection(
+            self._endpoint,
+            is_connector=False,
+            on_open=self._on_connection,
+            on_gone=forget,
+            refusal=refusal,
+        )
+        held[connection] = None
+        return connection
+
+
+async def serve(
+    address: Address,
+    on_connection: Callable[[Connection], Receiver],
+    endpoint: Endpoint,
+    *,
+    insecure: bool = False,
+) -> Server:
+    """Listen on *address*. *on_connection* is called for each peer that completed the handshake and
+    returns who receives its frames. Raises ``InvalidRequest`` for an address that needs TLS and has none,
+    ``Unavailable`` when the address cannot be had."""
+    require_safe(address, has_tls=endpoint.tls is not None, insecure=insecure)
+    endpoint.limits.validate()
+    server = Server(endpoint, on_connection)
+    await server.listen(address)
+    return server
+
+
+async def connect(
+    address: Address,
+    receiver: Receiver,
+    endpoint: Endpoint,
+    *,
+    deadline_s: float = 5.0,
+    insecure: bool = False,
+) -> Connection:
+    """Connect and shake hands. Raises ``NotConnected`` with the reason, also when *deadline_s* has passed;
+    ``InvalidRequest`` for an address that needs TLS and has none."""
+    require_safe(address, has_tls=endpoint.tls is not None, insecure=insecure)
+    endpoint.limits.validate()
+    connection = Connection(endpoint, is_connector=True, on_open=lambda _: receiver)
+    try:
+        async with asyncio.timeout(deadline_s):
+            loop = asyncio.get_running_loop()
+            await loop.create_connection(lambda: connection, address.host, address.port)
+            reason = await connection.opening
+    except OSError as error:
+        reason = Reason(Why.LOST, error.strerror or str(error))
+        if isinstance(error, TimeoutError):
+            reason = Reason(Why.HANDSHAKE_TIMEOUT, f"no connection within {deadline_s:g} s")
+    finally:
+        if not connection.is_open:
+            # Also when this task was cancelled: nobody else knows of the connection.
+            connection.close()
+    if reason is not None:
+        raise NotConnected(str(address), reason)
+    return connection

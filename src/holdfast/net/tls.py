@@ -1,0 +1,165 @@
+"""Mutual TLS 1.3: contexts from a directory of certificates, and the record layer as a pipe of bytes.
+
+The pipe runs inside our own protocol instead of the event loop's TLS transport, so that a failed TLS
+handshake has a reason like every other end of a connection, and falls under the same limits. Peers are
+known by the name in their certificate (role and id), never by their address.
+"""
+
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from holdfast.model.errors import HoldfastError, InvalidRequest
+from holdfast.net.handshake import CertifiedName, Role
+
+URI_SCHEME: Final = "holdfast"
+CA_FILE: Final = "ca.pem"
+READ_BYTES: Final = 64 * 1024
+RECORD_TYPES: Final = range(0x14, 0x18)
+"""First bytes of TLS records; no Holdfast frame begins with one (:data:`.frame.FRAME_BYTES_LIMIT`)."""
+
+
+class TlsFailed(HoldfastError):
+    """Raised when the TLS layer of a connection breaks; the connection is over."""
+
+    code = "tls_failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """One process's certificate, ready for both ends of connections."""
+
+    connector: ssl.SSLContext
+    acceptor: ssl.SSLContext
+
+    @classmethod
+    def load(cls, directory: Path, role: Role, id: str) -> "Tls":
+        """From ``ca.pem``, ``ROLE-ID.pem`` and ``ROLE-ID.key``. Raises ``InvalidRequest`` naming the file."""
+        connector = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        acceptor = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        for context in (connector, acceptor):
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.minimum_version = ssl.TLSVersion.TLSv1_3
+            _load(context, directory, f"{role}-{id}")
+        # A new connection is a new handshake: the peer's certificate is looked at every time.
+        acceptor.num_tickets = 0
+        return cls(connector, acceptor)
+
+
+def _load(context: ssl.SSLContext, directory: Path, name: str) -> None:
+    ca, certificate, key = directory / CA_FILE, directory / f"{name}.pem", directory / f"{name}.key"
+    for file in (ca, certificate, key):
+        if not file.is_file():
+            raise InvalidRequest(f"no {file.name} in {directory}: make it with `holdfast certs`")
+    try:
+        context.load_verify_locations(ca)
+        context.load_cert_chain(certificate, key)
+    except (ssl.SSLError, OSError) as error:
+        raise InvalidRequest(f"cannot use the certificates of {name} in {directory}: {error}") from error
+
+
+def certificate_uri(domain: str, role: Role, id: str) -> str:
+    """How a certificate names its owner, as a subject alternative name."""
+    return f"{URI_SCHEME}://{domain}/{role}/{id}"
+
+
+def parse_certificate_uri(uri: str) -> CertifiedName | None:
+    """The name in *uri*, or None when it is not one of ours."""
+    parts = urlsplit(uri)
+    path = parts.path.split("/")
+    if parts.scheme != URI_SCHEME or len(path) != 3 or path[1] not in Role._value2member_map_:
+        return None
+    return CertifiedName(parts.netloc, Role(path[1]), path[2])
+
+
+def looks_like_tls(first: int) -> bool:
+    """Whether a stream that begins with this byte is TLS."""
+    return first in RECORD_TYPES
+
+
+class TlsPipe:
+    """The TLS layer of one connection: bytes of the wire on one side, plain bytes on the other."""
+
+    def __init__(self, context: ssl.SSLContext, *, is_connector: bool) -> None:
+        self._from_wire = ssl.MemoryBIO()
+        self._to_wire = ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._from_wire, self._to_wire, server_side=not is_connector)
+        self.is_ready = False
+        """The handshake is done; ``peer`` may be asked and plain bytes may be sent."""
+
+    def begin(self) -> None:
+        """Start the handshake; take the output afterwards."""
+        self._shake_hands()
+
+    def receive(self, data: bytes) -> bytes:
+        """Plain bytes out of *data*, empty while the handshake runs. Raises ``TlsFailed``; even then there
+        may be output to send (the alert that tells the peer)."""
+        self._from_wire.write(data)
+        if not self.is_ready:
+            self._shake_hands()
+        return self._read_all() if self.is_ready else b""
+
+    def send(self, plain: bytes) -> None:
+        self._tls.write(plain)
+
+    def take_output(self) -> bytes:
+        return self._to_wire.read()
+
+    def close(self) -> None:
+        """Say in the TLS layer that nothing more will be sent."""
+        try:
+            self._tls.unwrap()
+        except ssl.SSLError:
+            # Always raised: the peer's own close has not come, and we do not wait for it.
+            return
+
+    def peer(self) -> CertifiedName:
+        """Whom the peer's certificate names. Raises ``TlsFailed`` for one that is not Holdfast's."""
+        certificate: dict[str, Any] = dict(self._tls.getpeercert() or {})
+        uris = [value for kind, value in certificate.get("subjectAltName", ()) if kind == "URI"]
+        name = parse_certificate_uri(uris[0]) if len(uris) == 1 else None
+        if name is None:
+            raise TlsFailed("the peer's certificate names no Holdfast role and id")
+        return name
+
+    def _shake_hands(self) -> None:
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            return
+        except ssl.SSLError as error:
+            raise TlsFailed(_explain(error)) from error
+        self.is_ready = True
+
+    def _read_all(self) -> bytes:
+        chunks: list[bytes] = []
+        try:
+            while chunk := self._tls.read(READ_BYTES):
+                chunks.append(chunk)
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLError as error:
+            raise TlsFailed(_explain(error)) from error
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+_EXPLANATIONS: Final = {
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the peer sent no certificate",
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "the peer demands a certificate",
+    "TLSV1_ALERT_UNKNOWN_CA": "the peer does not trust the authority that signed our certificate",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the peer says that our certificate has expired",
+    "SSLV3_ALERT_BAD_CERTIFICATE": "the peer refuses our certificate",
+    "TLSV1_ALERT_PROTOCOL_VERSION": "the peer does not speak TLS 1.3",
+    "UNSUPPORTED_PROTOCOL": "the peer does not speak TLS 1.3",
+    "WRONG_VERSION_NUMBER": "the peer does not speak TLS",
+}
+
+
+def _explain(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the peer's certificate is refused: {error.verify_message}"
+    # The text is OpenSSL's own where we have no better one; reasons are missing on some errors.
+    return _EXPLANATIONS.get(error.reason or "", str(error))
