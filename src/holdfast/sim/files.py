@@ -1,0 +1,194 @@
+"""Files and directories as a power cut sees them: what is visible, what is durable, what hangs between.
+
+Each write waits in a queue until a sync that began after it covers it. A power cut decides anew, sector
+by sector, which of the waiting writes reached the disk; a directory does the same with its entries.
+"""
+
+import random
+from collections import deque
+from collections.abc import Iterator
+from typing import Final
+
+SECTOR: Final = 512
+"""The disk writes a sector whole or not at all."""
+KEPT_SHARES: Final = (0.0, 0.1, 0.5, 0.9, 1.0)
+"""How much of the unsynced data survives a power cut; one is drawn per file and cut."""
+
+
+class SimFile:
+    """One file: its *content* as every reader sees it, and its *durable* image."""
+
+    __slots__ = ("_pending", "_written", "content", "durable", "synced_at")
+
+    def __init__(self) -> None:
+        self.content = bytearray()
+        self.durable = bytearray()
+        self.synced_at = 0
+        """When the last sync that was asked for completes; the next completes no earlier."""
+        # (number, offset, data) of each write no sync has covered; data None: resized to offset.
+        self._pending: deque[tuple[int, int, bytes | None]] = deque()
+        self._written = 0
+
+    def write(self, offset: int, data: bytes) -> None:
+        _place(self.content, offset, data)
+        self._written += 1
+        self._pending.append((self._written, offset, data))
+
+    def resize(self, size: int) -> None:
+        _resize(self.content, size)
+        self._written += 1
+        self._pending.append((self._written, size, None))
+
+    def mark(self) -> int:
+        """Number of the newest write: what a sync that begins now will cover."""
+        return self._written
+
+    @property
+    def has_unsynced(self) -> bool:
+        return bool(self._pending)
+
+    def cover(self, mark: int) -> None:
+        """A sync up to *mark* has worked."""
+        for offset, data in self._take(mark):
+            if data is None:
+                _resize(self.durable, offset)
+            else:
+                _place(self.durable, offset, data)
+
+    def lose(self, mark: int, rng: random.Random) -> None:
+        """A sync up to *mark* has failed: the pages count as clean, so no later sync writes them.
+
+        Some sectors are on the disk, others are not; whether readers still see the pages that are
+        not is left to chance, as it is among file systems.
+        """
+        self._settle(self._take(mark), rng)
+        if rng.random() < 0.5:
+            self.content = bytearray(self.durable)
+            for _, offset, data in self._pending:
+                if data is None:
+                    _resize(self.content, offset)
+                else:
+                    _place(self.content, offset, data)
+
+    def power_cut(self, rng: random.Random) -> None:
+        size = len(self.content)
+        self._settle(self._take(self._written), rng)
+        if len(self.durable) < size and rng.random() < 0.25:
+            _resize(self.durable, size)  # the length was written, the data was not
+        self.content = bytearray(self.durable)
+        self.synced_at = 0
+
+    def corrupt(self, offset: int, damage: bytes) -> None:
+        """Put *damage* where durable bytes were, behind everyone's back."""
+        self.durable[offset : offset + len(damage)] = damage
+        self.content[offset : offset + len(damage)] = damage
+
+    def copy(self) -> "SimFile":
+        """The same file on another disk, as a reader would copy it, all of it durable."""
+        twin = SimFile()
+        twin.content = bytearray(self.content)
+        twin.durable = bytearray(self.content)
+        return twin
+
+    def _take(self, mark: int) -> Iterator[tuple[int, bytes | None]]:
+        pending = self._pending
+        while pending and pending[0][0] <= mark:
+            _, offset, data = pending.popleft()
+            yield offset, data
+
+    def _settle(self, writes: Iterator[tuple[int, bytes | None]], rng: random.Random) -> None:
+        kept = rng.choice(KEPT_SHARES)
+        for offset, data in writes:
+            if data is None:
+                if rng.random() < kept:
+                    _resize(self.durable, offset)
+                continue
+            for at, piece in _sectors(offset, data):
+                if rng.random() < kept:
+                    _place(self.durable, at, piece)
+
+
+class SimDirectory:
+    """The names in one directory, and which of them a power cut would leave."""
+
+    __slots__ = ("_durable", "_pending", "_written", "entries", "synced_at")
+
+    def __init__(self) -> None:
+        self.entries: dict[str, SimFile] = {}
+        self.synced_at = 0
+        self._durable: dict[str, SimFile] = {}
+        # (number, file, name it gets or None, name it loses or None)
+        self._pending: deque[tuple[int, SimFile, str | None, str | None]] = deque()
+        self._written = 0
+
+    def create(self, name: str) -> SimFile:
+        file = SimFile()
+        self._change(file, name, None)
+        return file
+
+    def rename(self, old: str, new: str) -> None:
+        self._change(self.entries[old], new, old)
+
+    def remove(self, name: str) -> None:
+        self._change(self.entries[name], None, name)
+
+    def mark(self) -> int:
+        return self._written
+
+    def cover(self, mark: int) -> None:
+        while self._pending and self._pending[0][0] <= mark:
+            _, file, gained, lost = self._pending.popleft()
+            _move(self._durable, file, gained, lost)
+
+    def power_cut(self, rng: random.Random) -> None:
+        # Some file systems keep a prefix of the changes, POSIX promises nothing at all.
+        in_order = rng.random() < 0.5
+        prefix = rng.randint(0, len(self._pending))
+        for index, (_, file, gained, lost) in enumerate(self._pending):
+            if index < prefix if in_order else rng.random() < 0.5:
+                _move(self._durable, file, gained, lost)
+        self._pending.clear()
+        self.synced_at = 0
+        self.entries = dict(self._durable)
+        for name in sorted(self.entries):
+            self.entries[name].power_cut(rng)
+
+    def copy(self) -> "SimDirectory":
+        twin = SimDirectory()
+        twin.entries = {name: file.copy() for name, file in self.entries.items()}
+        twin._durable = dict(twin.entries)
+        return twin
+
+    def _change(self, file: SimFile, gained: str | None, lost: str | None) -> None:
+        _move(self.entries, file, gained, lost)
+        self._written += 1
+        self._pending.append((self._written, file, gained, lost))
+
+
+def _place(image: bytearray, offset: int, data: bytes) -> None:
+    if offset > len(image):
+        image.extend(bytes(offset - len(image)))
+    image[offset : offset + len(data)] = data
+
+
+def _resize(image: bytearray, size: int) -> None:
+    if size < len(image):
+        del image[size:]
+    else:
+        image.extend(bytes(size - len(image)))
+
+
+def _sectors(offset: int, data: bytes) -> Iterator[tuple[int, bytes]]:
+    """*data* cut where it crosses from one sector of the file into the next."""
+    start = 0
+    while start < len(data):
+        length = SECTOR - (offset + start) % SECTOR
+        yield offset + start, data[start : start + length]
+        start += length
+
+
+def _move(names: dict[str, SimFile], file: SimFile, gained: str | None, lost: str | None) -> None:
+    if lost is not None and names.get(lost) is file:
+        del names[lost]
+    if gained is not None:
+        names[gained] = file

@@ -1,0 +1,69 @@
+"""Planted bugs: each breaks one rule of a production core, and the simulator must find it.
+
+They are the evidence that "no violations" means something. A bug is planted by replacing a method or
+attribute of a production class for as long as a run lasts; a module of this package lists its bugs as
+``PLANTED``, a tuple of :class:`Planted`.
+"""
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from holdfast.model.errors import InvalidRequest
+
+RUNS_MAX: Final = 200
+"""Runs in which a planted bug must show, unless it names its own budget."""
+_ABSENT: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """One bug."""
+
+    name: str
+    rule: str
+    """The rule it breaks, as PROTOCOL or a checklist names it."""
+    scenario: str
+    summary: str
+    plant: Callable[[], AbstractContextManager[None]]
+    """While this context is entered, the bug is there."""
+    profile: str | None = None
+    """The fault profile that finds it soonest; None: the default mix."""
+    runs_max: int = RUNS_MAX
+
+
+@contextmanager
+def replacing(owner: Any, attribute: str, broken: object) -> Iterator[None]:
+    """Put *broken* in the place of ``owner.attribute``; fails loudly when there is no such attribute."""
+    try:
+        inspect.getattr_static(owner, attribute)
+    except AttributeError:
+        raise LookupError(f"nothing to break: {owner!r} has no {attribute!r}") from None
+    own = vars(owner).get(attribute, _ABSENT)
+    setattr(owner, attribute, broken)
+    try:
+        yield
+    finally:
+        if own is _ABSENT:
+            delattr(owner, attribute)
+        else:
+            setattr(owner, attribute, own)
+
+
+def planted_bugs(scenario: str | None = None) -> list[Planted]:
+    """All planted bugs, by scenario, in the order they are listed."""
+    found: list[Planted] = []
+    for module in sorted(module.name for module in pkgutil.iter_modules(__path__)):
+        found.extend(importlib.import_module(f"{__name__}.{module}").PLANTED)
+    return [bug for bug in found if scenario is None or bug.scenario == scenario]
+
+
+def planted_bug(name: str) -> Planted:
+    bugs = {bug.name: bug for bug in planted_bugs()}
+    if name not in bugs:
+        raise InvalidRequest(f"no planted bug {name!r}; there are: {', '.join(sorted(bugs))}")
+    return bugs[name]

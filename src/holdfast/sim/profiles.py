@@ -1,0 +1,192 @@
+"""Profiles: from a seed to the whole schedule of faults and the conditions they meet.
+
+No one mix finds everything. The default gives most seeds a mix of their own (a *swarm*: which kinds, how
+often) and some seeds a narrow, extreme profile, because a few kinds alone reach states a mix never does.
+"""
+
+import random
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from holdfast.model.errors import InvalidRequest
+from holdfast.sim.faults import (
+    CLOCK_KINDS,
+    DAMAGE_KINDS,
+    DISK_KINDS,
+    KINDS,
+    NETWORK_KINDS,
+    POWER_KINDS,
+    PROCESS_KINDS,
+    FaultKind,
+    Field,
+)
+from holdfast.sim.options import (
+    MICROSECOND,
+    MILLISECOND,
+    SECOND,
+    DiskOptions,
+    FaultEvent,
+    NetworkOptions,
+    Options,
+)
+from holdfast.sim.scenario import Bound, Scenario, scenario_class
+
+DEFAULT: Final = "default"
+SWARM: Final = "swarm"
+CALM: Final = "calm"
+NARROW_SHARE: Final = 0.3
+"""How many seeds of the default get a narrow profile."""
+FAULTS_MAX: Final = 200
+GAPS_NS: Final = (150 * MILLISECOND, 400 * MILLISECOND, 700 * MILLISECOND, 2 * SECOND)
+"""Mean times between two faults; one is drawn per run."""
+
+
+class Narrow(Struct, frozen=True, kw_only=True):
+    """A profile of few kinds, and of conditions that suit them."""
+
+    kinds: tuple[str, ...]
+    gap_ns: int
+    disk: DiskOptions | None = None
+
+
+SLOW_DISK: Final = DiskOptions(sync_min_ns=MILLISECOND, sync_mean_ns=40 * MILLISECOND)
+
+NARROW: Final[dict[str, Narrow]] = {
+    "kills": Narrow(kinds=PROCESS_KINDS, gap_ns=200 * MILLISECOND),
+    "slow-kills": Narrow(
+        kinds=("kill", "kill_inside", "quick_restart", *POWER_KINDS),
+        gap_ns=300 * MILLISECOND,
+        disk=SLOW_DISK,
+    ),
+    "power": Narrow(kinds=POWER_KINDS, gap_ns=300 * MILLISECOND),
+    "blackouts": Narrow(kinds=("power_cut_all",), gap_ns=600 * MILLISECOND),
+    "network": Narrow(kinds=NETWORK_KINDS, gap_ns=400 * MILLISECOND),
+    "pauses": Narrow(kinds=("pause", "suspend", *NETWORK_KINDS), gap_ns=400 * MILLISECOND),
+    "clocks": Narrow(kinds=CLOCK_KINDS, gap_ns=150 * MILLISECOND),
+    "clock-kills": Narrow(kinds=(*CLOCK_KINDS, "kill", "power_cut"), gap_ns=200 * MILLISECOND),
+    "disks": Narrow(kinds=(*DISK_KINDS, "power_cut"), gap_ns=300 * MILLISECOND),
+    "syncs": Narrow(kinds=("sync_fail", "power_cut", "kill"), gap_ns=300 * MILLISECOND),
+    "full": Narrow(kinds=("disk_full", "kill_inside"), gap_ns=300 * MILLISECOND),
+    "damage": Narrow(kinds=(*DAMAGE_KINDS, "kill", "power_cut"), gap_ns=500 * MILLISECOND),
+}
+
+
+def profile_names() -> list[str]:
+    return [DEFAULT, SWARM, CALM, *NARROW]
+
+
+def expand(scenario: str, seed: int, profile: str = DEFAULT, *, planted: str | None = None) -> Options:
+    """The whole of one run, from its seed."""
+    if profile not in profile_names():
+        raise InvalidRequest(f"no profile {profile!r}; there are: {', '.join(profile_names())}")
+    cls = scenario_class(scenario)
+    rng = random.Random(f"{seed}/schedule/{scenario}/{profile}")
+    kinds = kinds_of(cls)
+    chosen = _choose(rng, profile, kinds)
+    mix = _mix(rng, chosen, kinds)
+    return Options(
+        scenario=scenario,
+        seed=seed,
+        profile=chosen,
+        fault_ns=cls.fault_ns,
+        heal_ns=cls.heal_ns,
+        faults=tuple(_schedule(rng, cls, kinds, mix)),
+        network=_network(rng),
+        disk=mix.disk or _disk(rng),
+        points=0.0 if chosen == CALM else rng.choice((0.0, 0.25, 0.5)),
+        planted=planted,
+    )
+
+
+def kinds_of(cls: type[Scenario]) -> dict[str, FaultKind]:
+    """The kinds of faults that a scenario takes, its own included."""
+    shared = {name: KINDS[name] for name in cls.kinds}
+    return shared | {kind.name: kind for kind in cls.own_kinds}
+
+
+def _choose(rng: random.Random, profile: str, kinds: dict[str, FaultKind]) -> str:
+    if profile != DEFAULT:
+        return profile
+    usable = [name for name, narrow in NARROW.items() if any(kind in kinds for kind in narrow.kinds)]
+    return rng.choice(usable) if usable and rng.random() < NARROW_SHARE else SWARM
+
+
+class _Mix(Struct, frozen=True, kw_only=True):
+    """Which kinds a run draws from, how likely each, how often any."""
+
+    names: Sequence[str]
+    weights: Sequence[float]
+    gap_ns: int
+    disk: DiskOptions | None = None
+
+
+def _mix(rng: random.Random, profile: str, kinds: dict[str, FaultKind]) -> _Mix:
+    if profile == CALM:
+        return _Mix(names=(), weights=(), gap_ns=SECOND)
+    if profile == SWARM:
+        names = rng.sample(list(kinds), rng.randint(min(2, len(kinds)), len(kinds))) if kinds else []
+        return _Mix(names=names, weights=[rng.uniform(0.1, 1) for _ in names], gap_ns=rng.choice(GAPS_NS))
+    narrow = NARROW[profile]
+    names = [name for name in kinds if name in narrow.kinds]
+    return _Mix(names=names, weights=[1.0] * len(names), gap_ns=narrow.gap_ns, disk=narrow.disk)
+
+
+def _schedule(
+    rng: random.Random, cls: type[Scenario], kinds: dict[str, FaultKind], mix: _Mix
+) -> list[FaultEvent]:
+    field = Field.of(cls.nodes, cls.clients)
+    allowances = [_Allowance(bound) for bound in cls.bounds]
+    events: list[FaultEvent] = []
+    at_ns = 0
+    while mix.names and len(events) < FAULTS_MAX:
+        at_ns += int(rng.expovariate(1.0) * mix.gap_ns) + 1
+        if at_ns >= cls.fault_ns:
+            break
+        kind = kinds[rng.choices(mix.names, mix.weights)[0]]
+        target = rng.choice(field.nodes) if kind.needs_target else ""
+        event = FaultEvent(at_ns=at_ns, kind=kind.name, target=target, parameters=kind.draw(rng, field))
+        if all(allowance.admits(event) for allowance in allowances):
+            events.append(event)
+    return events
+
+
+class _Allowance:
+    """What one bound still allows in one run."""
+
+    def __init__(self, bound: Bound) -> None:
+        self._bound = bound
+        self._left = bound.per_run
+        self._hit: list[str] = []
+
+    def admits(self, event: FaultEvent) -> bool:
+        bound = self._bound
+        if event.kind not in bound.kinds:
+            return True
+        if self._left == 0:
+            return False
+        if event.target not in self._hit:
+            if bound.nodes is not None and len(self._hit) >= bound.nodes:
+                return False
+            self._hit.append(event.target)
+        if self._left is not None:
+            self._left -= 1
+        return True
+
+
+def _network(rng: random.Random) -> NetworkOptions:
+    return NetworkOptions(
+        delay_min_ns=rng.choice((20, 50, 500)) * MICROSECOND,
+        delay_mean_ns=rng.choice((50, 200, 1000, 5000)) * MICROSECOND,
+        loss=rng.choice((0.0, 0.0, 0.001, 0.02)),
+        duplicate=rng.choice((0.0, 0.0, 0.001, 0.02)),
+        late=rng.choice((0.0, 0.0, 0.001)),
+    )
+
+
+def _disk(rng: random.Random) -> DiskOptions:
+    return DiskOptions(
+        sync_min_ns=rng.choice((20, 100, 500)) * MICROSECOND,
+        sync_mean_ns=rng.choice((100, 400, 2000, 10_000)) * MICROSECOND,
+    )

@@ -1,0 +1,1 @@
+"""The scenarios: one module each, whose ``SCENARIO`` is its class; loaded by name, only when called for."""
