@@ -11,27 +11,36 @@ asyncio driver (run it on uvloop); ``inbox``, ``requests`` and ``reconnect`` are
 from holdfast.net.address import Address
 from holdfast.net.connection import Connection, Endpoint, Receiver
 from holdfast.net.handshake import Expected, Identity, Role
+from holdfast.net.inbox import Inbox
 from holdfast.net.kind import Kind
 from holdfast.net.limits import Limits
 from holdfast.net.reason import NotConnected, Reason, Why
+from holdfast.net.reconnect import Backoff, Link
+from holdfast.net.requests import Requests, split_number, with_number
 from holdfast.net.tcp import Server, connect, serve
 from holdfast.net.tls import Tls
 
 __all__ = [
     "Address",
+    "Backoff",
     "Connection",
     "Endpoint",
     "Expected",
     "Identity",
+    "Inbox",
     "Kind",
     "Limits",
+    "Link",
     "NotConnected",
     "Reason",
     "Receiver",
+    "Requests",
     "Role",
     "Server",
     "Tls",
     "Why",
     "connect",
     "serve",
+    "split_number",
+    "with_number",
 ]

@@ -91,6 +91,7 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self.opening: asyncio.Future[Reason | None] = self._loop.create_future()
         """Done when the handshake is: with None, or with the reason it failed."""
+        self._gone = asyncio.Event()
         self._transport: asyncio.Transport | None = None
         self._pipe: TlsPipe | None = None
         self._session: Session | None = None
@@ -180,6 +181,10 @@ class Connection(asyncio.Protocol):
         else:
             self._finish(reason)
 
+    async def wait_gone(self) -> None:
+        """Wait until the socket of a connection that was closed is gone: ``linger_s`` at most."""
+        await self._gone.wait()
+
     # --- called by the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -231,6 +236,7 @@ class Connection(asyncio.Protocol):
         self._finish(Reason(Why.LOST, str(exc) if exc is not None else "the connection was closed"))
         if self._timer is not None:
             self._timer.cancel()
+        self._gone.set()
         self._on_gone(self)
 
     def pause_writing(self) -> None:

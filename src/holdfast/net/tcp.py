@@ -110,17 +110,18 @@ async def serve(
 
 async def connect(
     address: Address,
-    receiver: Receiver,
+    on_connection: Callable[[Connection], Receiver],
     endpoint: Endpoint,
     *,
     deadline_s: float = 5.0,
     insecure: bool = False,
 ) -> Connection:
-    """Connect and shake hands. Raises ``NotConnected`` with the reason, also when *deadline_s* has passed;
+    """Connect and shake hands. *on_connection* is called once that is done, before any frame is delivered,
+    and returns who receives them. Raises ``NotConnected`` with the reason, also when *deadline_s* has passed;
     ``InvalidRequest`` for an address that needs TLS and has none."""
     require_safe(address, has_tls=endpoint.tls is not None, insecure=insecure)
     endpoint.limits.validate()
-    connection = Connection(endpoint, is_connector=True, on_open=lambda _: receiver)
+    connection = Connection(endpoint, is_connector=True, on_open=on_connection)
     try:
         async with asyncio.timeout(deadline_s):
             loop = asyncio.get_running_loop()
