@@ -1,0 +1,110 @@
+"""An exclusive lock on a directory, held from before a process serves until it is gone (PROTOCOL K2).
+
+The kernel drops the lock when the process ends, however it ends, and not before; so whoever obtains it has
+proof that the last holder is gone. It is a POSIX record lock because a forked child does not inherit those:
+a helper of the holder can never keep it alive. Their one trap, that closing *any* descriptor of the file
+drops the lock, is why only this module opens the file, and a holder opens it once.
+"""
+
+import fcntl
+import os
+import struct
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from holdfast.model.errors import Rejected
+
+LOCK_FILE: Final = "lock"
+NOTE_BYTES_MAX: Final = 4096
+_FLOCK: Final = struct.Struct("hhqqi4x")  # struct flock on 64-bit Linux: type, whence, start, length, pid
+
+
+class Holder(msgspec.Struct, frozen=True, kw_only=True):
+    """Who holds, or last held, a directory; in its own words but for the pid, which is the kernel's."""
+
+    pid: int
+    what: str
+    """For people: `host host1`, `agent`, `authority`."""
+    since: str = ""
+    incarnation: int | None = None
+
+
+class Held(Rejected):
+    """Raised when a directory is locked by another process; ``holder`` says by whom."""
+
+    code = "held"
+
+    def __init__(self, directory: Path, holder: Holder) -> None:
+        since = f" since {holder.since}" if holder.since else ""
+        super().__init__(f"{directory} is held by {holder.what} (pid {holder.pid}){since}")
+        self.holder = holder
+
+
+class DirectoryLock:
+    """The lock, held. Kept until :meth:`release` or the end of the process."""
+
+    def __init__(self, descriptor: int, last_holder: Holder | None) -> None:
+        self._descriptor = descriptor
+        self.last_holder = last_holder
+        """Who held it before; None when nobody did or it left no word."""
+
+    @classmethod
+    def take(cls, directory: Path, holder: Holder | None = None) -> "DirectoryLock":
+        """Lock *directory* and leave word of who holds it. Raises :class:`Held`.
+
+        Without a *holder* the last one's word stays, as an agent that only asks for proof wants it.
+        """
+        directory.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            found = _holder(descriptor)
+            os.close(descriptor)
+            raise Held(directory, found or Holder(pid=0, what="a process that ended just now")) from None
+        lock = cls(descriptor, _note(descriptor))
+        if holder is not None:
+            lock.leave_word(holder)
+        return lock
+
+    def leave_word(self, holder: Holder) -> None:
+        """Say who holds the directory now. It need not survive a power cut: neither does the holder."""
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, msgspec.json.encode(holder), 0)
+
+    def release(self) -> None:
+        os.close(self._descriptor)
+
+
+def holder_of(directory: Path) -> Holder | None:
+    """Who holds *directory* now; None when nobody does.
+
+    Not to be asked by a process about a directory it holds itself: closing the file would drop its lock.
+    """
+    try:
+        descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        return _holder(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _holder(descriptor: int) -> Holder | None:
+    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+    kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(descriptor, fcntl.F_GETLK, asked))
+    if kind == fcntl.F_UNLCK:
+        return None
+    note = _note(descriptor)
+    # Words of an earlier holder say nothing about this one.
+    return note if note is not None and note.pid == pid else Holder(pid=pid, what="another process")
+
+
+def _note(descriptor: int) -> Holder | None:
+    try:
+        return msgspec.json.decode(os.pread(descriptor, NOTE_BYTES_MAX, 0), type=Holder)
+    except msgspec.DecodeError:
+        return None
