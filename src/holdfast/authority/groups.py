@@ -1,0 +1,140 @@
+"""Groups: their ids, their records, and their first views (PROTOCOL V6, T1).
+
+Group ids come from a counter and are never reused, whatever becomes of the group. A removal changes the guard
+that every creation compares: a delayed creation cannot bring a removed group back.
+"""
+
+import msgspec
+
+from holdfast.authority import keys
+from holdfast.authority.contract import Applied, Delete
+from holdfast.authority.identity import read_floors
+from holdfast.authority.outcome import (
+    ATTEMPTS_MAX,
+    Contended,
+    Guard,
+    InDoubt,
+    Listing,
+    Removed,
+    Seen,
+    answering,
+    change,
+    put,
+    read,
+    read_all,
+)
+from holdfast.authority.recipe import Recipe
+from holdfast.authority.views import Lost, NoGroup, View, ViewMember
+from holdfast.model.ids import Epoch, GroupId, HostId, Nonce, StoreId
+
+
+class Placement(msgspec.Struct, frozen=True, kw_only=True):
+    """A member as the group's record names it."""
+
+    host: HostId
+    store: StoreId
+
+
+class GroupRecord(msgspec.Struct, frozen=True, kw_only=True, tag="group"):
+    """What a group is, as opposed to what is wished for it (T1)."""
+
+    group: GroupId
+    class_name: str
+    style: str
+    members: tuple[Placement, ...]
+    nonce: Nonce
+
+
+class GroupCounter(msgspec.Struct, frozen=True, kw_only=True, tag="group_counter"):
+    """The highest group id ever issued."""
+
+    last: GroupId
+    nonce: Nonce
+
+
+@answering
+def reserve_group(*, nonce: Nonce) -> Recipe[GroupId | Contended | InDoubt]:
+    """Issue a group id to this caller alone. When in doubt reserve another: an id may go unused."""
+    for _ in range(ATTEMPTS_MAX):
+        counter = yield from read(keys.GROUP_COUNTER, GroupCounter)
+        if counter.value is not None and counter.value.nonce == nonce:
+            return counter.value.last
+        floors, identity = yield from read_floors()
+        issued = counter.value.last if counter.value is not None else GroupId(0)
+        group = GroupId(max(issued, floors.group) + 1)
+        result = yield from change(
+            [counter.unchanged(), identity.unchanged()],
+            [put(keys.GROUP_COUNTER, GroupCounter(last=group, nonce=nonce))],
+            nonce=nonce,
+        )
+        if isinstance(result, Applied):
+            return group
+        if isinstance(result, InDoubt):
+            return result
+    return Contended("the counter of groups")
+
+
+@answering
+def create_group(
+    record: GroupRecord, primary: HostId, members: tuple[ViewMember, ...]
+) -> Recipe[Seen[View] | Lost | Contended | InDoubt]:
+    """Store *record*, under an id reserved for it, with its first view."""
+    nonce = record.nonce
+    for _ in range(ATTEMPTS_MAX):
+        found = yield from read(keys.view(record.group), View)
+        if found.value is not None:
+            ours = found.value.nonce == nonce
+            return Seen(found.key, found.value, found.modified) if ours else Lost(record.group, found.value)
+        floors, identity = yield from read_floors()
+        guard = yield from read(keys.GROUP_GUARD, Guard)
+        view = View(
+            group=record.group,
+            epoch=Epoch(floors.epoch + 1),
+            primary=primary,
+            members=members,
+            nonce=nonce,
+        )
+        result = yield from change(
+            [found.unchanged(), identity.unchanged(), guard.unchanged()],
+            [put(keys.group(record.group), record), put(found.key, view)],
+            nonce=nonce,
+        )
+        if isinstance(result, Applied):
+            return Seen(found.key, view, result.revision)
+        if isinstance(result, InDoubt):
+            return result
+    return Contended(f"the creation of group {record.group}")
+
+
+@answering
+def remove_group(group: GroupId, *, nonce: Nonce) -> Recipe[Removed | Contended | InDoubt]:
+    """Remove record and view; the id is not issued again."""
+    for _ in range(ATTEMPTS_MAX):
+        found = yield from read(keys.view(group), View)
+        if found.value is None:
+            return Removed()
+        result = yield from change(
+            [found.unchanged()],
+            [
+                Delete(keys.group(group)),
+                Delete(keys.view(group)),
+                put(keys.GROUP_GUARD, Guard(nonce=nonce)),
+            ],
+            nonce=nonce,
+        )
+        if isinstance(result, Applied):
+            return Removed()
+        if isinstance(result, InDoubt):
+            return result
+    return Contended(f"the removal of group {group}")
+
+
+@answering
+def read_group(group: GroupId) -> Recipe[Seen[GroupRecord] | NoGroup]:
+    found = yield from read(keys.group(group), GroupRecord)
+    return NoGroup(group) if found.value is None else Seen(found.key, found.value, found.modified)
+
+
+@answering
+def list_groups() -> Recipe[Listing[GroupRecord]]:
+    return (yield from read_all(keys.GROUPS, GroupRecord))

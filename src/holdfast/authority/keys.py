@@ -1,0 +1,71 @@
+"""Where everything stands at the authority: the one place that spells keys.
+
+Numbers in keys are padded, so that the order of keys is the order of numbers. A backend may put a prefix
+of its domain before all of them.
+"""
+
+from typing import Final
+
+from holdfast.model.errors import InvalidRequest
+from holdfast.model.ids import GroupId, HostId, StoreId
+
+NAME_BYTES_MAX: Final = 400
+"""Room for the longest key's own words below the contract's KEY_BYTES_MAX."""
+
+IDENTITY: Final = "authority/identity"
+SESSIONS: Final = "sessions/"
+NAMES: Final = "names/"
+GROUPS: Final = "groups/"
+VIEWS: Final = "views/"
+
+NAME_GUARD: Final = "guards/names"
+GROUP_GUARD: Final = "guards/groups"
+GROUP_COUNTER: Final = "counters/groups"
+
+CONTROL: Final = "control/"
+"""Everything an election must see in one snapshot; the log of transactions is therefore not below it."""
+TERM: Final = "control/term"
+LAST_TRANSACTION: Final = "control/transaction"
+COMMITTED: Final = "control/committed"
+MEMBERSHIP_GUARD: Final = "control/guard"
+MEMBERS: Final = "control/members/"
+TRANSACTION_LOG: Final = "transactions/"
+
+
+def host(host: HostId) -> str:
+    """The host's highest incarnation: outlives every session."""
+    return f"hosts/{_word(host)}"
+
+
+def session(host: HostId) -> str:
+    return SESSIONS + _word(host)
+
+
+def name(name: str) -> str:
+    return NAMES + _word(name)
+
+
+def store(store: StoreId) -> str:
+    return f"stores/{_word(store)}"
+
+
+def group(group: GroupId) -> str:
+    return f"{GROUPS}{group:020d}"
+
+
+def view(group: GroupId) -> str:
+    return f"{VIEWS}{group:020d}"
+
+
+def member(host: HostId) -> str:
+    return MEMBERS + _word(host)
+
+
+def transaction(cas: int) -> str:
+    return f"{TRANSACTION_LOG}{cas:020d}"
+
+
+def _word(text: str) -> str:
+    if not text or len(text.encode()) > NAME_BYTES_MAX or "\0" in text:
+        raise InvalidRequest(f"not a name of 1 to {NAME_BYTES_MAX} bytes: {text[:40]!r}")
+    return text

@@ -1,0 +1,160 @@
+"""Joining and leaving the control plane, and who is in it (the ns-server calls of IM section K).
+
+Nobody joins or leaves while a transaction is open: both compare the transaction they found closed, and
+opening one compares the guard they change, so whichever comes second is refused (IM-34).
+"""
+
+import msgspec
+
+from holdfast.authority import keys
+from holdfast.authority.contract import Applied, Delete, LeaseGone
+from holdfast.authority.outcome import (
+    ATTEMPTS_MAX,
+    Contended,
+    Guard,
+    InDoubt,
+    Removed,
+    Seen,
+    answering,
+    change,
+    put,
+    read,
+)
+from holdfast.authority.recipe import Recipe
+from holdfast.authority.sessions import NoSession, Session, find_session
+from holdfast.authority.standing import INDEXER, MANAGER, Member, Transaction, read_standing
+from holdfast.model.ids import HostId, Incarnation, Nonce, Revision
+
+
+class Held(msgspec.Struct, frozen=True, tag="held"):
+    """A transaction is open; join or leave when it has ended."""
+
+    transaction: Transaction
+
+
+class NotJoined(msgspec.Struct, frozen=True, tag="not_joined"):
+    """That process is not a member."""
+
+    host: HostId
+    incarnation: Incarnation
+
+
+@answering
+def join(
+    session: Session, *, roles: tuple[str, ...] = (MANAGER,), context_cas: int, nonce: Nonce
+) -> Recipe[Seen[Member] | Held | NoSession | Contended | InDoubt]:
+    """Make *session*'s host a member while the session lives, replacing what an earlier process left."""
+    key = keys.member(session.host)
+    for _ in range(ATTEMPTS_MAX):
+        standing = yield from read_standing()
+        found = standing.member(session.host)
+        if found is not None and found.value.nonce == nonce:
+            return found
+        live = yield from find_session(session.host, session.incarnation)
+        if isinstance(live, NoSession):
+            return live
+        if standing.open_transaction is not None:
+            return Held(standing.open_transaction)
+        member = Member(
+            host=session.host,
+            incarnation=session.incarnation,
+            address=session.address,
+            roles=roles,
+            context_cas=context_cas,
+            nonce=nonce,
+        )
+        before: Seen[Member | None] = Seen(key, None, Revision(0)) if found is None else _maybe(found)
+        result = yield from change(
+            [
+                before.unchanged(),
+                live.unchanged(),
+                standing.last.unchanged(),
+                standing.guard.unchanged(),
+            ],
+            [put(key, member, lease=live.lease), put(keys.MEMBERSHIP_GUARD, Guard(nonce=nonce))],
+            nonce=nonce,
+        )
+        if isinstance(result, Applied):
+            return Seen(key, member, result.revision, live.lease)
+        if isinstance(result, LeaseGone):
+            return NoSession(session.host, session.incarnation)
+        if isinstance(result, InDoubt):
+            return result
+    return Contended(f"the joining of {session.host}")
+
+
+@answering
+def leave(
+    host: HostId, incarnation: Incarnation, *, nonce: Nonce
+) -> Recipe[Removed | Held | Contended | InDoubt]:
+    """Take that process off the list; a successor's entry stays."""
+    for _ in range(ATTEMPTS_MAX):
+        standing = yield from read_standing()
+        found = standing.member(host)
+        if found is None or found.value.incarnation != incarnation:
+            return Removed()
+        if standing.open_transaction is not None:
+            return Held(standing.open_transaction)
+        result = yield from change(
+            [found.unchanged(), standing.last.unchanged()],
+            [Delete(found.key), put(keys.MEMBERSHIP_GUARD, Guard(nonce=nonce))],
+            nonce=nonce,
+        )
+        if isinstance(result, Applied):
+            return Removed()
+        if isinstance(result, InDoubt):
+            return result
+    return Contended(f"the leaving of {host}")
+
+
+@answering
+def declare_context(
+    host: HostId, incarnation: Incarnation, *, context_cas: int, nonce: Nonce
+) -> Recipe[Seen[Member] | NotJoined | Contended | InDoubt]:
+    """Say that this process now holds the context of *context_cas*, durable and settled (T3)."""
+    for _ in range(ATTEMPTS_MAX):
+        found = yield from read(keys.member(host), Member)
+        if found.value is None or found.value.incarnation != incarnation:
+            return NotJoined(host, incarnation)
+        if found.value.nonce == nonce:
+            return Seen(found.key, found.value, found.modified, found.lease)
+        member = msgspec.structs.replace(found.value, context_cas=context_cas, nonce=nonce)
+        result = yield from change(
+            [found.unchanged()], [put(found.key, member, lease=found.lease)], nonce=nonce
+        )
+        if isinstance(result, Applied):
+            return Seen(found.key, member, result.revision, found.lease)
+        if isinstance(result, LeaseGone):
+            return NotJoined(host, incarnation)
+        if isinstance(result, InDoubt):
+            return result
+    return Contended(f"the declaration of {host}")
+
+
+@answering
+def get_index_coordinator() -> Recipe[str]:
+    """GetIndexCoordinator: the elected coordinator's address; empty when there is none (IM-120)."""
+    standing = yield from read_standing()
+    coordinator = standing.coordinator()
+    return "" if coordinator is None else coordinator.value.address
+
+
+@answering
+def get_index_coordinator_replicas() -> Recipe[tuple[str, ...]]:
+    """GetIndexCoordinatorReplicas: the addresses of all other active managers (IM-121)."""
+    standing = yield from read_standing()
+    coordinator = standing.coordinator()
+    return tuple(
+        each.value.address for each in standing.members if MANAGER in each.value.roles and each != coordinator
+    )
+
+
+@answering
+def get_indexer_nodes() -> Recipe[tuple[str, ...]]:
+    """GetIndexerNodes: the addresses of all active indexers (IM-122)."""
+    standing = yield from read_standing()
+    return tuple(each.value.address for each in standing.members if INDEXER in each.value.roles)
+
+
+def _maybe(found: Seen[Member]) -> Seen[Member | None]:
+    return Seen(found.key, found.value, found.modified, found.lease)

@@ -1,0 +1,139 @@
+"""Names: bind over a dead entry, resolve, unbind only what is yours (PROTOCOL A7).
+
+An entry belongs to one incarnation of one host and is alive while that session is. Binding compares exactly
+what it checked: the entry and its owner's session. A removal changes the guard, which every binding of a free
+name compares: a delayed binding cannot return after its own unbinding.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from holdfast.authority import keys
+from holdfast.authority.contract import Applied, Compare, Delete
+from holdfast.authority.outcome import (
+    ATTEMPTS_MAX,
+    Contended,
+    Guard,
+    InDoubt,
+    Listing,
+    Removed,
+    Seen,
+    answering,
+    change,
+    put,
+    read,
+    read_all,
+)
+from holdfast.authority.recipe import Recipe
+from holdfast.authority.sessions import NoSession, Session, find_session
+from holdfast.model.ids import HostId, Incarnation, Nonce
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, tag="name"):
+    """What a name stands for, and whose it is."""
+
+    name: str
+    target: str
+    host: HostId
+    incarnation: Incarnation
+    nonce: Nonce
+
+    def belongs_to(self, owner: Session) -> bool:
+        return (self.host, self.incarnation) == (owner.host, owner.incarnation)
+
+
+class Taken(msgspec.Struct, frozen=True, tag="taken"):
+    """A live session holds the name."""
+
+    entry: Entry
+
+
+class NotYours(msgspec.Struct, frozen=True, tag="not_yours"):
+    """The entry is another's (perhaps your successor's) and stays."""
+
+    entry: Entry
+
+
+class NotBound(msgspec.Struct, frozen=True, tag="not_bound"):
+    """Nobody holds the name."""
+
+    name: str
+
+
+@answering
+def bind(
+    name: str, target: str, *, owner: Session, nonce: Nonce
+) -> Recipe[Seen[Entry] | Taken | NoSession | Contended | InDoubt]:
+    """Let *name* stand for *target* while *owner* lives; replaces the owner's own entry or a dead one."""
+    for _ in range(ATTEMPTS_MAX):
+        found = yield from read(keys.name(name), Entry)
+        if found.value is not None and found.value.nonce == nonce:
+            return Seen(found.key, found.value, found.modified)
+        session = yield from find_session(owner.host, owner.incarnation)
+        if isinstance(session, NoSession):
+            return session
+        free = yield from _compares_if_free(found, owner)
+        if isinstance(free, Taken):
+            return free
+        entry = Entry(name=name, target=target, host=owner.host, incarnation=owner.incarnation, nonce=nonce)
+        compares = _distinct([found.unchanged(), session.unchanged(), *free])
+        result = yield from change(compares, [put(found.key, entry)], nonce=nonce)
+        if isinstance(result, Applied):
+            return Seen(found.key, entry, result.revision)
+        if isinstance(result, InDoubt):
+            return result
+    return Contended(f"the name {name}")
+
+
+@answering
+def resolve(name: str) -> Recipe[Seen[Entry] | NotBound]:
+    """The entry of *name*, if its owner lives."""
+    found = yield from read(keys.name(name), Entry)
+    if found.value is None:
+        return NotBound(name)
+    owner = yield from find_session(found.value.host, found.value.incarnation)
+    return NotBound(name) if isinstance(owner, NoSession) else Seen(found.key, found.value, found.modified)
+
+
+@answering
+def unbind(name: str, *, owner: Session, nonce: Nonce) -> Recipe[Removed | NotYours | InDoubt]:
+    """Remove the entry if it is *owner*'s. A late unbinding never removes a successor's entry."""
+    found = yield from read(keys.name(name), Entry)
+    if found.value is None:
+        return Removed()
+    if not found.value.belongs_to(owner):
+        return NotYours(found.value)
+    result = yield from change(
+        [found.unchanged()], [Delete(found.key), put(keys.NAME_GUARD, Guard(nonce=nonce))], nonce=nonce
+    )
+    # Refused: the entry as it was read is gone; only its owner or, after its end, a successor changes it.
+    return result if isinstance(result, InDoubt) else Removed()
+
+
+@answering
+def list_names() -> Recipe[Listing[Entry]]:
+    """Every entry, dead ones too."""
+    return (yield from read_all(keys.NAMES, Entry))
+
+
+def _compares_if_free(found: Seen[Entry | None], owner: Session) -> Recipe[Sequence[Compare] | Taken]:
+    """What, besides the entry itself, must still hold for *owner* to take this name."""
+    if found.value is None:
+        guard = yield from read(keys.NAME_GUARD, Guard)
+        return [guard.unchanged()]
+    if found.value.belongs_to(owner):
+        return []
+    holder = yield from read(keys.session(found.value.host), Session)
+    if holder.value is not None and holder.value.incarnation == found.value.incarnation:
+        return Taken(found.value)
+    return [holder.unchanged()]
+
+
+def _distinct(compares: Sequence[Compare]) -> list[Compare]:
+    """Each compare once: the dead entry may be of an earlier incarnation of the owner's own host."""
+    distinct: list[Compare] = []
+    for compare in compares:
+        if compare not in distinct:
+            distinct.append(compare)
+    return distinct

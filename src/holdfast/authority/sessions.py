@@ -1,0 +1,112 @@
+"""Host sessions: who is there, as which incarnation (PROTOCOL V2).
+
+A session stands under its host's lease and vanishes with it. Its incarnation is issued in the same
+transaction, from a counter that is never removed, so two processes of one host never share a number however
+they race. Opening replaces the session of an earlier process: that one finds itself replaced, and stops.
+"""
+
+import msgspec
+
+from holdfast.authority import keys
+from holdfast.authority.contract import Applied, Delete, LeaseGone
+from holdfast.authority.identity import read_floors
+from holdfast.authority.outcome import (
+    ATTEMPTS_MAX,
+    Contended,
+    InDoubt,
+    Listing,
+    Removed,
+    Seen,
+    answering,
+    change,
+    put,
+    read,
+    read_all,
+)
+from holdfast.authority.recipe import Recipe
+from holdfast.model.ids import HostId, Incarnation, LeaseId, Nonce
+
+
+class HostRecord(msgspec.Struct, frozen=True, kw_only=True, tag="host"):
+    """The highest incarnation issued to a host, and whose opening took it."""
+
+    host: HostId
+    incarnation: Incarnation
+    nonce: Nonce
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True, tag="session"):
+    """One process of a host, alive as far as the authority knows."""
+
+    host: HostId
+    incarnation: Incarnation
+    address: str
+    nonce: Nonce
+    details: dict[str, str] = {}
+    """What people want to see of a host: pid, location, version. Nothing decides by it."""
+
+
+class NoSession(msgspec.Struct, frozen=True, tag="no_session"):
+    """The session is not there: its lease ended, it was closed, or a later process replaced it."""
+
+    host: HostId
+    incarnation: Incarnation
+
+
+@answering
+def open_session(
+    host: HostId, *, lease: LeaseId, address: str, nonce: Nonce, details: dict[str, str] | None = None
+) -> Recipe[Seen[Session] | LeaseGone | Contended | InDoubt]:
+    """Issue the next incarnation of *host* and put its session under *lease*."""
+    for _ in range(ATTEMPTS_MAX):
+        record = yield from read(keys.host(host), HostRecord)
+        if record.value is not None and record.value.nonce == nonce:
+            ours = yield from find_session(host, record.value.incarnation)
+            return LeaseGone(lease) if isinstance(ours, NoSession) else ours
+        floors, identity = yield from read_floors()
+        issued = record.value.incarnation if record.value is not None else Incarnation(0)
+        incarnation = Incarnation(max(issued, floors.incarnation) + 1)
+        session = Session(
+            host=host, incarnation=incarnation, address=address, nonce=nonce, details=details or {}
+        )
+        result = yield from change(
+            [record.unchanged(), identity.unchanged()],
+            [
+                put(keys.host(host), HostRecord(host=host, incarnation=incarnation, nonce=nonce)),
+                put(keys.session(host), session, lease=lease),
+            ],
+            nonce=nonce,
+        )
+        if isinstance(result, Applied):
+            return Seen(keys.session(host), session, result.revision, lease)
+        if isinstance(result, LeaseGone | InDoubt):
+            return result
+    return Contended(f"the incarnation of {host}")
+
+
+@answering
+def close_session(host: HostId, incarnation: Incarnation, *, nonce: Nonce) -> Recipe[Removed | InDoubt]:
+    """Remove the session if it is still that incarnation's; a successor's stays."""
+    found = yield from find_session(host, incarnation)
+    if isinstance(found, NoSession):
+        return Removed()
+    result = yield from change([found.unchanged()], [Delete(keys.session(host))], nonce=nonce)
+    # Refused: it has been replaced or has ended meanwhile; either way it is no longer there.
+    return result if isinstance(result, InDoubt) else Removed()
+
+
+def find_session(host: HostId, incarnation: Incarnation) -> Recipe[Seen[Session] | NoSession]:
+    """The live session of exactly this incarnation (a step of other recipes; :func:`read_session` alone)."""
+    found = yield from read(keys.session(host), Session)
+    if found.value is None or found.value.incarnation != incarnation:
+        return NoSession(host, incarnation)
+    return Seen(found.key, found.value, found.modified, found.lease)
+
+
+read_session = answering(find_session)
+
+
+@answering
+def list_sessions() -> Recipe[Listing[Session]]:
+    """Every live session, by host."""
+    return (yield from read_all(keys.SESSIONS, Session))

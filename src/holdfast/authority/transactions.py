@@ -1,0 +1,215 @@
+"""Transactions of the state context: the commit point of its two-phase commit (PROTOCOL T2; IM D, N-2, N-3).
+
+A transaction is created ``initial`` by the coordinator of the current term and ends once, as ``commit`` or
+``rollback``. Its end compares the term it began in and the record it found ``initial``: a deposed
+coordinator's late commit is refused, and so is a second decision. A CAS is used once, also when it rolls
+back: a host that still holds the log of a rolled-back CAS would take another update's commit for its own.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from holdfast.authority import keys
+from holdfast.authority.contract import Applied, Change, Delete
+from holdfast.authority.outcome import ATTEMPTS_MAX, Contended, InDoubt, Seen, answering, change, put, read
+from holdfast.authority.recipe import Recipe
+from holdfast.authority.standing import (
+    MANAGER,
+    Member,
+    Participant,
+    Standing,
+    Status,
+    TermRecord,
+    Transaction,
+    read_standing,
+)
+from holdfast.model.errors import InvalidRequest
+from holdfast.model.ids import HostId, Nonce, Term
+
+TRANSACTION_LOG_MAX: Final = 1_000
+"""Outcomes in the rolling log: a host away for more of them starts from the coordinator's copy."""
+
+PARTICIPANTS_MAX: Final = 32
+"""A few hosts take part (DESIGN 10); each costs one compare in the opening transaction."""
+
+
+class Deposed(msgspec.Struct, frozen=True, tag="deposed"):
+    """The asker is not the coordinator of this term (any more)."""
+
+    current_term: Term
+
+
+class TransactionOpen(msgspec.Struct, frozen=True, tag="transaction_open"):
+    """Another transaction has not ended yet."""
+
+    transaction: Transaction
+
+
+class WrongCas(msgspec.Struct, frozen=True, tag="wrong_cas"):
+    """The next transaction has another CAS than the asker believes."""
+
+    next_cas: int
+
+
+class NotReady(msgspec.Struct, frozen=True, tag="not_ready"):
+    """These hosts are no members, or have not stored the current context, and cannot take part (T3)."""
+
+    hosts: tuple[HostId, ...]
+
+
+class AlreadyDecided(msgspec.Struct, frozen=True, tag="already_decided"):
+    """The transaction has ended the other way; that is final."""
+
+    transaction: Transaction
+
+
+class NoTransaction(msgspec.Struct, frozen=True, tag="no_transaction"):
+    """No record of that CAS: below *oldest* it fell out of the log, above *last* it was never created."""
+
+    cas: int
+    oldest: int
+    last: int
+
+
+@answering
+def create_transaction(
+    term: Term, cas: int, participants: Sequence[HostId], *, nonce: Nonce
+) -> Recipe[Seen[Transaction] | Deposed | TransactionOpen | WrongCas | NotReady | Contended | InDoubt]:
+    """CreateTransaction: open update *cas* with exactly these participants, the coordinator among them."""
+    if not 1 <= len(participants) <= PARTICIPANTS_MAX or len(set(participants)) != len(participants):
+        raise InvalidRequest(f"a transaction has 1 to {PARTICIPANTS_MAX} participants, each once")
+    for _ in range(ATTEMPTS_MAX):
+        standing = yield from read_standing()
+        last = standing.last.value
+        if last is not None and last.nonce == nonce:
+            return Seen(standing.last.key, last, standing.last.modified)
+        objection = _objection_to_create(standing, term, cas, participants)
+        if objection is not None:
+            return objection
+        chosen = [each for each in standing.members if each.value.host in participants]
+        transaction = Transaction(
+            cas=cas,
+            term=term,
+            status=Status.INITIAL,
+            participants=tuple(
+                Participant(host=each.value.host, incarnation=each.value.incarnation) for each in chosen
+            ),
+            nonce=nonce,
+        )
+        result = yield from change(
+            [
+                standing.term.unchanged(),
+                standing.last.unchanged(),
+                standing.guard.unchanged(),
+                standing.identity.unchanged(),
+                *(each.unchanged() for each in chosen),
+            ],
+            [*records(transaction), Delete(keys.transaction(max(cas - TRANSACTION_LOG_MAX, 0)))],
+            nonce=nonce,
+        )
+        if isinstance(result, Applied):
+            return Seen(standing.last.key, transaction, result.revision)
+        if isinstance(result, InDoubt):
+            return result
+    return Contended(f"the creation of transaction {cas}")
+
+
+@answering
+def set_transaction_status(
+    term: Term, cas: int, status: Status, *, nonce: Nonce
+) -> Recipe[Transaction | Deposed | AlreadyDecided | NoTransaction | Contended | InDoubt]:
+    """SetTransactionStatus: end the open transaction. Answers the record once it has that very status."""
+    if status is Status.INITIAL:
+        raise InvalidRequest("a transaction ends as commit or rollback")
+    for _ in range(ATTEMPTS_MAX):
+        found = yield from read(keys.LAST_TRANSACTION, Transaction)
+        current = yield from read(keys.TERM, TermRecord)
+        if found.value is None or found.value.cas != cas:
+            past = yield from find_transaction(cas)
+            return past if isinstance(past, NoTransaction) else _past(past, status)
+        if found.value.status is not Status.INITIAL:
+            return _past(found.value, status)
+        if current.value is None or current.value.term != term or found.value.term != term:
+            return Deposed(Term(0) if current.value is None else current.value.term)
+        decided = msgspec.structs.replace(found.value, status=status, nonce=nonce)
+        result = yield from change([found.unchanged(), current.unchanged()], records(decided), nonce=nonce)
+        if isinstance(result, Applied):
+            return decided
+        if isinstance(result, InDoubt):
+            return result
+    return Contended(f"the end of transaction {cas}")
+
+
+def find_transaction(cas: int) -> Recipe[Transaction | NoTransaction]:
+    """The record of *cas*, from the rolling log (a step; :func:`get_transaction_status` alone)."""
+    found = yield from read(keys.transaction(cas), Transaction)
+    if found.value is not None:
+        return found.value
+    latest = yield from read(keys.LAST_TRANSACTION, Transaction)
+    last = 0 if latest.value is None else latest.value.cas
+    return NoTransaction(cas, oldest=max(1, last - TRANSACTION_LOG_MAX + 1), last=last)
+
+
+get_transaction_status = answering(find_transaction)
+
+
+@answering
+def last_transaction() -> Recipe[Transaction | None]:
+    """LastTransaction: open or ended."""
+    found = yield from read(keys.LAST_TRANSACTION, Transaction)
+    return found.value
+
+
+@answering
+def last_committed() -> Recipe[Transaction | None]:
+    """The transaction whose context stands."""
+    found = yield from read(keys.COMMITTED, Transaction)
+    return found.value
+
+
+def records(transaction: Transaction) -> list[Change]:
+    """Every record that a transaction in this status changes."""
+    changes: list[Change] = [
+        put(keys.LAST_TRANSACTION, transaction),
+        put(keys.transaction(transaction.cas), transaction),
+    ]
+    if transaction.status is Status.COMMIT:
+        changes.append(put(keys.COMMITTED, transaction))
+    return changes
+
+
+def _objection_to_create(
+    standing: Standing, term: Term, cas: int, participants: Sequence[HostId]
+) -> Deposed | TransactionOpen | WrongCas | NotReady | None:
+    coordinator = standing.coordinator()
+    if standing.current_term != term or coordinator is None:
+        return Deposed(standing.current_term)
+    if coordinator.value.host not in participants:
+        raise InvalidRequest("the coordinator takes part in its own transactions")
+    if standing.open_transaction is not None:
+        return TransactionOpen(standing.open_transaction)
+    next_cas = max(0 if standing.last.value is None else standing.last.value.cas, standing.floors.cas) + 1
+    if cas != next_cas:
+        return WrongCas(next_cas)
+    unready = tuple(host for host in participants if not _holds_context(standing, host))
+    return NotReady(unready) if unready else None
+
+
+def _holds_context(standing: Standing, host: HostId) -> bool:
+    """It declared the committed context, or is the very process that stored it as a participant (T3)."""
+    found = standing.member(host)
+    if found is None or MANAGER not in found.value.roles:
+        return False
+    return found.value.context_cas == standing.committed_cas or _took_part(standing, found.value)
+
+
+def _took_part(standing: Standing, member: Member) -> bool:
+    committed = standing.committed.value
+    self = Participant(host=member.host, incarnation=member.incarnation)
+    return committed is not None and self in committed.participants
+
+
+def _past(transaction: Transaction, wanted: Status) -> Transaction | AlreadyDecided:
+    return transaction if transaction.status is wanted else AlreadyDecided(transaction)

@@ -1,0 +1,181 @@
+"""Views of groups (PROTOCOL V1, V6, K4).
+
+A view is opaque here but for its epoch, which only grows and stays above the authority's floor (A5). Every
+change of a view is a compare-and-set against exactly the view it was made from.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from holdfast.authority import keys
+from holdfast.authority.contract import TXN_OPERATIONS_MAX, Applied, KeyValue, LeaseGone, Refused
+from holdfast.authority.identity import Identity
+from holdfast.authority.outcome import (
+    InDoubt,
+    Listing,
+    Seen,
+    answering,
+    change,
+    decoded,
+    put,
+    read,
+    read_all,
+)
+from holdfast.authority.recipe import Recipe
+from holdfast.model.errors import InvalidRequest, invariant
+from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Nonce, Opening, StoreId
+
+VIEWS_PER_TXN_MAX: Final = 59
+"""K4 allows 60; two operations for each and one for the identity must fit the contract's 120 (A3)."""
+invariant(2 * VIEWS_PER_TXN_MAX + 1 <= TXN_OPERATIONS_MAX, "a full batch of claims fits one transaction")
+
+
+class ViewMember(msgspec.Struct, frozen=True, kw_only=True):
+    """A member as of one view (V1)."""
+
+    host: HostId
+    store: StoreId
+    incarnation: Incarnation
+    opening: Opening
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True, tag="view"):
+    """Who is primary of a group and who is in-sync. The reference's version is the epoch (V6)."""
+
+    group: GroupId
+    epoch: Epoch
+    primary: HostId
+    members: tuple[ViewMember, ...]
+    nonce: Nonce
+
+
+class NoGroup(msgspec.Struct, frozen=True, tag="no_group"):
+    """There is no such group (any more)."""
+
+    group: GroupId
+
+
+class Lost(msgspec.Struct, frozen=True, tag="lost"):
+    """Another view stands, or none; this change was not applied or no longer stands, and never will again."""
+
+    group: GroupId
+    standing: View | None
+
+
+class IdentityChanged(msgspec.Struct, frozen=True, tag="identity_changed"):
+    """The authority was restored since its identity was read: read it again, with everything else (A5)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewChange:
+    """From exactly the view that was seen to a later one."""
+
+    seen: Seen[View]
+    new: View
+
+
+@dataclass(frozen=True, slots=True)
+class ViewChanges:
+    """How each of the asked changes ended. Those in doubt are asked again with the same nonces."""
+
+    won: tuple[Seen[View], ...] = ()
+    lost: tuple[Lost, ...] = ()
+    in_doubt: tuple[ViewChange, ...] = ()
+
+
+def next_epoch(view: View, identity: Identity) -> Epoch:
+    """The lowest epoch a successor of *view* may have."""
+    return Epoch(max(view.epoch, identity.floors.epoch) + 1)
+
+
+@answering
+def read_view(group: GroupId) -> Recipe[Seen[View] | NoGroup]:
+    """The standing view: the linearizable read that confirms a query (R2)."""
+    found = yield from read(keys.view(group), View)
+    return NoGroup(group) if found.value is None else Seen(found.key, found.value, found.modified)
+
+
+@answering
+def list_views() -> Recipe[Listing[View]]:
+    return (yield from read_all(keys.VIEWS, View))
+
+
+def change_view(
+    wanted: ViewChange, *, identity: Seen[Identity]
+) -> Recipe[Seen[View] | Lost | IdentityChanged | InDoubt]:
+    """Claim, drop or add: put the new view in place of exactly the one seen.
+
+    A doubt is settled by the same change again, or given up by winning another one from the same view (M2).
+    """
+    result = yield from change_views([wanted], identity=identity)
+    if isinstance(result, IdentityChanged):
+        return result
+    if result.in_doubt:
+        return InDoubt(wanted.new.nonce, "no answer to the change of a view")
+    return result.won[0] if result.won else result.lost[0]
+
+
+def change_views(
+    wanted: Sequence[ViewChange], *, identity: Seen[Identity]
+) -> Recipe[ViewChanges | IdentityChanged]:
+    """Change the views of many groups in full batches; a refused one goes again without the lost (K4)."""
+    for each in wanted:
+        _check(each, identity.value)
+    won: list[Seen[View]] = []
+    lost: list[Lost] = []
+    waiting = list(wanted)
+    while waiting:
+        batch = waiting[:VIEWS_PER_TXN_MAX]
+        result = yield from change(
+            [identity.unchanged(), *(each.seen.unchanged() for each in batch)],
+            [put(each.seen.key, each.new) for each in batch],
+            nonce=batch[0].new.nonce,
+        )
+        if isinstance(result, InDoubt):
+            # The other batches would find the same silence; what was not sent is asked again all the same.
+            return ViewChanges(tuple(won), tuple(lost), tuple(waiting))
+        invariant(not isinstance(result, LeaseGone), "views stand under no lease")
+        if isinstance(result, Applied):
+            won += [Seen(each.seen.key, each.new, result.revision) for each in batch]
+            waiting = waiting[len(batch) :]
+        elif isinstance(result, Refused):
+            if _is_other_identity(identity, result.found[0]):
+                return IdentityChanged()
+            unsettled = _settle_batch(batch, result, won, lost)
+            invariant(len(unsettled) < len(batch), "a refused batch has a compare that did not hold")
+            waiting = unsettled + waiting[len(batch) :]
+    return ViewChanges(tuple(won), tuple(lost))
+
+
+def _settle_batch(
+    batch: Sequence[ViewChange], refused: Refused, won: list[Seen[View]], lost: list[Lost]
+) -> list[ViewChange]:
+    """Sort a refused batch by what stands now: ours already, another's, or still to be changed."""
+    unsettled = []
+    for each, item in zip(batch, refused.found[1:], strict=True):
+        if item is not None and item.modified == each.seen.modified:
+            unsettled.append(each)
+            continue
+        standing = None if item is None else decoded(item, View)
+        if standing is not None and standing.value.nonce == each.new.nonce:
+            won.append(standing)
+        else:
+            lost.append(Lost(each.new.group, None if standing is None else standing.value))
+    return unsettled
+
+
+def _is_other_identity(identity: Seen[Identity], found: KeyValue | None) -> bool:
+    return found is None or found.modified != identity.modified
+
+
+def _check(wanted: ViewChange, identity: Identity) -> None:
+    if wanted.new.group != wanted.seen.value.group:
+        raise InvalidRequest(f"a view of group {wanted.seen.value.group} cannot become {wanted.new.group}'s")
+    lowest = next_epoch(wanted.seen.value, identity)
+    if wanted.new.epoch < lowest:
+        raise InvalidRequest(
+            f"group {wanted.new.group}: epoch {wanted.new.epoch} is not free; the lowest is {lowest}"
+        )

@@ -1,0 +1,122 @@
+"""A real SQLite authority in one process, on which tests run recipes step by step and lose answers."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from holdfast.authority import keys
+from holdfast.authority.contract import (
+    Change,
+    Get,
+    Got,
+    LeaseGrant,
+    LeaseGranted,
+    LeaseRevoke,
+    Request,
+    Result,
+    Txn,
+    Unknown,
+)
+from holdfast.authority.outcome import Seen
+from holdfast.authority.recipe import Recipe
+from holdfast.authority.sessions import Session, open_session
+from holdfast.authority.sqlite import SqliteStore
+from holdfast.model.ids import HostId, LeaseId, Nonce
+
+Answer = TypeVar("Answer")
+Treatment = Callable[[Request], Result]
+
+LEASE_S = 10
+
+
+class Bench:
+    """Runs recipes against one store; *treat* may stand between a recipe and the store."""
+
+    def __init__(self, directory: Path) -> None:
+        self.now_ns = 0
+        self._store = SqliteStore(str(directory / "authority.sqlite"), now_ns=0, new_id="bench")
+        self._nonces = 0
+        self.delayed: list[Request] = []
+
+    def ask(self, request: Request) -> Result:
+        return self._store.apply([request], self.now_ns)[0]
+
+    def run(self, recipe: Recipe[Answer], treat: Treatment | None = None) -> Answer:
+        """The recipe's answer, with every request treated by *treat* (asked, as it stands)."""
+        treat = treat or self.ask
+        try:
+            request = next(recipe)
+            while True:
+                request = recipe.send(treat(request))
+        except StopIteration as done:
+            answer: Answer = done.value
+            return answer
+
+    # --- ways to treat a request
+
+    def lose_answer(self, request: Request) -> Result:
+        """A transaction is applied, but its sender never hears so."""
+        result = self.ask(request)
+        return Unknown("the answer was lost") if isinstance(request, Txn) else result
+
+    def delay(self, request: Request) -> Result:
+        """A transaction is kept back; its sender times out. :meth:`release` applies it."""
+        if not isinstance(request, Txn):
+            return self.ask(request)
+        self.delayed.append(request)
+        return Unknown("the request was delayed")
+
+    def release(self) -> list[Result]:
+        """What becomes of the delayed transactions when they arrive at last."""
+        arrived, self.delayed = self.delayed, []
+        return [self.ask(request) for request in arrived]
+
+    def race(self, rival: Callable[[], object]) -> Treatment:
+        """Let *rival* happen once, between the recipe's reads and its first transaction."""
+        pending = [rival]
+
+        def treat(request: Request) -> Result:
+            if isinstance(request, Txn) and pending:
+                pending.pop()()
+            return self.ask(request)
+
+        return treat
+
+    def silence(self, request: Request) -> Result:
+        return Unknown("nobody answers")
+
+    # --- things most tests need
+
+    def nonce(self) -> Nonce:
+        self._nonces += 1
+        return Nonce(f"nonce-{self._nonces}")
+
+    def lease(self) -> LeaseId:
+        granted = self.ask(LeaseGrant(LEASE_S))
+        assert isinstance(granted, LeaseGranted)
+        return granted.lease
+
+    def session(self, host: str) -> Session:
+        """A new session of *host* under a lease of its own."""
+        opened = self.run(
+            open_session(HostId(host), lease=self.lease(), address=f"{host}:1", nonce=self.nonce())
+        )
+        assert isinstance(opened, Seen)
+        return opened.value
+
+    def end(self, session: Session) -> None:
+        """The session's lease ends."""
+        found = self.ask(Get(keys.session(session.host)))
+        assert isinstance(found, Got)
+        assert found.item is not None
+        self.ask(LeaseRevoke(found.item.lease))
+
+    def expire(self) -> None:
+        """End every lease whose time is over by now."""
+        self._store.expire(self.now_ns)
+
+    def change(self, *changes: Change) -> None:
+        self.ask(Txn((), changes))
+
+    def close(self) -> None:
+        self._store.close()
