@@ -40,7 +40,8 @@ from holdfast.authority.contract import (
     Result,
     Txn,
 )
-from holdfast.authority.sqlite_file import Identity, StoreFailed, integers, open_database, read_identity
+from holdfast.authority.identity import Identity
+from holdfast.authority.sqlite_file import StoreFailed, integers, open_database, read_identity
 from holdfast.authority.sqlite_history import History, HistoryLimits
 from holdfast.authority.sqlite_leases import Leases
 from holdfast.model.ids import LeaseId, Revision
@@ -247,8 +248,8 @@ class SqliteStore:
         try:
             yield
         except apsw.Error as error:
-            self._failure = str(error)
-            raise StoreFailed(f"the authority's file failed: {error}") from error
+            self._failure = f"{type(error).__name__}: {error}"
+            raise StoreFailed(f"the authority's file failed: {self._failure}") from error
         except BaseException as error:
             self._failure = repr(error)
             raise

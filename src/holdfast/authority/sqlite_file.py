@@ -10,18 +10,19 @@ from typing import Final, cast
 import apsw
 import msgspec
 
+from holdfast.authority import keys
 from holdfast.authority.contract import Changed, KeyValue
+from holdfast.authority.identity import Floors, Identity
 from holdfast.model.errors import HoldfastError, InvalidRequest
-from holdfast.model.ids import LeaseId, Revision
+from holdfast.model.ids import Epoch, GroupId, Incarnation, LeaseId, Nonce, Revision, Term
 
 APPLICATION_ID: Final = 0x48464155  # "HFAU": `file authority.sqlite` can tell it from other databases
 FORMAT: Final = 1
 CACHE_KIB: Final = 16_384
-IDENTITY_KEY: Final = "authority/identity"
 
-# A restored file lacks changes that its clients saw. Continuing this far above keeps every revision and
-# lease they remember from meaning something else now (A5).
-RESTORE_STRIDE: Final = 1 << 32
+RESTORE_STRIDE: Final = 1_000_000_000
+"""A restored file lacks numbers it has issued. Each generation issues its own from here on, times the
+generations before it: more than any can have used (A5). Epochs alone start where the operator says."""
 
 SCHEMA: Final = f"""
 CREATE TABLE item (
@@ -42,16 +43,6 @@ class StoreFailed(HoldfastError):
     code = "store_failed"
 
 
-class Identity(msgspec.Struct, frozen=True):
-    """Who this authority is, kept under ``authority/identity`` (A5)."""
-
-    id: str
-    generation: int = 1
-    """Raised by every restore."""
-    epoch_floor: int = 0
-    """Epochs are issued above this one."""
-
-
 def open_database(path: str, *, vfs: str | None = None, new_id: str | None = None) -> apsw.Connection:
     """The database at *path*, exclusively ours; an empty one is made when *new_id* names it.
 
@@ -60,10 +51,15 @@ def open_database(path: str, *, vfs: str | None = None, new_id: str | None = Non
     flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if new_id else 0)
     try:
         db = apsw.Connection(path, flags, vfs, statementcachesize=64)
+        # Before the first access, or WAL would open shared memory.
+        db.execute("PRAGMA locking_mode = EXCLUSIVE")
+        is_new = new_id is not None and integers(db, "SELECT count(*) FROM sqlite_schema") == (0,)
+        if not is_new:
+            _check_format(db, path)
         _prepare(db)
-        if _is_empty(db) and new_id:
-            _create(db, Identity(id=new_id))
-        _check_format(db, path)
+        if new_id is not None and is_new:
+            _create(db, new_id)
+        settle(db)
     except apsw.Error as error:
         raise StoreFailed(f"cannot open the authority's file {path}: {error}") from error
     return db
@@ -75,25 +71,34 @@ def integers(db: apsw.Connection, sql: str, bindings: tuple[str | bytes | int, .
 
 
 def read_identity(db: apsw.Connection) -> Identity:
-    row = db.execute("SELECT value FROM item WHERE key = ?", (IDENTITY_KEY,)).fetchone()
+    row = db.execute("SELECT value FROM item WHERE key = ?", (keys.IDENTITY,)).fetchone()
     if row is None:
         raise StoreFailed("the authority's file holds no identity")
     return msgspec.json.decode(row[0], type=Identity)
 
 
-def restored(identity: Identity, above_epoch: int) -> Identity:
+def restored(identity: Identity, above_epoch: Epoch, nonce: Nonce) -> Identity:
     """The identity with which a restored file continues above *above_epoch* (A5)."""
-    if above_epoch < identity.epoch_floor:
-        raise InvalidRequest(f"the epoch floor is {identity.epoch_floor} already and never goes back")
-    return Identity(id=identity.id, generation=identity.generation + 1, epoch_floor=above_epoch)
+    if above_epoch < identity.floors.epoch:
+        raise InvalidRequest(f"epochs up to {identity.floors.epoch} are in use already; say no lower number")
+    start = identity.generation * RESTORE_STRIDE
+    floors = Floors(
+        epoch=above_epoch, incarnation=Incarnation(start), group=GroupId(start), term=Term(start), cas=start
+    )
+    return Identity(
+        id=identity.id,
+        generation=identity.generation + 1,
+        floors=identity.floors.raised_to(floors),
+        nonce=nonce,
+    )
 
 
-def restore(db: apsw.Connection, above_epoch: int) -> Identity:
-    """Raise the generation and the floor of epochs, and forget what only clients of the lost file know.
+def restore(db: apsw.Connection, above_epoch: Epoch, *, nonce: Nonce) -> Identity:
+    """Begin the next generation, above every number that the lost part of this file may have issued.
 
     History starts anew, so every watch is told to list again. Leases stay: their holders may be alive.
     """
-    identity = restored(read_identity(db), above_epoch)
+    identity = restored(read_identity(db), above_epoch, nonce)
     revision, lease = integers(
         db, "SELECT (SELECT max(revision) FROM event), coalesce((SELECT seq FROM sqlite_sequence), 0)"
     )
@@ -105,9 +110,16 @@ def restore(db: apsw.Connection, above_epoch: int) -> Identity:
     return identity
 
 
+def settle(db: apsw.Connection) -> None:
+    """Sync what a killed process had written and not synced, before anyone is told of it.
+
+    SQLite takes such frames for committed when it opens the file, and reading does not sync them: an answer
+    from them could be undone by a power cut. A checkpoint syncs the WAL first, then the file.
+    """
+    db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+
+
 def _prepare(db: apsw.Connection) -> None:
-    # Before the first access, or WAL would open shared memory.
-    db.execute("PRAGMA locking_mode = EXCLUSIVE")
     mode = db.execute("PRAGMA journal_mode = WAL").fetchall()[0][0]
     if mode != "wal":
         raise StoreFailed(f"SQLite offers journal mode {mode!r} here, not WAL")
@@ -117,11 +129,8 @@ def _prepare(db: apsw.Connection) -> None:
     db.execute("PRAGMA temp_store = MEMORY")
 
 
-def _is_empty(db: apsw.Connection) -> bool:
-    return integers(db, "SELECT count(*) FROM sqlite_schema") == (0,)
-
-
-def _create(db: apsw.Connection, identity: Identity) -> None:
+def _create(db: apsw.Connection, new_id: str) -> None:
+    identity = Identity(id=new_id, generation=1, floors=Floors(), nonce=Nonce(new_id))
     with db:
         db.execute(SCHEMA)
         _write_identity(db, identity, Revision(1))
@@ -130,14 +139,14 @@ def _create(db: apsw.Connection, identity: Identity) -> None:
 def _write_identity(db: apsw.Connection, identity: Identity, revision: Revision) -> None:
     value = msgspec.json.encode(identity)
     (created,) = integers(
-        db, "SELECT coalesce((SELECT created FROM item WHERE key = ?), ?)", (IDENTITY_KEY, revision)
+        db, "SELECT coalesce((SELECT created FROM item WHERE key = ?), ?)", (keys.IDENTITY, revision)
     )
-    item = KeyValue(IDENTITY_KEY, value, Revision(created), revision, LeaseId(0))
+    item = KeyValue(keys.IDENTITY, value, Revision(created), revision, LeaseId(0))
     db.execute(
         "INSERT OR REPLACE INTO item VALUES (?, ?, ?, ?, ?)",
         (item.key, item.value, item.created, item.modified, item.lease),
     )
-    event = msgspec.msgpack.encode((Changed(IDENTITY_KEY, item),))
+    event = msgspec.msgpack.encode((Changed(keys.IDENTITY, item),))
     db.execute("INSERT INTO event VALUES (?, ?)", (revision, event))
 
 

@@ -1,0 +1,184 @@
+"""The embedded authority's server: a core between its clients' messages and its store.
+
+Requests that arrive in one turn gather and are committed together; their answers leave after the commit.
+What arrives while a commit runs waits in the transport and is the next turn's. Watches are fed from the
+store's history, each at its own pace (:mod:`.watching`). ``StoreFailed`` is not caught here: it must end
+the process (PROTOCOL A6).
+"""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Final
+
+from holdfast.authority.contract import Unknown
+from holdfast.authority.sqlite import SqliteStore
+from holdfast.authority.watching import Watching
+from holdfast.authority.wire import (
+    REQUESTS_IN_FLIGHT_MAX,
+    Answer,
+    Ask,
+    ClientMessage,
+    Hello,
+    Ping,
+    Pong,
+    Stale,
+    WatchStart,
+    WatchStop,
+    Welcome,
+)
+from holdfast.model.ports import Clock, Network, Random, Timers, Trace
+from holdfast.model.units import MILLISECOND
+
+TICK_NS: Final = 250 * MILLISECOND
+"""How often leases are looked at: a lease ends at most this much late."""
+STALL_NS: Final = 4 * TICK_NS
+"""A tick this late means that this process stood still and heard no one: every lease starts anew (A4)."""
+BATCH_REQUESTS_MAX: Final = 1_024
+"""Requests in one commit."""
+WAITING_REQUESTS_MAX: Final = 65_536
+"""Requests gathered and not yet committed, of all clients together."""
+SESSIONS_OF_PEER_MAX: Final = 4
+"""A repeated Hello opens a session nobody uses; the ones in use must survive a few of those."""
+
+_TICK: Final = "tick"
+_COMMIT: Final = "commit"
+
+
+@dataclass(slots=True)
+class _Session:
+    peer: str
+    floor: int = 1
+    taken: set[int] = field(default_factory=set)
+    """Numbers at or above the floor that were taken."""
+
+    def take(self, ask: Ask) -> bool:
+        """Whether this request is seen for the first time and still wanted."""
+        self._raise_floor(ask.floor)
+        if not self.floor <= ask.number < self.floor + REQUESTS_IN_FLIGHT_MAX or ask.number in self.taken:
+            return False
+        self.taken.add(ask.number)
+        return True
+
+    def _raise_floor(self, floor: int) -> None:
+        if floor - self.floor > REQUESTS_IN_FLIGHT_MAX:
+            self.taken.clear()
+            self.floor = floor
+        while self.floor < floor:
+            self.taken.discard(self.floor)
+            self.floor += 1
+
+
+class AuthorityServer:
+    """Serves one store. Call :meth:`start` once, then feed it messages and timers."""
+
+    def __init__(
+        self,
+        *,
+        store: SqliteStore,
+        clock: Clock,
+        timers: Callable[[Callable[[Hashable], None]], Timers],
+        network: Network,
+        random: Random,
+        trace: Trace,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._timers = timers(self.on_timer)
+        self._network = network
+        self._trace = trace
+        self._watching = Watching(store, network)
+        self._sessions: dict[int, _Session] = {}
+        self._sessions_of: dict[str, list[int]] = {}
+        # Sessions of this process are told from those of any other by where they start.
+        self._last_session = random.stream("authority-sessions").getrandbits(40) << 20
+        self._waiting: list[tuple[str, Ask]] = []
+        self._ticked_at = clock.now()
+
+    def start(self) -> None:
+        self._ticked_at = self._clock.now()
+        self._timers.set(TICK_NS, _TICK)
+
+    # --- events
+
+    def on_message(self, peer: str, message: object) -> None:
+        if isinstance(message, Hello):
+            self._welcome(peer, message)
+        elif isinstance(message, Ask | Ping | WatchStart | WatchStop):
+            session = self._sessions.get(message.session)
+            if session is None or session.peer != peer:
+                self._network.send(peer, Stale(message.session))
+            else:
+                self._on_session_message(session, message)
+
+    def on_timer(self, tag: Hashable) -> None:
+        if tag == _COMMIT:
+            self._commit()
+        else:
+            self._tick()
+
+    def on_disconnected(self, peer: str) -> None:
+        """Forget *peer*: what it has asked is still done, but no one is left to be told."""
+        for session in self._sessions_of.pop(peer, ()):
+            self._forget(session)
+
+    # --- sessions
+
+    def _welcome(self, peer: str, hello: Hello) -> None:
+        self._last_session += 1
+        session = self._last_session
+        self._sessions[session] = _Session(peer)
+        known = self._sessions_of.setdefault(peer, [])
+        known.append(session)
+        if len(known) > SESSIONS_OF_PEER_MAX:
+            self._forget(known.pop(0))
+        self._network.send(peer, Welcome(hello.nonce, session))
+
+    def _forget(self, session: int) -> None:
+        del self._sessions[session]
+        self._watching.stop_all(session)
+
+    def _on_session_message(self, session: _Session, message: ClientMessage) -> None:
+        if isinstance(message, Ask):
+            if session.take(message):
+                self._gather(session.peer, message)
+        elif isinstance(message, Ping):
+            sent = self._watching.acknowledge(message.session, message.received)
+            self._network.send(session.peer, Pong(message.session, sent))
+        elif isinstance(message, WatchStart):
+            self._watching.start(session.peer, message)
+        elif isinstance(message, WatchStop):
+            self._watching.stop(message.session, message.watch)
+
+    # --- requests
+
+    def _gather(self, peer: str, ask: Ask) -> None:
+        if len(self._waiting) >= WAITING_REQUESTS_MAX:
+            self._network.send(peer, Answer(ask.session, ask.number, Unknown("the authority is overloaded")))
+            return
+        if not self._waiting:
+            self._timers.set(0, _COMMIT)
+        self._waiting.append((peer, ask))
+
+    def _commit(self) -> None:
+        batch, self._waiting = self._waiting[:BATCH_REQUESTS_MAX], self._waiting[BATCH_REQUESTS_MAX:]
+        if self._waiting:
+            self._timers.set(0, _COMMIT)
+        results = self._store.apply([ask.request for _, ask in batch], self._clock.now())
+        for (peer, ask), result in zip(batch, results, strict=True):
+            self._network.send(peer, Answer(ask.session, ask.number, result))
+        self._after_commit()
+
+    def _tick(self) -> None:
+        now = self._clock.now()
+        if now - self._ticked_at > STALL_NS:
+            self._trace.note("authority_stalled", stalled_ns=now - self._ticked_at)
+            self._store.keep_all_leases(now)
+        self._ticked_at = now
+        for lease in self._store.expire(now):
+            self._trace.note("lease_expired", lease=lease)
+        self._after_commit()
+        self._timers.set(TICK_NS, _TICK)
+
+    def _after_commit(self) -> None:
+        self._watching.publish(self._store.take_events())
+        self._store.maintain()
