@@ -14,7 +14,8 @@ HOLDER_PROGRAM = """
 import os, sys, time
 from pathlib import Path
 from holdfast.storage.lock import DirectoryLock, Holder
-lock = DirectoryLock.take(Path(sys.argv[1]), Holder(pid=os.getpid(), what="host a", since="noon", incarnation=7))
+holder = Holder(pid=os.getpid(), what="host a", since="noon", incarnation=7)
+lock = DirectoryLock.take(Path(sys.argv[1]), holder)
 if "--fork" in sys.argv:
     child = os.fork()
     if child == 0:

@@ -42,6 +42,10 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, tag="session"):
     incarnation: Incarnation
     address: str
     nonce: Nonce
+    heartbeat_address: str = ""
+    """Where its heartbeat thread listens: a loop of its own has a port of its own."""
+    agent_address: str = ""
+    """Where the agent that started it gives proof of its death (K2)."""
     details: dict[str, str] = {}
     """What people want to see of a host: pid, location, version. Nothing decides by it."""
 
@@ -55,7 +59,14 @@ class NoSession(msgspec.Struct, frozen=True, tag="no_session"):
 
 @answering
 def open_session(
-    host: HostId, *, lease: LeaseId, address: str, nonce: Nonce, details: dict[str, str] | None = None
+    host: HostId,
+    *,
+    lease: LeaseId,
+    address: str,
+    nonce: Nonce,
+    heartbeat_address: str = "",
+    agent_address: str = "",
+    details: dict[str, str] | None = None,
 ) -> Recipe[Seen[Session] | LeaseGone | Contended | InDoubt]:
     """Issue the next incarnation of *host* and put its session under *lease*."""
     for _ in range(ATTEMPTS_MAX):
@@ -67,7 +78,13 @@ def open_session(
         issued = record.value.incarnation if record.value is not None else Incarnation(0)
         incarnation = Incarnation(max(issued, floors.incarnation) + 1)
         session = Session(
-            host=host, incarnation=incarnation, address=address, nonce=nonce, details=details or {}
+            host=host,
+            incarnation=incarnation,
+            address=address,
+            nonce=nonce,
+            heartbeat_address=heartbeat_address,
+            agent_address=agent_address,
+            details=details or {},
         )
         result = yield from change(
             [record.unchanged(), identity.unchanged()],
@@ -82,6 +99,33 @@ def open_session(
         if isinstance(result, LeaseGone | InDoubt):
             return result
     return Contended(f"the incarnation of {host}")
+
+
+@answering
+def resume_session(
+    session: Session, *, lease: LeaseId
+) -> Recipe[Seen[Session] | NoSession | LeaseGone | Contended | InDoubt]:
+    """Put the session of a process that still lives back, under a new lease, after its old one ended.
+
+    NoSession when a later process of the host has begun: that one is the host now, and this one stops.
+    """
+    for _ in range(ATTEMPTS_MAX):
+        record = yield from read(keys.host(session.host), HostRecord)
+        if record.value is None or record.value.nonce != session.nonce:
+            return NoSession(session.host, session.incarnation)
+        standing = yield from read(keys.session(session.host), Session)
+        if standing.value == session and standing.lease == lease:
+            return Seen(standing.key, session, standing.modified, lease)
+        result = yield from change(
+            [record.unchanged(), standing.unchanged()],
+            [put(keys.session(session.host), session, lease=lease)],
+            nonce=session.nonce,
+        )
+        if isinstance(result, Applied):
+            return Seen(standing.key, session, result.revision, lease)
+        if isinstance(result, LeaseGone | InDoubt):
+            return result
+    return Contended(f"the session of {session.host}")
 
 
 @answering
