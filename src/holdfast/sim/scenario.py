@@ -6,7 +6,7 @@ class lives for one run, so it may keep the run's history in its own fields.
 
 import importlib
 import pkgutil
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -16,9 +16,6 @@ from holdfast.sim.faults import FaultKind
 from holdfast.sim.node import SimNode
 from holdfast.sim.options import SECOND
 from holdfast.sim.world import World
-
-HIDDEN: Final = ("register",)
-"""Scenarios that test the simulator itself; they run by name only."""
 
 
 class Bound(Struct, frozen=True, kw_only=True):
@@ -69,7 +66,7 @@ class Scenario:
 def scenario_names(*, hidden: bool = False) -> list[str]:
     """All scenarios there are, sorted."""
     found = sorted(module.name for module in pkgutil.iter_modules(scenarios.__path__))
-    return [name for name in found if hidden or name not in HIDDEN]
+    return [name for name in found if hidden or name not in scenarios.HIDDEN]
 
 
 def scenario_class(name: str) -> type[Scenario]:

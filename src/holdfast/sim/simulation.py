@@ -8,6 +8,7 @@ from holdfast.sim.options import FaultEvent, Options
 from holdfast.sim.planted import planted_bug
 from holdfast.sim.profiles import kinds_of
 from holdfast.sim.scenario import Scenario, scenario_class
+from holdfast.sim.sealed import SealBroken, sealed
 from holdfast.sim.world import Violation, World
 
 
@@ -27,14 +28,19 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """The trace, when it was asked for."""
 
 
-def simulate(options: Options, *, keep_trace: bool = False) -> Outcome:
+def simulate(options: Options, *, keep_trace: bool = False, seal: bool = True) -> Outcome:
     """Run once. The outcome depends on *options* and the code alone, never on runs before it."""
     cls = scenario_class(options.scenario)
+    world = World(options, keep_trace=keep_trace)
     with ExitStack() as stack:
         if options.planted is not None:
             stack.enter_context(planted_bug(options.planted).plant())
-        world = World(options, keep_trace=keep_trace)
-        _run(world, cls())
+        if seal:
+            stack.enter_context(sealed())
+        try:
+            _run(world, cls())
+        except SealBroken as broken:
+            world.violation("sealed", f"reached for the real world: {broken}", broken)
     return _outcome(world)
 
 

@@ -139,8 +139,8 @@ class World:
     def violation(self, rule: str, message: str, error: BaseException | None = None) -> None:
         """A rule was broken: record it and end the run."""
         if error is not None:
-            where = traceback.extract_tb(error.__traceback__)[-1:]
-            message += "".join(f" (at {frame.name}, line {frame.lineno})" for frame in where)
+            frame, line = list(traceback.walk_tb(error.__traceback__))[-1]
+            message += f" (in {frame.f_code.co_name}, line {line} of {frame.f_globals.get('__name__')})"
         self.trace.add(f"{self.now} violation {rule}: {message}")
         self.violations.append(Violation(rule=rule, message=message, at_ns=self.now))
         self.end()

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from holdfast.model.errors import InvalidRequest
+from holdfast.sim.scenarios import HIDDEN
 
 RUNS_MAX: Final = 200
 """Runs in which a planted bug must show, unless it names its own budget."""
@@ -55,15 +56,22 @@ def replacing(owner: Any, attribute: str, broken: object) -> Iterator[None]:
 
 
 def planted_bugs(scenario: str | None = None) -> list[Planted]:
-    """All planted bugs, by scenario, in the order they are listed."""
-    found: list[Planted] = []
-    for module in sorted(module.name for module in pkgutil.iter_modules(__path__)):
-        found.extend(importlib.import_module(f"{__name__}.{module}").PLANTED)
-    return [bug for bug in found if scenario is None or bug.scenario == scenario]
+    """The planted bugs of one scenario, or all but those that test the simulator itself."""
+    if scenario is None:
+        return [bug for bug in _all_planted() if bug.scenario not in HIDDEN]
+    return [bug for bug in _all_planted() if bug.scenario == scenario]
 
 
 def planted_bug(name: str) -> Planted:
-    bugs = {bug.name: bug for bug in planted_bugs()}
-    if name not in bugs:
-        raise InvalidRequest(f"no planted bug {name!r}; there are: {', '.join(sorted(bugs))}")
-    return bugs[name]
+    for bug in _all_planted():
+        if bug.name == name:
+            return bug
+    known = ", ".join(bug.name for bug in planted_bugs())
+    raise InvalidRequest(f"no planted bug {name!r}; there are: {known}")
+
+
+def _all_planted() -> list[Planted]:
+    found: list[Planted] = []
+    for module in sorted(module.name for module in pkgutil.iter_modules(__path__)):
+        found.extend(importlib.import_module(f"{__name__}.{module}").PLANTED)
+    return found

@@ -40,6 +40,7 @@ class Server:
         self._ports = ports
         self._disk = ports.disk("register", self.on_synced)
         self._waiting: dict[int, tuple[str, int]] = {}
+        self._last_token = 0
         self.is_ready = False
         self.numbers = self._recover()
         self._rewrite()
@@ -51,7 +52,7 @@ class Server:
             self._disk.append(FILE, record(message.number))
             self.numbers.append(message.number)
         # Also for a repetition: the first copy may not be synced yet.
-        token = len(self._waiting) + self._ports.clock.now()
+        self._last_token = token = self._last_token + 1
         self._waiting[token] = (client, message.number)
         self._disk.sync(FILE, token)
 

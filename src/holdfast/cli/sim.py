@@ -1,0 +1,290 @@
+"""``holdfast sim``: run seeds, replay failures, demand that planted bugs are found."""
+
+import secrets
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from holdfast.cli.output import Output, print_json, print_table, talk
+from holdfast.model.errors import InvalidRequest
+from holdfast.sim.planted import planted_bug, planted_bugs
+from holdfast.sim.profiles import DEFAULT, expand, kinds_of, profile_names
+from holdfast.sim.report import FAILURES, Summary, load_failure
+from holdfast.sim.runner import Search, run_seeds, search_planted
+from holdfast.sim.scenario import scenario_class, scenario_names
+from holdfast.sim.simulation import Outcome, simulate
+
+EXIT_DONE, EXIT_FAILED = 0, 1
+SEEDS_MAX = 10_000_000
+JOBS_MAX = 256
+PROGRESS_S = 2.0
+MIX_SEEDS = 40
+"""Seeds of one scenario before a mix goes on to the next."""
+
+Jobs = Annotated[int | None, Parameter(help="Processes; by default one per core.")]
+
+app = App(name="sim", help="Run the deterministic simulator.")
+
+
+@app.command
+def run(
+    *,
+    scenario: str,
+    seeds: str = "0:100",
+    jobs: Jobs = None,
+    profile: str = DEFAULT,
+    output: Output = "table",
+    trace: bool = False,
+    keep: Path = FAILURES,
+    unsealed: bool = False,
+) -> int:
+    """Run a range of seeds of one scenario; exit code 1 when a rule was broken.
+
+    Parameters
+    ----------
+    scenario
+        Which one; `holdfast sim list` names them.
+    seeds
+        From A up to but not including B, as A:B; or a single seed.
+    profile
+        Which faults; by default each seed gets its own mix.
+    trace
+        Print the whole trace (one seed only).
+    keep
+        Where failing runs are kept, each with all it needs to be replayed.
+    unsealed
+        Do not check that simulated code stays away from the real clock, randomness and sockets.
+    """
+    wanted = parse_seeds(seeds)
+    _check_jobs(jobs)
+    if trace and len(wanted) != 1:
+        raise InvalidRequest("--trace shows one seed: give --seeds N:N+1")
+    if trace:
+        _show_trace(simulate(expand(scenario, wanted[0], profile), keep_trace=True, seal=not unsealed))
+    summary = run_seeds(
+        scenario,
+        wanted,
+        profile=profile,
+        jobs=jobs,
+        seal=not unsealed,
+        keep=keep,
+        progress=_Progress(scenario),
+    )
+    show_summary(summary, output)
+    return EXIT_FAILED if summary.violation_count else EXIT_DONE
+
+
+@app.command
+def replay(file: Path, /, *, trace: bool = False, output: Output = "table") -> int:
+    """Run a kept failure again; exit code 1 when it still fails.
+
+    Parameters
+    ----------
+    file
+        As `holdfast sim run` kept it.
+    trace
+        Print the whole trace.
+    """
+    failure = load_failure(file)
+    outcome = simulate(failure.options, keep_trace=trace)
+    if trace:
+        _show_trace(outcome)
+    if output == "json":
+        print_json(
+            {"violations": outcome.violations, "trace_hash": outcome.trace_hash, "faults": outcome.faults}
+        )
+        return EXIT_FAILED if outcome.violations else EXIT_DONE
+    rows = [(f"{event.at_ns / 1e6:.3f}", event.kind, event.target) for event in failure.options.faults]
+    print_table(("at ms", "fault", "node"), rows)
+    for violation in outcome.violations:
+        print(f"{violation.at_ns / 1e6:.3f} ms: {violation.rule}: {violation.message}")
+    if not outcome.violations:
+        talk.print(
+            f"It no longer fails; it was kept for {failure.violation.rule}: {failure.violation.message}"
+        )
+    return EXIT_FAILED if outcome.violations else EXIT_DONE
+
+
+@app.command
+def planted(
+    *,
+    scenario: str | None = None,
+    name: str | None = None,
+    jobs: Jobs = None,
+    output: Output = "table",
+) -> int:
+    """Look for every planted bug; exit code 1 when one is not found within its runs.
+
+    Parameters
+    ----------
+    scenario
+        Only the bugs of this one.
+    name
+        Only this bug.
+    """
+    _check_jobs(jobs)
+    if scenario is not None:
+        scenario_class(scenario)
+    bugs = [planted_bug(name)] if name is not None else planted_bugs(scenario)
+    searches = search_planted(bugs, jobs=jobs, progress=_say_search)
+    if output == "json":
+        print_json({"bugs": searches})
+    else:
+        show_searches(searches)
+    return EXIT_DONE if all(search.found for search in searches) else EXIT_FAILED
+
+
+@app.command
+def mix(*, minutes: float = 3.0, jobs: Jobs = None, output: Output = "table", keep: Path = FAILURES) -> int:
+    """Run all scenarios in turn with fresh seeds for some minutes, then look for every planted bug.
+
+    Parameters
+    ----------
+    minutes
+        Time for the seeds; the planted bugs come on top.
+    keep
+        Where failing runs are kept.
+    """
+    _check_jobs(jobs)
+    if not 0 < minutes <= 7 * 24 * 60:
+        raise InvalidRequest("--minutes: from above 0 up to a week")
+    summaries = _mix_seeds(time.monotonic() + minutes * 60, jobs, keep)
+    searches = search_planted(planted_bugs(), jobs=jobs, progress=_say_search)
+    if output == "json":
+        print_json({"runs": summaries, "bugs": searches})
+    else:
+        for summary in summaries:
+            show_summary(summary, output)
+        show_searches(searches)
+    is_clean = not any(summary.violation_count for summary in summaries)
+    return EXIT_DONE if is_clean and all(search.found for search in searches) else EXIT_FAILED
+
+
+@app.command(name="list")
+def list_all(*, output: Output = "table") -> None:
+    """The scenarios, their faults and planted bugs, and the profiles."""
+    scenarios = {
+        name: {
+            "summary": summary_of(name),
+            "faults": sorted(kinds_of(scenario_class(name))),
+            "planted": [bug.name for bug in planted_bugs(name)],
+        }
+        for name in scenario_names()
+    }
+    if output == "json":
+        print_json({"scenarios": scenarios, "profiles": profile_names()})
+        return
+    for name, described in scenarios.items():
+        print_table(("scenario", name), [(key, _joined(value)) for key, value in described.items()])
+        print()
+    print(f"profiles  {', '.join(profile_names())}")
+
+
+# --- reading what was asked
+
+
+def parse_seeds(text: str) -> range:
+    """``A:B``, or one seed alone."""
+    first, colon, last = text.partition(":")
+    if not (first.isdecimal() and (last.isdecimal() if colon else True)):
+        raise InvalidRequest(f"--seeds {text!r}: expected A:B with whole numbers, A < B")
+    seeds = range(int(first), int(last) if colon else int(first) + 1)
+    if not seeds:
+        raise InvalidRequest(f"--seeds {text!r}: there is no seed in that range")
+    if len(seeds) > SEEDS_MAX:
+        raise InvalidRequest(f"--seeds {text!r}: at most {SEEDS_MAX} at once")
+    return seeds
+
+
+def _check_jobs(jobs: int | None) -> None:
+    if jobs is not None and not 1 <= jobs <= JOBS_MAX:
+        raise InvalidRequest(f"--jobs {jobs}: from 1 to {JOBS_MAX}")
+
+
+# --- doing it
+
+
+def _mix_seeds(until: float, jobs: int | None, keep: Path) -> list[Summary]:
+    """Go round all scenarios until the time is up; one summary for each turn."""
+    start = secrets.randbelow(2**40)
+    summaries: list[Summary] = []
+    while time.monotonic() < until:
+        for scenario in scenario_names():
+            talk.print(f"{scenario}: seeds {start}:{start + MIX_SEEDS}")
+            seeds = range(start, start + MIX_SEEDS)
+            summaries.append(run_seeds(scenario, seeds, jobs=jobs, keep=keep, until=until))
+        start += MIX_SEEDS
+    return summaries
+
+
+# --- showing it
+
+
+class _Progress:
+    """Says on stderr how far a range is, every few seconds."""
+
+    def __init__(self, scenario: str) -> None:
+        self._scenario = scenario
+        self._started = self._said = time.monotonic()
+
+    def __call__(self, done: int, all_seeds: int, violations: int) -> None:
+        now = time.monotonic()
+        if done == all_seeds or now - self._said >= PROGRESS_S:
+            self._said = now
+            taken = now - self._started
+            talk.print(f"{self._scenario}: {done}/{all_seeds} seeds, {violations} failing, {taken:.1f} s")
+
+
+def show_summary(summary: Summary, output: Output) -> None:
+    for found in summary.violations:
+        talk.print(f"seed {found.seed}: {found.rule}: {found.message}", markup=False, style="red")
+        talk.print(f"  {found.replay}", markup=False, soft_wrap=True)
+    if output == "json":
+        print_json(summary)
+        return
+    rows: list[tuple[str, object]] = [
+        ("seeds", summary.seeds),
+        ("violations", summary.violation_count),
+        ("unavailable", summary.unavailable),
+        *((f"  {reason}", count) for reason, count in summary.unavailable_reasons.items()),
+        ("operations", summary.operations),
+        ("faults", sum(summary.faults.values())),
+        *((f"  {kind}", count) for kind, count in summary.faults.items()),
+        *((f"sometimes: {point}", count) for point, count in summary.sometimes.items()),
+        ("simulated seconds", summary.simulated_seconds),
+        ("events", summary.events),
+        ("events per CPU second", summary.events_per_cpu_second),
+        ("trace hash", summary.trace_hash),
+    ]
+    print_table(("scenario", summary.scenario), rows)
+
+
+def show_searches(searches: list[Search]) -> None:
+    rows = [
+        (search.name, search.rule, search.scenario, "found" if search.found else "NOT FOUND", search.runs)
+        for search in searches
+    ]
+    print_table(("planted bug", "rule", "scenario", "", "runs"), rows)
+
+
+def _say_search(search: Search) -> None:
+    how = search.violation if search.found else "not found"
+    talk.print(f"{search.name} ({search.rule}): {search.runs} runs: {how}", markup=False)
+
+
+def _show_trace(outcome: Outcome) -> None:
+    for line in outcome.lines or ():
+        sys.stdout.write(line + "\n")
+
+
+def summary_of(scenario: str) -> str:
+    """The first line of the scenario's module."""
+    text = sys.modules[scenario_class(scenario).__module__].__doc__ or ""
+    return text.partition("\n")[0]
+
+
+def _joined(value: object) -> str:
+    return ", ".join(value) if isinstance(value, list) else str(value)

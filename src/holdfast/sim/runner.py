@@ -1,0 +1,235 @@
+"""Runs many seeds over several processes, and looks for planted bugs.
+
+A seed's outcome does not depend on which process ran it or what ran there before, so the work is cut
+into pieces freely and put together again in the order of the seeds.
+"""
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.sim.options import Options
+from holdfast.sim.planted import Planted, planted_bug
+from holdfast.sim.profiles import DEFAULT, expand
+from holdfast.sim.report import Failure, Summary, save_failure, summarize
+from holdfast.sim.shrink import Shrinker
+from holdfast.sim.simulation import Outcome, simulate
+
+PIECE_MAX: Final = 20
+"""Seeds per piece of work: small enough to keep all processes busy to the end."""
+SHRUNK_MAX: Final = 5
+"""Failures of one range that are shrunk; the others are kept as they are."""
+
+Progress = Callable[[int, int, int], None]
+"""Called with seeds done, seeds in all, violations so far."""
+
+
+class Piece(Struct, frozen=True, kw_only=True):
+    """Some seeds for one process."""
+
+    scenario: str
+    seeds: tuple[int, ...]
+    profile: str = DEFAULT
+    planted: str | None = None
+    seal: bool = True
+
+
+class PieceDone(Struct, frozen=True, kw_only=True):
+    outcomes: tuple[Outcome, ...]
+    cpu_ns: int
+
+
+class Search(Struct, frozen=True, kw_only=True):
+    """The search for one planted bug."""
+
+    name: str
+    rule: str
+    scenario: str
+    found: bool
+    runs: int
+    violation: str = ""
+    """What gave it away."""
+    cpu_seconds: float = 0.0
+
+
+def run_seeds(
+    scenario: str,
+    seeds: Sequence[int],
+    *,
+    profile: str = DEFAULT,
+    jobs: int | None = None,
+    planted: str | None = None,
+    seal: bool = True,
+    keep: Path | None = None,
+    progress: Progress = lambda done, all_seeds, violations: None,
+    until: float | None = None,
+) -> Summary:
+    """Run *seeds* and add up; failing ones are shrunk and kept below *keep*, when given.
+
+    With *until* (a reading of ``time.monotonic``) no piece is begun after that time.
+    """
+    expand(scenario, 0, profile)  # bad input shows here, before any process starts
+    pieces = [
+        Piece(scenario=scenario, seeds=tuple(part), profile=profile, planted=planted, seal=seal)
+        for part in _parts(seeds, _jobs(jobs))
+    ]
+    outcomes: dict[int, Outcome] = {}
+    cpu_ns = violations = 0
+    with _processes(_jobs(jobs), len(pieces)) as run:
+        for done in run(_run_piece, [msgspec.json.encode(piece) for piece in pieces], until):
+            result = msgspec.json.decode(done, type=PieceDone)
+            cpu_ns += result.cpu_ns
+            for outcome in result.outcomes:
+                outcomes[outcome.seed] = outcome
+                violations += bool(outcome.violations)
+            progress(len(outcomes), len(seeds), violations)
+    ordered = [outcomes[seed] for seed in seeds if seed in outcomes]
+    replays = _keep_failures(ordered, pieces[0], keep) if pieces else {}
+    return summarize(scenario, profile, ordered, cpu_ns=cpu_ns, replays=replays)
+
+
+def search_planted(
+    bugs: Sequence[Planted],
+    *,
+    jobs: int | None = None,
+    progress: Callable[[Search], None] = lambda search: None,
+) -> list[Search]:
+    """Look for each bug, from seed 0 on, until a run shows a violation or its budget is spent."""
+    found: dict[str, Search] = {}
+    with _processes(_jobs(jobs), len(bugs)) as run:
+        for done in run(_search_one, [bug.name.encode() for bug in bugs], None):
+            search = msgspec.json.decode(done, type=Search)
+            found[search.name] = search
+            progress(search)
+    return [found[bug.name] for bug in bugs]
+
+
+def shrink_failure(options: Options, outcome: Outcome, *, seal: bool = True, shrink: bool = True) -> Failure:
+    """The failure that *options* gave, in its smallest form."""
+    violation = outcome.violations[0]
+    if not shrink:
+        return Failure(violation=violation, options=options, original=options)
+    shrinker = Shrinker(violation.rule, partial(simulate, seal=seal))
+    smallest = shrinker.shrink(options)
+    return Failure(violation=violation, options=smallest, original=options, shrink_runs=shrinker.runs)
+
+
+def _keep_failures(outcomes: Sequence[Outcome], piece: Piece, keep: Path | None) -> dict[int, str]:
+    """Keep each failing run; answers, by seed, the line that replays it."""
+    replays: dict[int, str] = {}
+    for outcome in outcomes:
+        if not outcome.violations:
+            continue
+        if keep is None:
+            replays[outcome.seed] = _again(piece, outcome.seed)
+            continue
+        options = expand(piece.scenario, outcome.seed, piece.profile, planted=piece.planted)
+        failure = shrink_failure(options, outcome, seal=piece.seal, shrink=len(replays) < SHRUNK_MAX)
+        replays[outcome.seed] = f"holdfast sim replay {save_failure(failure, keep)}"
+    return replays
+
+
+def _again(piece: Piece, seed: int) -> str:
+    profile = "" if piece.profile == DEFAULT else f" --profile {piece.profile}"
+    return f"holdfast sim run --scenario {piece.scenario} --seeds {seed}:{seed + 1}{profile}"
+
+
+# --- in the processes
+
+
+def _run_piece(encoded: bytes) -> bytes:
+    piece = msgspec.json.decode(encoded, type=Piece)
+    expand(piece.scenario, 0, piece.profile)  # the first import is no part of any run
+    started = time.process_time_ns()
+    outcomes = tuple(
+        simulate(expand(piece.scenario, seed, piece.profile, planted=piece.planted), seal=piece.seal)
+        for seed in piece.seeds
+    )
+    return msgspec.json.encode(PieceDone(outcomes=outcomes, cpu_ns=time.process_time_ns() - started))
+
+
+def _search_one(encoded: bytes) -> bytes:
+    bug = planted_bug(encoded.decode())
+    started = time.process_time()
+    violation = None
+    runs = 0
+    while violation is None and runs < bug.runs_max:
+        outcome = simulate(expand(bug.scenario, runs, bug.profile or DEFAULT, planted=bug.name))
+        runs += 1
+        if outcome.violations:
+            violation = outcome.violations[0]
+    search = Search(
+        name=bug.name,
+        rule=bug.rule,
+        scenario=bug.scenario,
+        found=violation is not None,
+        runs=runs,
+        violation="" if violation is None else f"{violation.rule}: {violation.message}",
+        cpu_seconds=round(time.process_time() - started, 3),
+    )
+    return msgspec.json.encode(search)
+
+
+# --- the processes themselves
+
+Work = Callable[[bytes], bytes]
+Run = Callable[[Work, Sequence[bytes], float | None], Iterator[bytes]]
+
+
+@contextmanager
+def _processes(jobs: int, pieces: int) -> Iterator[Run]:
+    """Something that does pieces of work, in any order; one job stays in this process."""
+    if min(jobs, pieces) <= 1:
+        yield _run_here
+        return
+    with ProcessPoolExecutor(min(jobs, pieces), mp_context=multiprocessing.get_context("spawn")) as pool:
+        try:
+            yield partial(_run_there, pool, jobs)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _run_here(work: Work, pieces: Sequence[bytes], until: float | None) -> Iterator[bytes]:
+    for piece in pieces:
+        if until is not None and time.monotonic() >= until:
+            return
+        yield work(piece)
+
+
+def _run_there(
+    pool: ProcessPoolExecutor, jobs: int, work: Work, pieces: Sequence[bytes], until: float | None
+) -> Iterator[bytes]:
+    """Keep each process supplied with one piece ahead, so that *until* is met within a piece or two."""
+    waiting = iter(pieces)
+    running: set[Future[bytes]] = set()
+    while True:
+        while len(running) < 2 * jobs and (until is None or time.monotonic() < until):
+            piece = next(waiting, None)
+            if piece is None:
+                break
+            running.add(pool.submit(work, piece))
+        if not running:
+            return
+        finished, running = wait(running, return_when=FIRST_COMPLETED)
+        for future in finished:
+            yield future.result()
+
+
+def _parts(seeds: Sequence[int], jobs: int) -> Iterator[Sequence[int]]:
+    size = max(1, min(PIECE_MAX, len(seeds) // (4 * jobs)))
+    for start in range(0, len(seeds), size):
+        yield seeds[start : start + size]
+
+
+def _jobs(jobs: int | None) -> int:
+    return jobs if jobs is not None else len(os.sched_getaffinity(0))
