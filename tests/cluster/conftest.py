@@ -1,0 +1,32 @@
+"""Fixtures of real faults. Each skips its test, loudly, where the machine lacks the means."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from faults.disk import FaultyDisk
+from faults.internet import Internet
+from faults.machine import require_fuse, require_tun
+from faults.preload import build_library
+
+
+@pytest.fixture
+def faulty_disk(tmp_path: Path) -> Iterator[FaultyDisk]:
+    """An empty disk that fails on command."""
+    require_fuse()
+    with FaultyDisk(tmp_path / "disk", seed=1) as disk:
+        yield disk
+
+
+@pytest.fixture
+def internet() -> Iterator[Internet]:
+    """Three machines a, b, c on a network that fails on command."""
+    require_tun()
+    with Internet(["a", "b", "c"], seed=1) as net:
+        yield net
+
+
+@pytest.fixture(scope="session")
+def failing_calls(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library that makes a process's own calls fail (``faults.preload``)."""
+    return build_library(tmp_path_factory.mktemp("preload"))

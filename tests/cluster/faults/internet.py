@@ -1,0 +1,98 @@
+"""A small network of machines whose links fail on command, for any program.
+
+::
+
+    with Internet(["a", "b", "c"], seed=7) as net:
+        server = net.run("a", ["program", "--listen", net.address("a")])
+        net.set(delay_ms=10, jitter_ms=5, loss=0.05)
+        net.cut("a", "b", one_way=True)    # a's packets to b vanish, b's to a arrive
+        net.heal()
+
+Machines are network namespaces; their addresses exist nowhere else.
+"""
+
+import dataclasses
+import subprocess
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any
+
+from .control import FaultProcess
+from .links import Conditions
+
+
+class Internet:
+    """Machines joined each to each. What *seed* decides is which of a link's packets suffer."""
+
+    def __init__(self, machines: Sequence[str], *, seed: int) -> None:
+        self._names = list(machines)
+        self._seed = seed
+        self._started: list[subprocess.Popen[Any]] = []
+
+    def __enter__(self) -> "Internet":
+        self._router = FaultProcess("router_process", str(self._seed), *self._names)
+        try:
+            self._machines: dict[str, tuple[str, int]] = self._router.call("machines")
+        except BaseException:
+            self._router.close()
+            raise
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for process in self._started:
+            if process.poll() is None:
+                process.kill()
+            process.wait()
+            for stream in (process.stdin, process.stdout, process.stderr):
+                if stream is not None:
+                    stream.close()
+        self._router.close()
+
+    def address(self, machine: str) -> str:
+        return self._machines[machine][0]
+
+    def command(self, machine: str, argv: Sequence[str]) -> list[str]:
+        """The command line that runs *argv* on *machine*; its pid is the program's own."""
+        _, namespace = self._machines[machine]
+        return ["nsenter", f"--net=/proc/{self._router.pid}/fd/{namespace}", "--", *argv]
+
+    def run(self, machine: str, argv: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
+        """Start a program on *machine*, as ``subprocess.Popen`` does; it is killed when the network ends."""
+        process = subprocess.Popen(self.command(machine, argv), **options)
+        self._started.append(process)
+        return process
+
+    def set(
+        self,
+        source: str | None = None,
+        goal: str | None = None,
+        *,
+        one_way: bool = False,
+        **conditions: float,
+    ) -> None:
+        """Give links their :class:`Conditions`; what is not named is perfect. Without machines: all links."""
+        values = dataclasses.asdict(Conditions(**conditions))
+        self._router.call("set", source=source, goal=goal, one_way=one_way, conditions=values)
+
+    def cut(self, source: str, goal: str | None = None, *, one_way: bool = False) -> None:
+        """Nothing passes from *source* to *goal* (default: anyone) and, unless *one_way*, nothing back."""
+        self._router.call("cut", source=source, goal=goal, one_way=one_way)
+
+    def flap(self, source: str, goal: str | None = None, *, up_ms: int, down_ms: int) -> None:
+        """The links between them pass packets for *up_ms*, then none for *down_ms*, and so on."""
+        self._router.call("flap", source=source, goal=goal, up_ms=up_ms, down_ms=down_ms)
+
+    def unplug(self, machine: str) -> None:
+        """Its interface goes down: unlike with a cut, programs there are told."""
+        self._router.call("link", machine=machine, is_up=False)
+
+    def plug_in(self, machine: str) -> None:
+        self._router.call("link", machine=machine, is_up=True)
+
+    def heal(self) -> None:
+        """Every link passes everything at once; every interface is up. Delayed packets still arrive."""
+        self._router.call("heal")
+
+    def counters(self) -> dict[str, int]:
+        """Packets ``passed``, ``lost``, ``doubled``, ``overflowed``, and ``foreign`` to every machine."""
+        return dict(self._router.call("counters"))
