@@ -19,7 +19,7 @@ class Child:
     def __init__(self, command: Sequence[str], *, output: Path, on_exit: Callable[[int], None]) -> None:
         self._on_exit = on_exit
         self._loop = asyncio.get_running_loop()
-        # A session of its own: a terminal's Ctrl-C is for whoever shows the domain, who then stops it in order.
+        # A session of its own: a terminal's Ctrl-C is for whoever shows the domain, and stops it in order.
         with output.open("ab") as log:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True

@@ -1,0 +1,227 @@
+"""The agent: supervisor of one machine. It starts, watches and restarts processes and gives proof of death.
+
+Its word that a host is dead lets others claim that host's groups at once, so it speaks only from proof
+(PROTOCOL K2) and names exactly the incarnation that ended. An agent that is restarted finds its hosts
+running and takes them into care without having started them.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections import deque
+from typing import Final
+
+import msgspec
+import structlog
+
+from holdfast.machine import MachineClock
+from holdfast.model.ids import HostId
+from holdfast.model.units import SECOND
+from holdfast.net import (
+    Address,
+    Connection,
+    Endpoint,
+    Identity,
+    Kind,
+    Reason,
+    Role,
+    serve,
+    split_number,
+    with_number,
+)
+from holdfast.node.layout import Description, Layout
+from holdfast.node.messages import (
+    AgentStatus,
+    AuthorityStatus,
+    DomainStatus,
+    HostDied,
+    HostReport,
+    HostStatus,
+    Stopping,
+    StopRequest,
+    Subscribe,
+    ToAgent,
+)
+from holdfast.node.ward import Death, Ward, WardState
+
+AGENT_ID: Final = "agent1"
+DEATHS_KEPT: Final = 256
+"""Deaths told to a host that subscribes late: more than die between two of its connections."""
+REPORT_FRESH_NS: Final = 5 * SECOND
+"""A host that has not reported for so long is not called alive, though its process may run."""
+
+log = structlog.get_logger("holdfast.agent")
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(ToAgent).decode
+
+
+class Agent:
+    """Supervises the processes that a domain's description names on this machine."""
+
+    def __init__(self, layout: Layout, description: Description) -> None:
+        self._layout = layout
+        self._description = description
+        self._clock = MachineClock()
+        self._started_at = self._clock.now()
+        self._hosts = {host: self._host_ward(host) for host in description.hosts}
+        self._authority = self._authority_ward(description.authority_address)
+        self._reports: dict[HostId, tuple[int, HostReport]] = {}
+        self._deaths: deque[HostDied] = deque(maxlen=DEATHS_KEPT)
+        self._subscribers: dict[Connection, None] = {}
+        self._stop = asyncio.Event()
+
+    async def run(self) -> None:
+        """Serve and supervise until SIGTERM, SIGINT or a StopRequest; then stop everything in order."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        endpoint = Endpoint(Identity(self._description.domain, Role.AGENT, AGENT_ID))
+        server = await serve(Address.parse(self._description.agent_address), lambda _: self, endpoint)
+        if self._authority is not None:
+            self._authority.start()
+        for ward in self._hosts.values():
+            ward.start()
+        log.info("agent serves", address=str(server.address), hosts=len(self._hosts))
+        await self._stop.wait()
+        await asyncio.gather(*(ward.stop() for ward in self._hosts.values()))
+        # The authority goes last: hosts close their sessions with it.
+        if self._authority is not None:
+            await self._authority.stop()
+        await server.close()
+
+    # --- connections
+
+    def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
+        if kind is Kind.STATUS_REQUEST:
+            number, _ = split_number(payload)
+            connection.send(Kind.STATUS_REPLY, with_number(number, _encode(self.status())))
+            return
+        match _decode(payload):
+            case HostReport() as report:
+                self._reports[report.host] = (self._clock.now(), report)
+            case Subscribe():
+                self._subscribers[connection] = None
+                for death in self._deaths:
+                    connection.send(Kind.AGENT_REPORT, _encode(death))
+            case StopRequest():
+                connection.send(Kind.AGENT_ANSWER, _encode(Stopping()))
+                self._stop.set()
+
+    def on_closed(self, connection: Connection, reason: Reason) -> None:
+        self._subscribers.pop(connection, None)
+
+    # --- deaths
+
+    def _on_host_death(self, ward: Ward, death: Death) -> None:
+        host = HostId(ward.name)
+        if death.incarnation is not None:
+            died = HostDied(host=host, incarnation=death.incarnation, proof=death.proof, how=death.how)
+            self._deaths.append(died)
+            payload = _encode(died)
+            for connection in self._subscribers:
+                connection.send(Kind.AGENT_REPORT, payload)
+        self._reports.pop(host, None)
+        log.info("host ended", host=host, incarnation=death.incarnation, proof=death.proof, how=death.how)
+
+    def _on_authority_death(self, ward: Ward, death: Death) -> None:
+        log.warning("authority ended", how=death.how)
+
+    # --- status
+
+    def status(self) -> DomainStatus:
+        return DomainStatus(
+            domain=self._description.domain,
+            hosts=tuple(self._host_status(host, ward) for host, ward in self._hosts.items()),
+            authority=self._authority_status(),
+            agent=AgentStatus(
+                pid=os.getpid(),
+                address=self._description.agent_address,
+                uptime_s=round((self._clock.now() - self._started_at) / SECOND, 3),
+            ),
+        )
+
+    def _host_status(self, host: HostId, ward: Ward) -> HostStatus:
+        report = self._fresh_report(host, ward)
+        is_alive = ward.is_running and report is not None and report.in_session
+        return HostStatus(
+            id=host,
+            alive=is_alive,
+            incarnation=report.incarnation if report else None,
+            pid=ward.pid,
+            address=report.address if report else None,
+            restarts=ward.restarts.count,
+            uptime_s=None if ward.uptime_s is None else round(ward.uptime_s, 3),
+            state=_state_in_words(ward, report),
+            last_exit=ward.last_exit,
+            report=report,
+        )
+
+    def _fresh_report(self, host: HostId, ward: Ward) -> HostReport | None:
+        at, report = self._reports.get(host, (0, None))
+        if report is None or report.pid != ward.pid or self._clock.now() - at > REPORT_FRESH_NS:
+            return None
+        return report
+
+    def _authority_status(self) -> AuthorityStatus:
+        ward = self._authority
+        if ward is None:
+            endpoints = ",".join(self._description.etcd_endpoints)
+            return AuthorityStatus(
+                kind="etcd",
+                alive=any(report.in_session for _, report in self._reports.values()),
+                pid=None,
+                address=endpoints,
+                restarts=0,
+                last_exit=None,
+            )
+        return AuthorityStatus(
+            kind="sqlite",
+            alive=ward.is_running,
+            pid=ward.pid,
+            address=self._description.authority_address or "",
+            restarts=ward.restarts.count,
+            last_exit=ward.last_exit,
+        )
+
+    # --- wards
+
+    def _host_ward(self, host: HostId) -> Ward:
+        directory = self._layout.host(host)
+        return Ward(
+            host,
+            directory=directory,
+            command=[*_PROGRAM, "host", "--dir", str(self._layout.directory), "--id", host],
+            output=self._layout.output(host),
+            clock=self._clock,
+            on_death=self._on_host_death,
+        )
+
+    def _authority_ward(self, address: str | None) -> Ward | None:
+        if address is None:
+            return None
+        directory = self._layout.authority
+        return Ward(
+            "authority",
+            directory=directory,
+            command=[
+                *(*_PROGRAM, "authority", "serve", "--dir", str(directory), "--listen", address),
+                *("--domain", self._description.domain),
+            ],
+            output=self._layout.output("authority"),
+            clock=self._clock,
+            on_death=self._on_authority_death,
+        )
+
+
+_PROGRAM: Final = (sys.executable, "-m", "holdfast")
+
+
+def _state_in_words(ward: Ward, report: HostReport | None) -> str:
+    if ward.state is WardState.WAITING:
+        return "restarting"
+    if ward.state is WardState.STOPPED:
+        return "stopped"
+    if report is None:
+        return "starting" if (ward.uptime_s or 0) * SECOND < REPORT_FRESH_NS else "not answering"
+    return "alive" if report.in_session else "without the authority"
