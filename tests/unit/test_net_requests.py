@@ -89,8 +89,8 @@ def test_a_question_without_answer_ends_at_its_own_deadline() -> None:
             return asyncio.get_running_loop().time() - started
 
         long, short = await asyncio.gather(waited(0.5), waited(0.1))
-        assert 0.1 <= short < long
-        assert long >= 0.5
+        assert 0.099 <= short < long
+        assert long >= 0.499
         assert requests.pending == 0
         assert await requests.ask(Kind.AUTHORITY_ASK, b"still", deadline_s=10) == b"STILL"
 

@@ -11,12 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol, cast
 
-import msgspec
 import structlog
 
 from holdfast.model.errors import BrokenInvariant, InvalidRequest
 from holdfast.net.address import Address
-from holdfast.net.frame import HEADER, HEADER_BYTES, Frame, FrameDecoder, encode_frame
+from holdfast.net.frame import HEADER, HEADER_BYTES, UNDECODABLE, Frame, FrameDecoder, encode_frame
 from holdfast.net.handshake import (
     HANDSHAKE_BYTES_MAX,
     Agreed,
@@ -46,8 +45,8 @@ class Receiver(Protocol):
     """Who a connection's frames are for. Called in the loop's thread; must not block."""
 
     def on_frame(self, connection: "Connection", kind: Kind, payload: bytes) -> None:
-        """One frame, in the order sent. ``msgspec.DecodeError`` ends the connection as ``malformed``,
-        any other exception as ``internal``."""
+        """One frame, in the order sent. What msgspec raises for a bad payload (``UNDECODABLE``) ends the
+        connection as ``malformed``, any other exception as ``internal``."""
         ...
 
     def on_closed(self, connection: "Connection", reason: Reason) -> None:
@@ -317,7 +316,7 @@ class Connection(asyncio.Protocol):
                 if self.reason is not None:
                     break
                 on_frame(self, kind, payload)
-        except msgspec.DecodeError as error:
+        except UNDECODABLE as error:
             self.close(Reason(Why.MALFORMED, f"{kind.name}: {error}"))
         except Exception:
             log.exception("a frame's receiver failed", peer=str(self.peer), kind=kind.name)

@@ -8,6 +8,8 @@ The first header that breaks a bound is final: the frames before it are still gi
 from struct import Struct
 from typing import Final
 
+import msgspec
+
 from holdfast.net.kind import KIND_OF_NUMBER, Kind
 from holdfast.net.reason import Reason, Why
 
@@ -19,6 +21,10 @@ FRAME_BYTES_LIMIT: Final = 256 * 1024 * 1024
 how a port tells a frame from a TLS record (:mod:`.tls`)."""
 
 Frame = tuple[Kind, bytes]
+
+UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for a payload that is not what it should be: text that is not UTF-8, and nesting
+beyond Python's stack, are not among its own errors."""
 
 
 def encode_frame(kind: Kind, payload: bytes) -> bytes:

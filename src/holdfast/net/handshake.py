@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from holdfast.model.errors import InvalidRequest
+from holdfast.net.frame import UNDECODABLE
 from holdfast.net.reason import Reason, Why, plain_text
 
 MAGIC: Final = "holdfast"
@@ -173,7 +174,7 @@ def judge_hello(
         if version < max(OLDEST_VERSION, versions.oldest_version):
             return Reason(Why.VERSION, _no_common_version(versions))
         hello = _decode_hello(payload)
-    except msgspec.DecodeError as error:
+    except UNDECODABLE as error:
         return Reason(Why.MALFORMED, f"hello: {error}")
     peer = Identity(hello.domain, hello.role, hello.id, hello.incarnation)
     objection = _objection(peer, ours, expected, certified)
@@ -186,7 +187,7 @@ def judge_welcome(
     """What the connecting end makes of a Welcome."""
     try:
         welcome = _decode_welcome(payload)
-    except msgspec.DecodeError as error:
+    except UNDECODABLE as error:
         return Reason(Why.MALFORMED, f"welcome: {error}")
     if not OLDEST_VERSION <= welcome.version <= NEWEST_VERSION:
         return Reason(Why.VERSION, f"the peer chose version {welcome.version}, which was not offered")
@@ -199,7 +200,7 @@ def read_goodbye(payload: bytes) -> Reason:
     """The peer's reason. A Goodbye that cannot be read ends the connection all the same."""
     try:
         goodbye = _decode_goodbye(payload)
-    except msgspec.DecodeError as error:
+    except UNDECODABLE as error:
         return Reason(Why.MALFORMED, f"goodbye: {error}")
     why = Why(goodbye.why) if goodbye.why in Why._value2member_map_ else Why.REFUSED
     return Reason(why, plain_text(goodbye.message), by_peer=True)

@@ -1,0 +1,250 @@
+"""A domain's certificates: one authority that signs, one certificate per process.
+
+Kept in a directory: ``ca.pem`` and ``ca.key``, and for each process ``ROLE-ID.pem`` and ``ROLE-ID.key``. A
+process needs ``ca.pem`` and its own two files; ``ca.key`` stays where certificates are issued. Role and id
+are in the certificate as a URI (:func:`.tls.certificate_uri`), so that a name cannot be had by asking for it.
+"""
+
+import datetime
+import ipaddress
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from holdfast.model.errors import InvalidRequest
+from holdfast.net.handshake import CertifiedName, Role, check_name
+from holdfast.net.tls import CA_FILE, certificate_uri, parse_certificate_uri
+
+CA_KEY_FILE: Final = "ca.key"
+CA_DAYS: Final = 3650
+ISSUED_DAYS: Final = 365
+DAYS_MAX: Final = 36500
+CLOCK_SKEW: Final = datetime.timedelta(hours=1)
+"""Certificates are valid from a little before they are made: machines' clocks differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """What is known of one certificate in the directory."""
+
+    file: Path
+    name: CertifiedName | None
+    """None for the domain's signing certificate."""
+    domain: str
+    not_after: datetime.datetime
+    is_signed_by_domain: bool
+
+    def days_left(self, now: datetime.datetime) -> int:
+        """Whole days until it expires; negative when it has."""
+        return (self.not_after - now).days
+
+
+def create_domain(directory: Path, domain: str, now: datetime.datetime, *, days: int = CA_DAYS) -> Path:
+    """Make the domain's signing certificate. Raises ``InvalidRequest`` when there is one already."""
+    check_name("domain", domain)
+    _check_days(days)
+    if (directory / CA_FILE).exists() or (directory / CA_KEY_FILE).exists():
+        raise InvalidRequest(f"{directory} has a {CA_FILE} or {CA_KEY_FILE} already; it is never replaced")
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = _subject(domain, "domain authority")
+    certificate = (
+        _builder(subject, subject, key.public_key(), now, days)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_key_usage(signs_certificates=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    _write_key(directory / CA_KEY_FILE, key)
+    _write_certificate(directory / CA_FILE, certificate)
+    return directory / CA_FILE
+
+
+def issue(
+    directory: Path,
+    role: Role,
+    id: str,
+    now: datetime.datetime,
+    *,
+    addresses: tuple[str, ...] = (),
+    days: int = ISSUED_DAYS,
+    renew: bool = False,
+) -> Path:
+    """Make a certificate and a key for one process, or with *renew* replace both.
+
+    *addresses* (names or IP numbers) matter only to clients that check them, such as browsers.
+    Raises ``InvalidRequest`` when it exists and is not to be renewed, or when the domain has none.
+    """
+    check_name("id", id)
+    _check_days(days)
+    file = directory / f"{role}-{id}.pem"
+    if file.exists() and not renew:
+        raise InvalidRequest(f"{file} exists; --renew replaces it and its key")
+    ca, ca_key = _load_ca(directory)
+    domain = _domain_of(ca)
+    key = ec.generate_private_key(ec.SECP256R1())
+    names = [
+        x509.UniformResourceIdentifier(certificate_uri(domain, role, id)),
+        *map(_address_name, addresses),
+    ]
+    certificate = (
+        _builder(_subject(domain, f"{role} {id}"), ca.subject, key.public_key(), now, days)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(signs_certificates=False), critical=True)
+        # Both, for every role: hosts connect and accept, and what a peer may do is in its role.
+        .add_extension(
+            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]),
+            critical=False,
+        )
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False
+        )
+        .sign(ca_key, hashes.SHA256())
+    )
+    _write_key(file.with_suffix(".key"), key)
+    _write_certificate(file, certificate)
+    return file
+
+
+def show(directory: Path) -> list[Certificate]:
+    """Every certificate of the directory, the domain's own first. Raises ``InvalidRequest`` without one."""
+    ca = _read_certificate(directory / CA_FILE)
+    others = sorted(file for file in directory.glob("*.pem") if file.name != CA_FILE)
+    found = [Certificate(directory / CA_FILE, None, _domain_of(ca), ca.not_valid_after_utc, _signed(ca, ca))]
+    for file in others:
+        certificate = _read_certificate(file)
+        found.append(
+            Certificate(
+                file,
+                _name_in(certificate),
+                _domain_of(certificate),
+                certificate.not_valid_after_utc,
+                _signed(certificate, ca),
+            )
+        )
+    return found
+
+
+def _check_days(days: int) -> None:
+    if not 1 <= days <= DAYS_MAX:
+        raise InvalidRequest(f"days {days}: must be 1 to {DAYS_MAX}")
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, now: datetime.datetime, days: int
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - CLOCK_SKEW)
+        .not_valid_after(now + datetime.timedelta(days=days))
+    )
+
+
+def _subject(domain: str, common_name: str) -> x509.Name:
+    return x509.Name(
+        [
+            x509.NameAttribute(NameOID.ORGANIZATION_NAME, domain),
+            x509.NameAttribute(NameOID.COMMON_NAME, common_name[:64]),  # X.509's own bound
+        ]
+    )
+
+
+def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _address_name(address: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(address))
+    except ValueError:
+        pass
+    try:
+        return x509.DNSName(address)
+    except ValueError as error:
+        raise InvalidRequest(f"address {address!r} is neither an IP number nor a name: {error}") from error
+
+
+def _domain_of(certificate: x509.Certificate) -> str:
+    attributes = certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+    return str(attributes[0].value) if attributes else ""
+
+
+def _name_in(certificate: x509.Certificate) -> CertifiedName | None:
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return None
+    uris = names.get_values_for_type(x509.UniformResourceIdentifier)
+    return parse_certificate_uri(uris[0]) if len(uris) == 1 else None
+
+
+def _signed(certificate: x509.Certificate, ca: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(ca)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+def _load_ca(directory: Path) -> tuple[x509.Certificate, ec.EllipticCurvePrivateKey]:
+    certificate = _read_certificate(directory / CA_FILE)
+    try:
+        key = serialization.load_pem_private_key((directory / CA_KEY_FILE).read_bytes(), password=None)
+    except (OSError, ValueError) as error:
+        raise InvalidRequest(f"cannot sign without {directory / CA_KEY_FILE}: {error}") from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise InvalidRequest(f"{directory / CA_KEY_FILE} is not a key that `holdfast certs` made")
+    return certificate, key
+
+
+def _read_certificate(file: Path) -> x509.Certificate:
+    try:
+        return x509.load_pem_x509_certificate(file.read_bytes())
+    except FileNotFoundError as error:
+        raise InvalidRequest(f"no {file}: make a domain with `holdfast certs create`") from error
+    except (OSError, ValueError) as error:
+        raise InvalidRequest(f"cannot read {file}: {error}") from error
+
+
+def _write_certificate(file: Path, certificate: x509.Certificate) -> None:
+    _write(file, certificate.public_bytes(serialization.Encoding.PEM), mode=0o644)
+
+
+def _write_key(file: Path, key: ec.EllipticCurvePrivateKey) -> None:
+    data = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    _write(file, data, mode=0o600)
+
+
+def _write(file: Path, data: bytes, *, mode: int) -> None:
+    """Whole or not at all, and never readable by others for a moment."""
+    aside = file.with_name(file.name + ".new")
+    aside.unlink(missing_ok=True)
+    with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as out:
+        out.write(data)
+        out.flush()
+        os.fsync(out.fileno())
+    aside.rename(file)
