@@ -18,6 +18,7 @@ import uvloop
 from holdfast.authority.sessions import Session
 from holdfast.machine import LogTrace, LoopTimers, MachineClock, MachineRandom
 from holdfast.model.ids import HostId, Incarnation
+from holdfast.model.units import SECOND
 from holdfast.net import (
     Address,
     Connection,
