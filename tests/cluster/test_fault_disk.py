@@ -146,6 +146,19 @@ def test_a_flipped_bit_is_seen_by_all_and_for_good(faulty_disk: FaultyDisk) -> N
     assert path.read_bytes() == b"abc" * 500 + b"aBc" + b"abc" * 499
 
 
+def test_a_spoilt_sector_cannot_be_read_until_written(faulty_disk: FaultyDisk) -> None:
+    """Its neighbours can; rewritten, it is as good as new."""
+    path = write_durably(faulty_disk.path / "file", b"x" * 2048)
+    faulty_disk.spoil_sector(path, 700)
+    with open(path, "r+b", buffering=0) as file:
+        assert os.pread(file.fileno(), 512, 0) == b"x" * 512
+        with pytest.raises(OSError) as raised:
+            os.pread(file.fileno(), 10, 1000)
+        assert raised.value.errno == errno.EIO
+        os.pwrite(file.fileno(), b"y" * 512, 512)
+        assert os.pread(file.fileno(), 2048, 0) == b"x" * 512 + b"y" * 512 + b"x" * 1024
+
+
 # -- an ordinary file system ---------------------------------------------------------------------
 
 

@@ -93,6 +93,25 @@ def test_a_removal_needs_a_sync_of_its_directory(faulty_disk: FaultyDisk) -> Non
     assert not path.exists()
 
 
+def test_torn_directories_keep_a_beginning_of_their_changes(faulty_disk: FaultyDisk) -> None:
+    """Unsynced names survive up to some point; a rename is there or not, never half."""
+    kept = lost = 0
+    for round_ in range(8):
+        folder = faulty_disk.path / str(round_)
+        folder.mkdir()
+        sync_directory(faulty_disk.path)
+        for number in range(5):
+            write(folder / f"aside{number}", b"", sync=True)
+            os.rename(folder / f"aside{number}", folder / f"{number}")
+        report = faulty_disk.power_cut(torn=True)
+        renamed, half = divmod(report.names_kept, 2)
+        expected = [str(number) for number in range(renamed)] + [f"aside{renamed}"] * half
+        assert sorted(os.listdir(folder)) == expected
+        kept, lost = kept + report.names_kept, lost + report.names_lost
+    assert kept > 8
+    assert lost > 8
+
+
 def test_a_directory_in_a_directory(faulty_disk: FaultyDisk) -> None:
     """Each level needs its own sync; one that has it survives with what it holds."""
     inner = faulty_disk.path / "outer" / "inner"

@@ -1,7 +1,7 @@
 """Real faults for real processes.
 
 =============  ==========================================================================================
-``disk``       a file system whose power can be cut, whose syncs fail or hang, that fills up and rots
+``disk``       a file system whose power can be cut, whose syncs fail or hang, which fills up and rots
 ``internet``   machines of one network, with delay, loss, duplication, reordering, cuts in either direction
 ``preload``    one process whose n-th sync or write fails, or which dies at its n-th sync
 ``signals``    a process that is killed or stopped at any moment, and what it had acknowledged

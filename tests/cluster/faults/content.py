@@ -1,5 +1,7 @@
 """The bytes of one file: as programs see them, and as they would be found after a power cut."""
 
+import errno
+import os
 import random
 from dataclasses import dataclass
 
@@ -32,8 +34,11 @@ class Content:
         self._durable_size = 0
         self._platter: dict[int, bytes] = {}  # sector -> what the disk holds instead of what data says
         self._dirty: set[int] = set()  # sectors of _platter that the next sync will write
+        self._unreadable: set[int] = set()
 
     def read(self, offset: int, length: int) -> bytes:
+        if self._unreadable and not self._unreadable.isdisjoint(_sectors(offset, offset + length)):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
         return bytes(self.data[offset : offset + length])
 
     def write(self, offset: int, payload: bytes | memoryview) -> None:
@@ -58,6 +63,10 @@ class Content:
             held = bytearray(self._platter[sector])
             held[within] ^= mask
             self._platter[sector] = bytes(held)
+
+    def spoil(self, offset: int) -> None:
+        """Make the sector at *offset* unreadable; like a drive's, it is good again once written."""
+        self._unreadable.add(offset // SECTOR_BYTES)
 
     def sync(self) -> None:
         """Everything written so far is durable, except what an earlier failed sync lost."""
@@ -89,10 +98,12 @@ class Content:
 
     def _will_change(self, start: int, end: int) -> None:
         """Remember what the disk holds where data is about to differ from it."""
-        for sector in range(start // SECTOR_BYTES, -(-end // SECTOR_BYTES)):
+        for sector in _sectors(start, end):
             if sector not in self._platter:
-                self._platter[sector] = self.read(sector * SECTOR_BYTES, SECTOR_BYTES)
+                at = sector * SECTOR_BYTES
+                self._platter[sector] = bytes(self.data[at : at + SECTOR_BYTES])
             self._dirty.add(sector)
+            self._unreadable.discard(sector)
 
     def _grow(self, size: int) -> None:
         # Zeros where an earlier, longer file left bytes on the disk: they are news to it.
@@ -126,3 +137,8 @@ class Content:
         width = min(SECTOR_BYTES, len(self.data) - start)
         if width > 0:
             self.data[start : start + width] = held[:width].ljust(width, b"\0")
+
+
+def _sectors(start: int, end: int) -> range:
+    """Those that the bytes from *start* to *end* touch."""
+    return range(start // SECTOR_BYTES, -(-end // SECTOR_BYTES))

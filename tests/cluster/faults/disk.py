@@ -106,9 +106,15 @@ class FaultyDisk:
 
     def flip_bits(self, path: str | Path, offset: int, mask: int = 1) -> None:
         """Flip the bits of *mask* in one byte of a file, *path* being relative to the disk or below it."""
-        relative = Path(path).relative_to(self.path) if Path(path).is_absolute() else Path(path)
-        self._process.call("flip", path=str(relative), offset=offset, mask=mask)
+        self._process.call("flip", path=self._relative(path), offset=offset, mask=mask)
+
+    def spoil_sector(self, path: str | Path, offset: int) -> None:
+        """Reading the sector at *offset* fails with EIO until it is written again."""
+        self._process.call("spoil", path=self._relative(path), offset=offset)
 
     def counters(self) -> dict[str, int]:
         """``writes``, ``written_bytes``, ``syncs``, ``directory_syncs``, ``failed_syncs`` since the start."""
         return dict(self._process.call("counters"))
+
+    def _relative(self, path: str | Path) -> str:
+        return str(Path(path).relative_to(self.path) if Path(path).is_absolute() else path)

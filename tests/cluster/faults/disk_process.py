@@ -40,6 +40,7 @@ class DiskProcess:
                 "set_syncs": self._set_syncs,
                 "set_capacity": self._set_capacity,
                 "flip": self._flip,
+                "spoil": self._spoil,
                 "counters": lambda: dict(self._counters),
             },
         )
@@ -106,6 +107,9 @@ class DiskProcess:
 
     def _flip(self, *, path: str, offset: int, mask: int) -> None:
         self._volume.find(path).content.damage(offset, mask)
+
+    def _spoil(self, *, path: str, offset: int) -> None:
+        self._volume.find(path).content.spoil(offset)
 
 
 def _mount(where: bytes, device: int) -> None:
