@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from holdfast.model.errors import DiskFailed, NoSpace
 from holdfast.model.ports import Token
@@ -36,7 +36,7 @@ class SimDisk:
         self._rng = rng
         self._options = options
         self._image: Image = {}
-        self._crash_in: tuple[int, Callable[[], bool], type[Crash]] | None = None
+        self._crash_in: tuple[int, bool, Callable[[], None]] | None = None
         self._elapsed_ns = 0
         # Syncs under way, in the order they were asked for; a power cut forgets them.
         self._syncs: dict[int, Callable[[], None]] = {}
@@ -115,10 +115,9 @@ class SimDisk:
         file.corrupt(start, bytes(min(SECTOR, len(file.durable) - start)))
         return True
 
-    def crash_after(self, operations: int, *, power: bool) -> None:
-        """End the process, or cut the power, inside the *operations*-th write or sync from now."""
-        cut = self._node.power_cut if power else self._node.kill
-        self._crash_in = (operations, cut, PowerCut if power else ProcessKilled)
+    def crash_after(self, operations: int, *, power: bool, then: Callable[[], None] = lambda: None) -> None:
+        """Kill the process or cut the power inside the *operations*-th write or sync from now; then *then*."""
+        self._crash_in = (operations, power, then)
 
     def used(self) -> int:
         return sum(
@@ -145,13 +144,20 @@ class SimDisk:
     def count_operation(self) -> None:
         """A write or sync was made; raises when the crash that was asked for is due."""
         if self._crash_in is not None:
-            left, cut, crash = self._crash_in
+            left, power, then = self._crash_in
             if left > 1:
-                self._crash_in = (left - 1, cut, crash)
+                self._crash_in = (left - 1, power, then)
             else:
-                self._crash_in = None
-                cut()
-                raise crash
+                self._crash(power, then)
+
+    def _crash(self, power: bool, then: Callable[[], None]) -> NoReturn:
+        self._crash_in = None
+        if power:
+            self._node.power_cut()
+        else:
+            self._node.kill()
+        then()
+        raise PowerCut if power else ProcessKilled
 
     def latency(self) -> int:
         options = self._options

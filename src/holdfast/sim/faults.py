@@ -88,9 +88,13 @@ def _crash_inside(world: "World", event: FaultEvent, *, power: bool) -> bool:
     node = _node(world, event)
     if not node.alive:
         return False
-    node.restart_after_crash_ns = event.parameters["restart_ns"]
-    node.disk.crash_after(event.parameters["operations"], power=power)
-    return True
+
+    def then() -> None:
+        world.faults[event.kind] += 1
+        node.restart(event.parameters["restart_ns"])
+
+    node.disk.crash_after(event.parameters["operations"], power=power, then=then)
+    return False  # counted when it strikes, if it ever does
 
 
 def _draw_quick(rng: random.Random, _: Field) -> Parameters:
@@ -325,10 +329,11 @@ def _roll_back(world: "World", event: FaultEvent) -> bool:
     def put_back() -> None:
         node.kill()
         node.disk.replace(image)
+        world.faults[event.kind] += 1
         _down(node, event, True)
 
     _later(world, event.parameters["after_ns"], put_back)
-    return True
+    return False  # counted when it is put back
 
 
 def _draw_copy(rng: random.Random, field: Field) -> Parameters:

@@ -58,10 +58,7 @@ class SimNode:
         self.life.over = True
         self.stops: list[str] = []
         """Why it ended itself, each time."""
-        self.suspended_ns = 0
-        """How long the machine has slept; its timers did not count that time."""
-        self.restart_after_crash_ns = 0
-        """When it starts again after a crash inside a disk operation."""
+        self._suspended_ns = 0
         self._build = build
         self._backlog: list[tuple[Life, Callable[..., None], tuple[Any, ...]]] = []
         self._on_message: Callable[[str, Any], None] | None = None
@@ -115,13 +112,17 @@ class SimNode:
             return False
         self.paused = False
         if self._slept_at is not None:
-            self.suspended_ns += self.world.now - self._slept_at
+            self._suspended_ns += self.world.now - self._slept_at
             self._slept_at = None
         self._note("resume")
         backlog, self._backlog = self._backlog, []
         for life, function, args in backlog:
             self.world.after(0, self.run, life, function, *args)
         return True
+
+    def awake_ns(self) -> int:
+        """How long the machine has been awake: the time its timers count."""
+        return self.world.now - self._suspended_ns
 
     def restart(self, after_ns: int = 0) -> None:
         """Start it after that time, unless something else has by then."""
@@ -148,7 +149,7 @@ class SimNode:
         try:
             function(*args)
         except Crash:
-            self.restart(self.restart_after_crash_ns)
+            pass  # the node is down already; this was only the unwinding
         except HoldfastError as error:
             self.stop(life, f"{error.code}: {error}")
         except (Exception, BrokenInvariant) as error:
@@ -264,8 +265,9 @@ class SimTimers:
     def set(self, delay_ns: int, tag: Hashable) -> TimerId:
         self._last = number = self._last + 1
         if not self._life.over:
-            self._armed[number] = (tag, self._node.suspended_ns)
-            self._schedule(self._node.clock.real_delay(max(delay_ns, 0)), number)
+            delay_ns = self._node.clock.real_delay(max(delay_ns, 0))
+            self._armed[number] = (tag, self._node.awake_ns() + delay_ns)
+            self._schedule(delay_ns, number)
         return TimerId(number)
 
     def cancel(self, timer: TimerId) -> None:
@@ -276,16 +278,15 @@ class SimTimers:
         node.world.after(delay_ns, node.run, self._life, self._fire, number)
 
     def _fire(self, number: int) -> None:
-        armed = self._armed.pop(number, None)
-        if armed is None:
+        if number not in self._armed:
             return
-        tag, suspended_ns = armed
+        tag, due_ns = self._armed[number]
         node = self._node
-        if node.suspended_ns > suspended_ns:
-            # The machine slept meanwhile: the timer is still owed that time.
-            self._armed[number] = (tag, node.suspended_ns)
-            self._schedule(node.suspended_ns - suspended_ns, number)
+        owed_ns = due_ns - node.awake_ns()
+        if owed_ns > 0:  # the machine slept meanwhile
+            self._schedule(owed_ns, number)
             return
+        del self._armed[number]
         node.world.trace.add(f"{node.world.now} {node.name} timer {tag}")
         self._on_timer(tag)
 
