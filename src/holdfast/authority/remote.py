@@ -1,0 +1,160 @@
+"""The embedded authority as asynchronous code sees it: the client core on the native protocol."""
+
+import asyncio
+import itertools
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Hashable
+from typing import Final
+
+import msgspec
+
+from holdfast.authority.client import AuthorityClient, ClientConfig
+from holdfast.authority.contract import Compacted, Events, Request, Result, Unknown, WatchEvent
+from holdfast.authority.wire import ClientMessage, decode_server_message, encode
+from holdfast.machine import LogTrace, LoopTimers, MachineClock, MachineRandom
+from holdfast.model.ids import Revision
+from holdfast.net import Address, Connection, Endpoint, Kind, Link, Reason
+
+WATCH_QUEUE_MAX: Final = 1024
+"""Events kept for a consumer that is slow; past it the watch is stopped and resumed when they are taken."""
+IDLE_S: Final = 3.0
+"""A connection silent for so long is given up. The core pings twice a second, so silence is not rest."""
+
+
+class RemoteAuthority:
+    """An ``Authority`` at an address, kept connected. Make it inside a running loop; close it in the end."""
+
+    def __init__(
+        self,
+        address: Address,
+        endpoint: Endpoint,
+        *,
+        config: ClientConfig | None = None,
+        insecure: bool = False,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._tokens = itertools.count(1)
+        self._asked: dict[Hashable, asyncio.Future[Result]] = {}
+        self._watches: dict[Hashable, _Watch] = {}
+        self._timers: LoopTimers | None = None
+        self._is_closed = False
+        random = MachineRandom()
+        self._core = AuthorityClient(
+            server=str(address),
+            clock=MachineClock(),
+            timers=self._make_timers,
+            network=self,
+            random=random,
+            trace=LogTrace(process="authority client"),
+            on_authority=self._on_authority,
+            on_watch=self._on_watch,
+            config=config,
+        )
+        limits = msgspec.structs.replace(endpoint.limits, idle_s=min(endpoint.limits.idle_s, IDLE_S))
+        self._link = Link(
+            "the authority",
+            lambda: address,
+            self._on_up,
+            Endpoint(endpoint.identity, limits, endpoint.tls, endpoint.expected),
+            random=random.stream("authority-link"),
+            insecure=insecure,
+        )
+        self._core.start()
+
+    async def ask(self, request: Request) -> Result:
+        """The result of *request*, within the configured deadline; ``Unknown`` when there is none."""
+        if self._is_closed:
+            return Unknown("this client of the authority is closed")
+        token = next(self._tokens)
+        answer: asyncio.Future[Result] = self._loop.create_future()
+        self._asked[token] = answer
+        try:
+            self._core.request(request, token)
+            return await answer
+        finally:
+            del self._asked[token]
+
+    async def watch(self, prefix: str, revision: Revision) -> AsyncIterator[WatchEvent]:
+        """Changes below *prefix* from *revision* on, across reconnections, without gap or repetition."""
+        token = next(self._tokens)
+        self._watches[token] = watch = _Watch(revision)
+        self._core.watch(prefix, revision, token)
+        try:
+            while not self._is_closed:
+                while watch.events:
+                    event = watch.events.popleft()
+                    yield event
+                    if isinstance(event, Compacted):
+                        return
+                if watch.is_stopped:
+                    watch.is_stopped = False
+                    self._core.watch(prefix, watch.next, token)
+                watch.arrived.clear()
+                await watch.arrived.wait()
+        finally:
+            self._core.unwatch(token)
+            del self._watches[token]
+
+    async def close(self) -> None:
+        self._is_closed = True
+        if self._timers is not None:
+            self._timers.close()
+        for answer in self._asked.values():
+            if not answer.done():
+                answer.set_result(Unknown("this client of the authority was closed"))
+        for watch in self._watches.values():
+            watch.arrived.set()
+        await self._link.close()
+
+    # --- the core's network and call-backs
+
+    def send(self, peer: str, message: object) -> None:
+        if isinstance(message, ClientMessage):
+            self._link.send(Kind.AUTHORITY_ASK, encode(message))
+
+    def _make_timers(self, on_timer: Callable[[Hashable], None]) -> LoopTimers:
+        self._timers = LoopTimers(self._loop, on_timer)
+        return self._timers
+
+    def _on_authority(self, token: Hashable, result: Result) -> None:
+        answer = self._asked.get(token)
+        if answer is not None and not answer.done():
+            answer.set_result(result)
+
+    def _on_watch(self, token: Hashable, event: WatchEvent) -> None:
+        watch = self._watches[token]
+        watch.events.append(event)
+        watch.arrived.set()
+        if isinstance(event, Events):
+            watch.next = Revision(event.revision + 1)
+        if len(watch.events) >= WATCH_QUEUE_MAX and isinstance(event, Events):
+            watch.is_stopped = True
+            self._core.unwatch(token)
+
+    # --- the link's receiver
+
+    def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
+        if kind is not Kind.AUTHORITY_ANSWER:
+            raise msgspec.ValidationError(f"an authority sends no {kind.name}")
+        self._core.on_message(self._link.name, decode_server_message(payload))
+
+    def on_closed(self, connection: Connection, reason: Reason) -> None:
+        if not self._is_closed:
+            self._core.on_disconnected()
+
+    def _on_up(self, connection: Connection) -> "RemoteAuthority":
+        # The connection sends only once it knows its receiver.
+        self._loop.call_soon(self._core.on_connected)
+        return self
+
+
+class _Watch:
+    """Events on their way from the core to the one who iterates."""
+
+    def __init__(self, revision: Revision) -> None:
+        self.events: deque[WatchEvent] = deque()
+        self.arrived = asyncio.Event()
+        self.next = revision
+        """The first revision not yet received."""
+        self.is_stopped = False
+        """The core was told to stop because the queue was full."""

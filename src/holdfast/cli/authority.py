@@ -1,0 +1,193 @@
+"""``holdfast authority``: serve the embedded authority, look into its file, restore it."""
+
+import asyncio
+import base64
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import apsw
+import msgspec
+import uvloop
+from cyclopts import App, Parameter
+
+from holdfast.authority.identity import Identity
+from holdfast.authority.serving import FILE_NAME, AuthorityService, lock_directory, open_store
+from holdfast.authority.sqlite_contents import Contents, read_contents
+from holdfast.authority.sqlite_file import open_database, read_identity, restored
+from holdfast.authority.sqlite_file import restore as restore_file
+from holdfast.cli.output import Output, print_json, print_table, talk
+from holdfast.model.errors import InvalidRequest
+from holdfast.model.ids import Epoch, Nonce
+from holdfast.net import Address, Endpoint, Role, Tls
+from holdfast.net import Identity as NetIdentity
+
+app = App(name="authority", help="Serve and inspect an authority.")
+
+Directory = Annotated[Path, Parameter(name="--dir")]
+"""Where the authority keeps its file."""
+
+VALUE_CHARS_SHOWN = 80
+
+
+@app.command
+def serve(
+    *,
+    dir: Directory,
+    listen: str = "127.0.0.1:0",
+    domain: str = "holdfast",
+    id: str = "authority",
+    certs: Path | None = None,
+    insecure: bool = False,
+) -> None:
+    """Serve the authority in DIR until it is told to stop (SIGTERM or Ctrl-C).
+
+    Parameters
+    ----------
+    dir: Where its file is, or is made.
+    listen: HOST:PORT; port 0 lets the system choose. Other than loopback needs --certs or --insecure.
+    domain: The domain it serves; others are refused.
+    id: Its own id in the domain.
+    certs: Directory of certificates, made by `holdfast certs`.
+    insecure: Serve without TLS beyond this machine.
+    """
+    tls = None if certs is None else Tls.load(certs, Role.AUTHORITY, id)
+    endpoint = Endpoint(NetIdentity(domain, Role.AUTHORITY, id), tls=tls)
+    uvloop.run(_serve(dir, Address.parse(listen), endpoint, insecure))
+
+
+@app.command
+def inspect(*, dir: Directory, prefix: str = "", limit: int = 1000, output: Output = "table") -> None:
+    """Show identity, leases and keys of a stopped authority.
+
+    Parameters
+    ----------
+    dir: Where its file is.
+    prefix: Only keys that start with this.
+    limit: At most so many keys.
+    output: How to show them.
+    """
+    with _stopped(dir) as db:
+        found = read_contents(db, prefix=prefix, limit=limit)
+    if output == "json":
+        print_json(_as_json(found))
+        return
+    talk.print(f"{found.identity.id}, generation {found.identity.generation}, revision {found.revision}")
+    print_table(("lease", "seconds", "keys"), [(each.id, each.seconds, each.keys) for each in found.leases])
+    rows = [(item.key, item.modified, item.lease or "", _shortened(item.value)) for item in found.items]
+    print_table(("key", "modified", "lease", "value"), rows)
+    if found.more:
+        talk.print(f"there are more keys; see --limit (now {limit}) and --prefix")
+
+
+@app.command
+def restore(*, dir: Directory, above_epoch: int, yes: bool = False, dry_run: bool = False) -> None:
+    """Let a stopped authority whose file is an old copy continue, above every epoch in use.
+
+    Parameters
+    ----------
+    dir: Where its file is.
+    above_epoch: The highest epoch in any host's log; `holdfast log inspect` shows it.
+    yes: Do it without asking.
+    dry_run: Only show what would change.
+    """
+    with _stopped(dir) as db:
+        before = read_identity(db)
+        nonce = Nonce(secrets.token_hex(8))
+        _show_restore(before, restored(before, Epoch(above_epoch), nonce))
+        if dry_run or not (yes or _agrees()):
+            talk.print("nothing was changed")
+            return
+        restore_file(db, Epoch(above_epoch), nonce=nonce)
+    talk.print("restored; start the authority, then the hosts")
+
+
+async def _serve(directory: Path, address: Address, endpoint: Endpoint, insecure: bool) -> None:
+    lock = lock_directory(directory)
+    service = AuthorityService(open_store(directory))
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    listening = await service.listen(address, endpoint, insecure=insecure)
+    print(f"authority listening on {listening}", flush=True)
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait((stopping, service.failed), return_when=asyncio.FIRST_COMPLETED)
+    if service.failed.done():
+        _end_at_once(service.failed.exception())
+    await service.close()
+    lock.release()
+
+
+def _end_at_once(error: BaseException | None) -> None:
+    """End without closing anything: what the file holds now is for the next process to find out (A6)."""
+    sys.stderr.write(f"holdfast: the authority ends: {error}\n")
+    sys.stderr.flush()
+    os._exit(1)
+
+
+@contextmanager
+def _stopped(directory: Path) -> Iterator[apsw.Connection]:
+    """The database of an authority that is not running; ``Held`` says which process runs it."""
+    file = directory / FILE_NAME
+    if not file.is_file():
+        raise InvalidRequest(f"{directory} holds no authority (no {FILE_NAME})")
+    lock = lock_directory(directory)
+    db = open_database(str(file))
+    try:
+        yield db
+    finally:
+        db.close()
+        lock.release()
+
+
+def _as_json(found: Contents) -> dict[str, object]:
+    return {
+        "identity": found.identity,
+        "revision": found.revision,
+        "oldest_event": found.oldest_event,
+        "leases": found.leases,
+        "keys": [
+            {
+                "key": item.key,
+                "value": _readable(item.value),
+                "created": item.created,
+                "modified": item.modified,
+                "lease": item.lease,
+            }
+            for item in found.items
+        ],
+        "more": found.more,
+    }
+
+
+def _readable(value: bytes) -> object:
+    """The value as JSON, as what stands on the authority is; anything else in base64."""
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return {"base64": base64.b64encode(value).decode()}
+
+
+def _shortened(value: bytes) -> str:
+    text = msgspec.json.encode(_readable(value)).decode()
+    return text if len(text) <= VALUE_CHARS_SHOWN else text[: VALUE_CHARS_SHOWN - 1] + "…"
+
+
+def _show_restore(before: Identity, after: Identity) -> None:
+    rows: list[tuple[str, int, int]] = [("generation", before.generation, after.generation)]
+    floors_before, floors_after = msgspec.structs.asdict(before.floors), msgspec.structs.asdict(after.floors)
+    rows += [(f"{name} numbers above", floors_before[name], floors_after[name]) for name in floors_after]
+    print_table(("", "now", "after"), rows, title=f"restoring {before.id}")
+
+
+def _agrees() -> bool:
+    talk.print(
+        "Every host with a higher epoch in its log will refuse this authority. Continue? \\[y/N] ", end=""
+    )
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
