@@ -1,0 +1,87 @@
+"""CSNs from assigned to ended: each is committed or aborted, exactly once (CSN-46..50)."""
+
+from contextlib import AbstractContextManager
+
+from holdfast.clock.callbacks import Callbacks, CsnCallback, Registration
+from holdfast.model.csn import Csn
+from holdfast.model.errors import InvalidRequest, Overloaded
+from holdfast.model.ports import Trace
+
+
+class Assignments:
+    """The CSNs in flight, in order, and who is told of their fate. Any thread.
+
+    Callbacks run outside the lock, so those of two threads may overtake each other; what
+    :meth:`oldest_in_flight` says is right all the same.
+    """
+
+    def __init__(self, trace: Trace, *, lock: AbstractContextManager[object], in_flight_max: int) -> None:
+        self._lock = lock
+        self._callbacks = Callbacks(trace)
+        self._in_flight: dict[Csn, Csn] = {}
+        self._in_flight_max = in_flight_max
+        self.assigned = self.committed = self.aborted = 0
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._in_flight)
+
+    @property
+    def callback_failures(self) -> int:
+        return self._callbacks.failures
+
+    def oldest_in_flight(self) -> Csn | None:
+        """The smallest CSN assigned and not yet ended."""
+        with self._lock:
+            return next(iter(self._in_flight), None)
+
+    def add(self, csn: Csn) -> None:
+        """*csn* is assigned; the caller holds the lock, and calls :meth:`announce` when it no longer does."""
+        if len(self._in_flight) >= self._in_flight_max:
+            raise Overloaded(f"{len(self._in_flight)} CSNs are in flight; none may be added before some end")
+        self._in_flight[csn] = csn
+        self.assigned += 1
+
+    def announce(self, csn: Csn) -> None:
+        if self._callbacks.assigned:
+            self._callbacks.call(self._callbacks.assigned, csn)
+
+    def commit(self, csn: Csn) -> None:
+        """The operation of *csn* is durable. Raises :class:`InvalidRequest` unless *csn* is in flight."""
+        with self._lock:
+            self._end(csn)
+            self.committed += 1
+        if self._callbacks.committed:
+            self._callbacks.call(self._callbacks.committed, csn)
+
+    def abort(self, csn: Csn) -> None:
+        """*csn* will never be committed. Raises :class:`InvalidRequest` unless it is in flight."""
+        with self._lock:
+            self._end(csn)
+            self.aborted += 1
+        if self._callbacks.aborted:
+            self._callbacks.call(self._callbacks.aborted, csn)
+
+    def register(
+        self,
+        assigned: CsnCallback | None = None,
+        committed: CsnCallback | None = None,
+        aborted: CsnCallback | None = None,
+        *,
+        argument: object = None,
+    ) -> Registration:
+        """Call these with (csn, *argument*) whenever a CSN is assigned, committed, aborted.
+
+        One that raises is reported to the trace and counted; the CSN is assigned all the same.
+        """
+        with self._lock:
+            return self._callbacks.register(assigned, committed, aborted, argument=argument)
+
+    def unregister(self, registration: Registration) -> None:
+        """From now on *registration* is not called; unregistering twice does nothing."""
+        with self._lock:
+            self._callbacks.unregister(registration)
+
+    def _end(self, csn: Csn) -> None:
+        if self._in_flight.pop(csn, None) is None:
+            raise InvalidRequest(f"CSN {csn} is not in flight: it has ended, or was never assigned here")

@@ -1,0 +1,82 @@
+"""How the clock refuses, each class saying what may be done about it."""
+
+from holdfast.model.errors import Corruption, InvalidRequest, Rejected, Unavailable
+from holdfast.model.ids import ReplicaId
+from holdfast.model.units import SECOND
+
+
+class FutureNotStored(Unavailable):
+    """Raised when the next CSN would pass the stored future timestamp; ask again once it is stored."""
+
+    code = "future_not_stored"
+
+
+class ClockUnreadable(Unavailable):
+    """Raised when the system clock could not be read; ask again after its next reading."""
+
+    code = "clock_unreadable"
+
+
+class GeneratorStopped(Unavailable):
+    """Raised when the generator is closed, or its store failed (PROTOCOL D1); only a restart helps."""
+
+    code = "generator_stopped"
+
+
+class TimeEnded(InvalidRequest):
+    """Raised when the logical time is past 2106, the end of a CSN's 32-bit timestamp."""
+
+    code = "time_ended"
+
+
+class SkewTooLarge(Rejected):
+    """Raised when a peer's time is ahead by more than ``csn_max_skew`` allows; nothing changed.
+
+    Refuse the session with that peer and look at both clocks; local writes go on.
+    """
+
+    code = "skew_too_large"
+
+    def __init__(self, peer: str, *, ahead_ns: int, network_offset_ns: int, limit_s: int) -> None:
+        ahead_s = ahead_ns / SECOND
+        super().__init__(
+            f"peer {peer} is {ahead_s:.3f} s ahead of the logical time here; on top of the network offset of "
+            f"{network_offset_ns / SECOND:.3f} s that is more than csn_max_skew, {limit_s} s"
+        )
+        self.peer = peer
+        self.ahead_s = ahead_s
+        self.limit_s = limit_s
+
+
+class DuplicateReplica(InvalidRequest):
+    """Raised when a peer claims a replica id that is another's: their CSNs could not be told apart."""
+
+    code = "duplicate_replica"
+
+    def __init__(self, peer: str, replica: ReplicaId, owner: str) -> None:
+        super().__init__(f"peer {peer} says it is replica {replica}, which is {owner}")
+        self.peer = peer
+        self.replica = replica
+        self.owner = owner
+
+
+class DifferentGeneration(Rejected):
+    """Raised when vectors of two data sets meet; the consumer needs a full initialisation first."""
+
+    code = "different_generation"
+
+    def __init__(self, ours: str, theirs: str) -> None:
+        super().__init__(f"vectors of different data sets: {ours} here, {theirs} there")
+        self.ours = ours
+        self.theirs = theirs
+
+
+class ClockFileMissing(Corruption):
+    """Raised when a store that is not new has no clock file: its time must not begin anew."""
+
+    code = "clock_file_missing"
+
+    def __init__(self, file: str) -> None:
+        super().__init__(
+            "the stored timestamp is gone", file=file, offset=0, expected="a clock file", found="none"
+        )

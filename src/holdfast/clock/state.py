@@ -1,0 +1,126 @@
+"""The generator's state as text: ``csnstate`` for administrators, and the line of the clock file.
+
+``csnstate`` (version 1) is one line of ASCII, the same on every machine::
+
+    system=1700000000.123456789 local=0.000000000 network=0.250000000 sequence=17
+
+seconds with nine decimals, UTC; *sequence* is the S that the next CSN gets. Every CSN handed out before is
+smaller than (whole seconds of the sum, sequence).
+
+The clock file holds one line: the position to resume at, the state of the moment, and a checksum over all
+that stands before it. While the generator runs, the position is a future one (CSN-24)::
+
+    holdfast-clock-1 resume=1700000005.0 system=... local=... network=... sequence=17 crc=0d4b8ad1
+"""
+
+import re
+import zlib
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast.clock.offsets import LogicalTime
+from holdfast.model.csn import SEQUENCE_MAX
+from holdfast.model.errors import Corruption, InvalidRequest
+from holdfast.model.units import SECOND
+
+CLOCK_LINE_BYTES_MAX: Final = 512
+"""More than any state needs (offsets are bounded by the timestamp's 32 bits)."""
+
+_SECONDS: Final = r"(\d{1,11})\.(\d{9})"
+_STATE: Final = re.compile(
+    f"system={_SECONDS} local={_SECONDS} network={_SECONDS} sequence=(\\d{{1,5}})", re.ASCII
+)
+_LINE: Final = re.compile(
+    r"(holdfast-clock-1 resume=(\d{1,10})\.(\d{1,5}) (system=.*)) crc=([0-9a-f]{8})\n", re.ASCII
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ClockState:
+    """The three terms of the logical time and the next S."""
+
+    system_ns: int
+    local_ns: int
+    network_ns: int
+    sequence: int
+
+    @classmethod
+    def of(cls, time: LogicalTime) -> "ClockState":
+        return cls(time.system_ns, time.local_ns, time.network_ns, time.sequence)
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """(T, S) that the next CSN may have."""
+        return (self.system_ns + self.local_ns + self.network_ns) // SECOND, self.sequence
+
+    def text(self) -> str:
+        """The value of ``csnstate``."""
+        return (
+            f"system={_seconds(self.system_ns)} local={_seconds(self.local_ns)} "
+            f"network={_seconds(self.network_ns)} sequence={self.sequence}"
+        )
+
+    @classmethod
+    def parse(cls, text: str) -> "ClockState":
+        """Read a ``csnstate``. Raises :class:`InvalidRequest`."""
+        found = _STATE.fullmatch(text)
+        if found is None:
+            raise InvalidRequest(f"not a csnstate: {text[:CLOCK_LINE_BYTES_MAX]!r}")
+        numbers = [int(group) for group in found.groups()]
+        state = cls(
+            system_ns=numbers[0] * SECOND + numbers[1],
+            local_ns=numbers[2] * SECOND + numbers[3],
+            network_ns=numbers[4] * SECOND + numbers[5],
+            sequence=numbers[6],
+        )
+        if state.sequence > SEQUENCE_MAX:
+            raise InvalidRequest(f"csnstate: sequence {state.sequence} is not within 0..{SEQUENCE_MAX}")
+        return state
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """What the clock file promises: every CSN handed out so far is smaller than (*timestamp*, *sequence*)."""
+
+    timestamp: int
+    sequence: int
+    state: ClockState
+
+    @property
+    def position(self) -> tuple[int, int]:
+        return self.timestamp, self.sequence
+
+    def encode(self) -> bytes:
+        body = f"holdfast-clock-1 resume={self.timestamp}.{self.sequence} {self.state.text()}"
+        return f"{body} crc={zlib.crc32(body.encode()):08x}\n".encode()
+
+    @classmethod
+    def decode(cls, data: bytes, *, file: str) -> "Reservation":
+        """Read a clock file whole. Raises :class:`Corruption` for anything but what was written."""
+        line = data.decode("ascii", errors="replace")
+        found = _LINE.fullmatch(line)
+        if found is None:
+            raise Corruption("damaged", file=file, offset=0, expected="one clock line", found=line[:80])
+        body, timestamp, sequence, state, checksum = found.groups()
+        computed = f"{zlib.crc32(body.encode()):08x}"
+        if computed != checksum:
+            raise Corruption(
+                "damaged", file=file, offset=0, expected=f"crc {checksum}", found=f"crc {computed}"
+            )
+        return cls(int(timestamp), int(sequence), ClockState.parse(state))
+
+
+def resumed(system_ns: int, *, file: Reservation | None, csnstate: ClockState | None) -> LogicalTime:
+    """The logical time a generator starts with: past both records; the later one's offsets count (CSN-45)."""
+    records = [record for record in (file, csnstate) if record is not None]
+    if not records:
+        return LogicalTime(system_ns)
+    latest = max(records, key=lambda record: record.position)
+    state = latest.state if isinstance(latest, Reservation) else latest
+    time = LogicalTime(system_ns, local_ns=state.local_ns, network_ns=state.network_ns)
+    time.resume(*latest.position)
+    return time
+
+
+def _seconds(ns: int) -> str:
+    return f"{ns // SECOND}.{ns % SECOND:09d}"
