@@ -1,0 +1,250 @@
+"""The contract in the words of etcd's v3 JSON gateway, and back. Pure: no socket, no clock.
+
+The gateway speaks protobuf's JSON: bytes in base64 and 64-bit integers as strings, which msgspec reads into
+bytes and int. Every key stands below the domain's prefix, so that several domains can share an etcd.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct, field
+
+from holdfast.authority.contract import (
+    Absent,
+    Applied,
+    Change,
+    Changed,
+    Compare,
+    Events,
+    Got,
+    KeyValue,
+    List,
+    Listed,
+    Put,
+    Refused,
+    Txn,
+    Unchanged,
+)
+from holdfast.model.ids import LeaseId, Revision
+
+_NEVER: Final = -1
+"""A revision no key can have."""
+
+
+class Header(Struct):
+    revision: int = 0
+
+
+class StoredKey(Struct):
+    key: bytes
+    value: bytes = b""
+    create_revision: int = 0
+    mod_revision: int = 0
+    lease: int = 0
+
+
+class RangeRequest(Struct, omit_defaults=True):
+    """Linearizable unless it says otherwise; *revision* reads the past."""
+
+    key: bytes
+    range_end: bytes = b""
+    limit: int = 0
+    revision: int = 0
+    count_only: bool = False
+
+
+class RangeResponse(Struct):
+    header: Header
+    kvs: list[StoredKey] = field(default_factory=list)
+    more: bool = False
+
+
+class PutRequest(Struct, omit_defaults=True):
+    key: bytes
+    value: bytes = b""
+    lease: int = 0
+
+
+class KeyRequest(Struct):
+    key: bytes
+
+
+class Comparison(Struct, omit_defaults=True):
+    key: bytes
+    target: str
+    result: str = "EQUAL"
+    create_revision: int | None = None
+    mod_revision: int | None = None
+    value: bytes | None = None
+
+
+class Operation(Struct, omit_defaults=True):
+    request_put: PutRequest | None = None
+    request_delete_range: KeyRequest | None = None
+    request_range: KeyRequest | None = None
+
+
+class TxnRequest(Struct):
+    compare: list[Comparison]
+    success: list[Operation]
+    failure: list[Operation]
+
+
+class OperationResponse(Struct):
+    response_range: RangeResponse | None = None
+
+
+class TxnResponse(Struct):
+    header: Header
+    succeeded: bool = False
+    responses: list[OperationResponse] = field(default_factory=list)
+
+
+class LeaseRequest(Struct, omit_defaults=True):
+    """A grant (with a TTL), a keep-alive or a revocation (with an ID)."""
+
+    ID: int = 0
+    TTL: int = 0
+
+
+class LeaseResponse(Struct):
+    """TTL 0 in the answer to a keep-alive: there is no such lease."""
+
+    header: Header = field(default_factory=Header)
+    ID: int = 0
+    TTL: int = 0
+
+
+class KeepAliveResponse(Struct):
+    result: LeaseResponse
+
+
+class WatchCreate(Struct, omit_defaults=True):
+    key: bytes
+    range_end: bytes
+    start_revision: int
+    progress_notify: bool = False
+
+
+class WatchRequest(Struct):
+    create_request: WatchCreate
+
+
+class WatchedEvent(Struct):
+    kv: StoredKey
+    type: str = "PUT"
+
+
+class WatchResponse(Struct):
+    header: Header = field(default_factory=Header)
+    created: bool = False
+    canceled: bool = False
+    compact_revision: int = 0
+    cancel_reason: str = ""
+    fragment: bool = False
+    """The next response continues this one."""
+    events: list[WatchedEvent] = field(default_factory=list)
+
+
+class GatewayError(Struct):
+    """How the gateway says no; the code is gRPC's."""
+
+    message: str = ""
+    code: int = 0
+
+
+class StreamError(Struct):
+    """The same inside a stream; older gateways call the code otherwise."""
+
+    message: str = ""
+
+
+class WatchLine(Struct):
+    result: WatchResponse | None = None
+    error: StreamError | None = None
+
+
+class Domain:
+    """Translates for the keys below one prefix."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix.encode()
+
+    def key(self, key: str) -> bytes:
+        return self._prefix + key.encode()
+
+    def range(self, prefix: str, after: str = "") -> tuple[bytes, bytes]:
+        """The first key and the end of the range of all keys with *prefix* that are greater than *after*."""
+        start, end = self.key(prefix), range_end(self.key(prefix))
+        beyond = self.key(after) + b"\0" if after else b""
+        return max(start, beyond) or b"\0", end
+
+    def list_request(self, request: List) -> RangeRequest | None:
+        """None when *after* lies beyond every key of the prefix."""
+        start, end = self.range(request.prefix, request.after)
+        return None if end != b"\0" and start >= end else RangeRequest(start, end, limit=request.limit)
+
+    def txn_request(self, txn: Txn) -> TxnRequest:
+        """When a compare fails, the other branch reads every compared key for ``Refused.found``."""
+        return TxnRequest(
+            compare=[self._comparison(each) for each in txn.compares],
+            success=[self._operation(each) for each in txn.changes],
+            failure=[Operation(request_range=KeyRequest(self.key(each.key))) for each in txn.compares],
+        )
+
+    def got(self, response: RangeResponse) -> Got:
+        return Got(self._first(response), Revision(response.header.revision))
+
+    def listed(self, response: RangeResponse) -> Listed:
+        items = tuple(self._item(each) for each in response.kvs)
+        return Listed(items, Revision(response.header.revision), response.more)
+
+    def decided(self, response: TxnResponse) -> Applied | Refused:
+        revision = Revision(response.header.revision)
+        if response.succeeded:
+            return Applied(revision)
+        ranges = [each.response_range for each in response.responses]
+        return Refused(tuple(None if each is None else self._first(each) for each in ranges), revision)
+
+    def events(self, revision: int, events: Sequence[WatchedEvent]) -> Events:
+        return Events(Revision(revision), tuple(self._changed(each) for each in events))
+
+    def _comparison(self, compare: Compare) -> Comparison:
+        key = self.key(compare.key)
+        if isinstance(compare, Absent):
+            return Comparison(key, "CREATE", create_revision=0)
+        if isinstance(compare, Unchanged):
+            # To etcd an absent key was last changed at 0; to the contract it was not changed at all.
+            return Comparison(key, "MOD", mod_revision=compare.modified or _NEVER)
+        return Comparison(key, "VALUE", value=compare.value)
+
+    def _operation(self, change: Change) -> Operation:
+        key = self.key(change.key)
+        if isinstance(change, Put):
+            return Operation(request_put=PutRequest(key, change.value, change.lease))
+        return Operation(request_delete_range=KeyRequest(key))
+
+    def _first(self, response: RangeResponse) -> KeyValue | None:
+        return self._item(response.kvs[0]) if response.kvs else None
+
+    def _item(self, stored: StoredKey) -> KeyValue:
+        return KeyValue(
+            self._own(stored.key),
+            stored.value,
+            Revision(stored.create_revision),
+            Revision(stored.mod_revision),
+            LeaseId(stored.lease),
+        )
+
+    def _changed(self, event: WatchedEvent) -> Changed:
+        item = None if event.type == "DELETE" else self._item(event.kv)
+        return Changed(self._own(event.kv.key), item)
+
+    def _own(self, key: bytes) -> str:
+        return key[len(self._prefix) :].decode()
+
+
+def range_end(prefix: bytes) -> bytes:
+    """The first key after all that start with *prefix*; a zero byte stands for the end of all keys."""
+    kept = prefix.rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else b"\0"
