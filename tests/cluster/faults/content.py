@@ -74,6 +74,9 @@ class Content:
             del self._platter[sector]
         self._dirty.clear()
         self._durable_size = len(self.data)
+        for sector in list(self._platter):  # what was lost: it ends where the file now ends
+            width = max(0, len(self.data) - sector * SECTOR_BYTES)
+            self._platter[sector] = self._platter[sector][:width]
 
     def lose_sync(self) -> None:
         """A sync fails as on Linux: the pages stay readable but count as clean, so no later sync helps."""
