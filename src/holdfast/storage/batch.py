@@ -1,0 +1,167 @@
+"""Batches: what goes down with one write, and what a scan can tell about it.
+
+A batch is a header, the records, zeros, and a trailer in the last eight bytes of its last sector. It fills
+whole sectors, so writing the next one can never tear one that was acknowledged; and it has at least two,
+so that one sector gone blank is seen as damage and not taken for the end of the log.
+
+The header names the batch before (by number and checksum), the place up to which the log was synced when
+this batch was written (PROTOCOL D2: damage before that place is damage, after it may be a torn write), and
+the store and opening it belongs to, so that leftovers of other stores and of earlier openings are known.
+"""
+
+import enum
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final, NamedTuple
+from zlib import crc32
+
+from holdfast.storage.record import CHECKSUM, HEADER, RECORD_BYTES, Kind, Unreadable
+
+MAGIC: Final = b"HfB1"
+_END: Final = b"HfE1"
+# magic, checksum | salt, file, records, number, opening, mark (2), previous, length, body, flags
+_HEADER: Final = Struct("<4sIQIIQQIIIIII")
+_COVERED: Final = Struct("<QIIQQIIIIII")
+_TRAILER: Final = Struct("<4sI")
+BATCH_BYTES: Final = _HEADER.size
+"""What a batch needs in front of its records; behind them it needs ``TRAILER_BYTES``."""
+TRAILER_BYTES: Final = _TRAILER.size
+_COVERED_FROM: Final = len(MAGIC) + CHECKSUM.size
+SECTORS_MIN: Final = 2
+
+
+class Place(NamedTuple):
+    """A byte in the log: places compare in the order of writing."""
+
+    file: int
+    offset: int
+
+
+class Flag(enum.IntFlag):
+    NONE = 0
+    DOUBTFUL = 1
+    """The tail of this log was cut and has not yet been compared with other members (D2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch without its records."""
+
+    salt: int
+    file: int
+    records: int
+    number: int
+    opening: int
+    mark: Place
+    previous: int
+    flags: int
+    length: int = 0
+    """Bytes of all records."""
+    body: int = 0
+    """Checksum of all records."""
+    checksum: int = 0
+
+    def size(self, sector: int) -> int:
+        return padded(self.length, sector)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """The header of one record inside a batch, and where its bytes lie in the payload."""
+
+    checksum: int
+    previous: int
+    group: int
+    epoch: int
+    first: int
+    count: int
+    kind: int
+    offset: int
+    size: int
+
+
+def padded(length: int, sector: int) -> int:
+    """How many bytes a batch with *length* bytes of records takes."""
+    sectors = -(-(BATCH_BYTES + length + TRAILER_BYTES) // sector)
+    return max(SECTORS_MIN, sectors) * sector
+
+
+def encode(batch: Batch, payload: bytes, sector: int) -> tuple[int, bytes]:
+    """The batch's checksum, and its bytes; *length*, *body* and *checksum* come from *payload*."""
+    covered = _COVERED.pack(
+        batch.salt,
+        batch.file,
+        batch.records,
+        batch.number,
+        batch.opening,
+        *batch.mark,
+        batch.previous,
+        len(payload),
+        crc32(payload),
+        batch.flags,
+    )
+    checksum = crc32(covered)
+    gap = padded(len(payload), sector) - BATCH_BYTES - len(payload) - TRAILER_BYTES
+    stamp = CHECKSUM.pack(checksum)
+    return checksum, b"".join((MAGIC, stamp, covered, payload, bytes(gap), _END, stamp))
+
+
+def decode_header(data: bytes) -> Batch:
+    """The header in the first bytes of *data*; raises ``Unreadable``."""
+    if len(data) < BATCH_BYTES or data[: len(MAGIC)] != MAGIC:
+        raise Unreadable("a batch", _glimpse(data))
+    _, checksum, salt, file, records, number, opening, *rest = _HEADER.unpack_from(data)
+    mark_file, mark_offset, previous, length, body, flags = rest
+    computed = crc32(memoryview(data)[_COVERED_FROM:BATCH_BYTES])
+    if computed != checksum:
+        raise Unreadable(f"header checksum {checksum:#010x}", f"{computed:#010x}")
+    mark = Place(mark_file, mark_offset)
+    return Batch(salt, file, records, number, opening, mark, previous, flags, length, body, checksum)
+
+
+def check_payload(batch: Batch, data: bytes) -> None:
+    """That *data*, the whole batch, ends as it should and its records are whole; raises ``Unreadable``."""
+    magic, stamp = _TRAILER.unpack_from(data, len(data) - TRAILER_BYTES)
+    if magic != _END or stamp != batch.checksum:
+        raise Unreadable("the end of the batch", _glimpse(data[-TRAILER_BYTES:]))
+    computed = crc32(memoryview(data)[BATCH_BYTES : BATCH_BYTES + batch.length])
+    if computed != batch.body:
+        raise Unreadable(f"checksum {batch.body:#010x} of the records", f"{computed:#010x}")
+
+
+def items(batch: Batch, data: bytes) -> list[Item]:
+    """The records of a whole batch; *offset* counts from the start of the batch. Raises ``Unreadable``."""
+    found = []
+    offset, end = BATCH_BYTES, BATCH_BYTES + batch.length
+    unpack = HEADER.unpack_from
+    while offset + RECORD_BYTES <= end:
+        checksum, previous, group, epoch, first, count, kind, length = unpack(data, offset)
+        size = RECORD_BYTES + length
+        found.append(Item(checksum, previous, group, epoch, first, count, kind, offset, size))
+        offset += size
+    if offset != end or len(found) != batch.records:
+        raise Unreadable(f"{batch.records} records", f"{len(found)} in {batch.length} bytes")
+    return found
+
+
+def salvage(batch: Batch, data: bytes) -> tuple[list[Item], list[Item], bool]:
+    """What a damaged batch with a whole header still holds: intact records, damaged ones, and whether
+    that is all of them (a damaged length hides what comes after it)."""
+    intact: list[Item] = []
+    damaged: list[Item] = []
+    offset, end = BATCH_BYTES, min(BATCH_BYTES + batch.length, len(data))
+    while offset + RECORD_BYTES <= end:
+        checksum, previous, group, epoch, first, count, kind, length = HEADER.unpack_from(data, offset)
+        item = Item(checksum, previous, group, epoch, first, count, kind, offset, RECORD_BYTES + length)
+        offset += item.size
+        if offset > end:
+            break
+        covered = memoryview(data)[item.offset + CHECKSUM.size : offset]
+        is_intact = crc32(covered) == checksum and kind in Kind.__members__.values()
+        (intact if is_intact else damaged).append(item)
+    return intact, damaged, offset == end and len(intact) + len(damaged) == batch.records
+
+
+def _glimpse(data: bytes) -> str:
+    """The first bytes of *data*, for a report."""
+    return data[:8].hex(" ") or "nothing"

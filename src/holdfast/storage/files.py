@@ -1,0 +1,113 @@
+"""The log's files: names, the header in the first sector, and what may be set about them."""
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from struct import Struct
+from typing import Final, Protocol
+from zlib import crc32
+
+import msgspec
+
+from holdfast.model.errors import InvalidRequest
+from holdfast.model.ids import StoreId
+from holdfast.storage.batch import BATCH_BYTES, SECTORS_MIN, TRAILER_BYTES
+from holdfast.storage.record import RECORD_BYTES, Unreadable
+
+_MAGIC: Final = b"HoldLog1"
+# magic, checksum | sector, file number, salt
+_HEADER: Final = Struct("<8sIIIQ")
+_COVERED: Final = Struct("<IIQ")
+_PREFIX: Final = "log-"
+FILE_BYTES_MAX: Final = 1 << 30
+"""Offsets take 32 bits; a scan holds at most a file's worth of work."""
+SECTORS: Final = (512, 4096)
+
+
+class Readable(Protocol):
+    """As much of the Disk port as looking needs."""
+
+    def list(self) -> list[str]: ...
+
+    def size(self, name: str) -> int: ...
+
+    def read(self, name: str, offset: int, length: int) -> bytes: ...
+
+
+class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """What may be set about a host's log."""
+
+    sector_bytes: int = 512
+    """What the disk writes whole or not at all. Batches are padded to it: a torn write must never touch
+    acknowledged bytes. Fixed when a store is founded. 512, or 4096 where the disk says so."""
+    file_bytes: int = 64 << 20
+    """Size of one preallocated file. Larger: fewer files, coarser pruning."""
+    batch_bytes_max: int = 1 << 20
+    """Records gathered beyond this go down as a further batch; also bounds a single record."""
+    gather_bytes_max: int = 64 << 20
+    """Records waiting for a slow disk; beyond it appends are refused as ``Overloaded``."""
+    group_bytes_max: int = 64 << 20
+    """Live records of one group; beyond it that group alone is refused (PROTOCOL D4: log_bytes_max)."""
+    files_max: int = 8
+    """More files than this, and groups that hinder the removal of the oldest are copied forward (D4)."""
+
+    def validate(self) -> None:
+        """Raises ``InvalidRequest`` naming all that is wrong."""
+        problems = []
+        if self.sector_bytes not in SECTORS:
+            problems.append(f"sector_bytes is one of {SECTORS}")
+        least = (SECTORS_MIN + 1) * self.sector_bytes
+        if not least <= self.file_bytes <= FILE_BYTES_MAX or self.file_bytes % self.sector_bytes:
+            problems.append(f"file_bytes is whole sectors, {least} to {FILE_BYTES_MAX}")
+        if not RECORD_BYTES < self.batch_bytes_max <= self.payload_bytes_max:
+            problems.append("batch_bytes_max leaves room for a record and fits into a file")
+        if self.gather_bytes_max < self.batch_bytes_max or self.group_bytes_max < self.batch_bytes_max:
+            problems.append("gather_bytes_max and group_bytes_max are at least batch_bytes_max")
+        if self.files_max < 2:
+            problems.append("files_max is at least 2")
+        if problems:
+            raise InvalidRequest("log: " + "; ".join(problems))
+
+    @property
+    def payload_bytes_max(self) -> int:
+        """What fits into an empty file."""
+        return self.file_bytes - self.sector_bytes - BATCH_BYTES - TRAILER_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class FileHeader:
+    sector: int
+    file: int
+    salt: int
+
+
+def file_name(number: int) -> str:
+    return f"{_PREFIX}{number:08d}"
+
+
+def file_number(name: str) -> int | None:
+    """The number in a log file's name; None for other files."""
+    digits = name.removeprefix(_PREFIX)
+    if digits == name or len(digits) != 8 or not digits.isascii() or not digits.isdigit():
+        return None
+    return int(digits)
+
+
+def salt_of(store: StoreId) -> int:
+    """What marks every file and batch as this store's."""
+    return int.from_bytes(blake2b(store.encode(), digest_size=8).digest(), "little")
+
+
+def encode_file_header(header: FileHeader) -> bytes:
+    covered = _COVERED.pack(header.sector, header.file, header.salt)
+    return (_MAGIC + crc32(covered).to_bytes(4, "little") + covered).ljust(header.sector, b"\0")
+
+
+def decode_file_header(data: bytes) -> FileHeader:
+    """Raises ``Unreadable``."""
+    if len(data) < _HEADER.size or data[: len(_MAGIC)] != _MAGIC:
+        raise Unreadable("the header of a log file", data[:8].hex(" ") or "nothing")
+    _, checksum, sector, file, salt = _HEADER.unpack_from(data)
+    computed = crc32(_COVERED.pack(sector, file, salt))
+    if computed != checksum or sector not in SECTORS:
+        raise Unreadable(f"header checksum {checksum:#010x}", f"{computed:#010x}")
+    return FileHeader(sector, file, salt)

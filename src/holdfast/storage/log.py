@@ -1,0 +1,371 @@
+"""The host's write-ahead log: all groups in one sequence of batches, one sync for everything that waits.
+
+Rules. Nothing is durable before a sync that began after it was written has ended (S3, S5). A failed write
+or sync stops the log for good and is never retried (D1). Each batch says up to where the log was synced
+before it (D2). Names are synced before anything in a new file counts (D3). A group that keeps an old file
+alive is copied forward (D4).
+
+How. Records gather (:mod:`.gathering`) until ``flush``, which writes them as one batch and begins a sync
+(:mod:`.writer`); while it runs the next batch gathers. ``on_durable(n)`` says that the first *n* records
+appended in this opening survive a power cut: every append returns the record's number, and whoever
+promised something waits for that number.
+"""
+
+from collections.abc import Callable
+from typing import Final
+from zlib import crc32
+
+from holdfast.model.errors import (
+    Conflict,
+    HoldfastError,
+    InvalidRequest,
+    Overloaded,
+    invariant,
+)
+from holdfast.model.ids import Epoch, GroupId, Opening, Position, StoreId
+from holdfast.model.ports import Disk, NoTrace, Token, Trace
+from holdfast.storage.batch import Place
+from holdfast.storage.files import LogConfig
+from holdfast.storage.index import GroupIndex
+from holdfast.storage.pruning import Holds
+from holdfast.storage.reader import read_records
+from holdfast.storage.record import (
+    CHECKSUM,
+    COVERED,
+    ORIGIN,
+    RECORD_BYTES,
+    Kind,
+    Point,
+    Record,
+    Unreadable,
+    decode,
+    encode,
+    encode_point,
+)
+from holdfast.storage.recovery import Recovered
+from holdfast.storage.writer import Phase, Writer
+
+_DATA: Final = int(Kind.DATA)
+_NEVER: Final = 1 << 62
+_CONTROL_BYTES: Final = len(
+    encode(
+        Kind.COPY,
+        previous=0,
+        group=GroupId(0),
+        epoch=ORIGIN.epoch,
+        first=ORIGIN.position,
+        count=0,
+        body=encode_point(ORIGIN),
+    )
+)
+
+
+class Log:
+    """A log over what :func:`.recovery.scan` found. Take records only after *on_open* was called."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        recovered: Recovered,
+        *,
+        store: StoreId,
+        opening: Opening,
+        config: LogConfig,
+        on_open: Callable[[], None],
+        on_durable: Callable[[int], None],
+        on_stopped: Callable[[HoldfastError], None],
+        trace: Trace | None = None,
+    ) -> None:
+        config.validate()
+        self._disk = disk
+        self._config = config
+        self._on_durable = on_durable
+        self._trace = trace or NoTrace()
+        self._groups = recovered.groups
+        self._holds = Holds(self._groups.items())
+        self._removing: int | None = None  # the record that must be durable before the oldest file goes
+        self._relieved = 0  # the newest file whose groups were copied forward
+        self._writer = Writer(
+            disk,
+            recovered,
+            store=store,
+            opening=opening,
+            config=config,
+            on_open=on_open,
+            on_durable=self._made_durable,
+            on_stopped=on_stopped,
+            trace=self._trace,
+        )
+        self._gathering = self._writer.gathering
+
+    def open(self) -> None:
+        """Begin; *on_open* follows. Raises ``Corruption`` for a damaged log: that may only be read."""
+        self._writer.open()
+
+    @property
+    def phase(self) -> Phase:
+        return self._writer.phase
+
+    @property
+    def failure(self) -> HoldfastError | None:
+        """What the log stopped for."""
+        return self._writer.failure
+
+    @property
+    def is_doubtful(self) -> bool:
+        """The tail was cut at some opening and has not been compared with other members since (D2)."""
+        return self._writer.is_doubtful
+
+    @property
+    def durable(self) -> int:
+        """How many of the records appended in this opening survive a power cut."""
+        return self._writer.durable
+
+    @property
+    def mark(self) -> Place:
+        """Up to here the log is synced."""
+        return self._writer.mark
+
+    @property
+    def files(self) -> list[int]:
+        return list(self._writer.files)
+
+    def on_synced(self, token: Token, ok: bool) -> bool:
+        """Take the disk's answer; False when it was not for the log."""
+        return self._writer.on_synced(token, ok)
+
+    # --- appending
+
+    def append(self, group: GroupId, epoch: Epoch, body: bytes, count: int = 1) -> int:
+        """Add the next record of *group*: *count* operations from its tail on. Returns the record's number.
+
+        Raises ``Overloaded`` when the group, or the log as a whole, holds as much as it may.
+        """
+        size = RECORD_BYTES + len(body)
+        gathering = self._gathering
+        if size > gathering.room:
+            self._make_room(size)
+        index = self._groups.get(group)
+        if index is None:
+            index = self._begin_group(group)
+        if index.live_bytes + size > self._config.group_bytes_max:
+            raise Overloaded(f"group {group} holds {index.live_bytes} bytes in the log")
+        invariant(count > 0 and epoch >= index.epoch, "epochs never fall, and a record holds a position")
+        covered = COVERED.pack(index.checksum, group, epoch, index.position + 1, count, _DATA, len(body))
+        checksum = crc32(body, crc32(covered))
+        gathering.pieces += (CHECKSUM.pack(checksum), covered, body)
+        index.add(count, epoch, checksum, gathering.file, gathering.offset, size)
+        gathering.took(size)
+        return gathering.appended
+
+    def append_received(self, encoded: bytes) -> int:
+        """Add a record as another member sent it (S2, S5).
+
+        Raises ``Conflict`` when it does not continue the group's chain, ``InvalidRequest`` for other bytes.
+        """
+        try:
+            record = decode(encoded)
+        except Unreadable as wrong:
+            raise InvalidRequest(f"no record: {wrong}") from None
+        self._make_room(len(encoded))
+        tail = self.tail(record.group)
+        if (record.first, record.previous) != (tail.position + 1, tail.checksum) or record.epoch < tail.epoch:
+            raise Conflict(f"{record.point} of group {record.group} does not continue {tail}")
+        index = self._groups.get(record.group)
+        if index is None:
+            index = self._begin_group(record.group)
+        if index.live_bytes + len(encoded) > self._config.group_bytes_max:
+            raise Overloaded(f"group {record.group} holds {index.live_bytes} bytes in the log")
+        place = self._gathering.put(encoded)
+        index.add(record.count, record.epoch, record.checksum, place.file, place.offset, len(encoded))
+        return self._gathering.appended
+
+    def drop(self, group: GroupId, after: Position, epoch: Epoch) -> int:
+        """Drop what lies beyond *after*, and follow *epoch* (S6, M3, V3), durable with the number returned.
+
+        *after* may be the tail: then nothing but the epoch changes.
+        """
+        index = self._groups.get(group)
+        point = index.point_at(after) if index is not None else (ORIGIN if after == 0 else None)
+        if point is None:
+            raise InvalidRequest(f"group {group}: no record ends at {after}")
+        place = self._control(Kind.DROP, group, epoch, point)
+        if index is None:
+            index = self._groups[group] = GroupIndex(anchor=place)
+        index.drop_after(point)
+        index.followed = max(index.followed, epoch)
+        self._holds.update(group, index)
+        return self._gathering.appended
+
+    def set_floor(self, group: GroupId, position: Position) -> int:
+        """Say that a durable checkpoint holds everything up to *position*, so the log need not."""
+        index = self._index(group)
+        point = index.point_at(position)
+        if point is None:
+            raise InvalidRequest(f"group {group}: no record ends at {position}")
+        return self.install(group, point)
+
+    def install(self, group: GroupId, point: Point) -> int:
+        """As :meth:`set_floor`, for a checkpoint from another member, possibly beyond the tail (M3)."""
+        index = self._groups.get(group)
+        if index is not None and point.position <= index.position and index.point_at(point.position) != point:
+            raise Conflict(f"group {group}: {point} is not in this log's history")
+        followed = max(index.followed, point.epoch) if index is not None else point.epoch
+        place = self._control(Kind.FLOOR, group, followed, point)
+        if index is None:
+            index = self._groups[group] = GroupIndex(point, anchor=place, followed=followed)
+        else:
+            index.raise_floor(point, place)
+        self._holds.update(group, index)
+        return self._gathering.appended
+
+    def forget(self, group: GroupId) -> int:
+        """The group has left this host for good (V6: its number never comes back)."""
+        self._control(Kind.FORGET, group, self._index(group).followed, ORIGIN)
+        del self._groups[group]
+        self._holds.release(group)
+        return self._gathering.appended
+
+    def settle(self) -> int:
+        """Write a batch without records: its mark vouches for the last one. For an idle or ending host."""
+        self._make_room(0)
+        self._gathering.put_mark()
+        self.flush()
+        return self._gathering.appended
+
+    def clear_doubt(self) -> int:
+        """The tail has been compared with the other members as D2 demands."""
+        self._writer.is_doubtful = False
+        return self.settle()
+
+    def flush(self) -> None:
+        """Write and sync what has gathered; once per turn. While a sync runs it only gathers (S5)."""
+        self._writer.flush()
+
+    # --- reading
+
+    def groups(self) -> list[GroupId]:
+        return sorted(self._groups)
+
+    def tail(self, group: GroupId) -> Point:
+        """The end of the group's records, durable or not; the origin for an unknown group."""
+        index = self._groups.get(group)
+        return index.tail if index is not None else ORIGIN
+
+    def floor(self, group: GroupId) -> Point:
+        index = self._groups.get(group)
+        return index.floor if index is not None else ORIGIN
+
+    def followed(self, group: GroupId) -> Epoch:
+        """The highest epoch in any record of the group (V3)."""
+        index = self._groups.get(group)
+        return index.followed if index is not None else ORIGIN.epoch
+
+    def point_at(self, group: GroupId, position: Position) -> Point | None:
+        """What two members compare to find where their histories part (M3)."""
+        return self._index(group).point_at(position)
+
+    def read(self, group: GroupId, first: Position, last: Position) -> list[Record]:
+        """The records that hold these positions, durable or not.
+
+        Raises ``Corruption`` for rotted bytes, ``Overloaded`` while records wait for a new file.
+        """
+        index = self._index(group)
+        if self.phase is Phase.OPEN and not self._writer.write_all():
+            raise Overloaded("records wait for a new file of the log")
+        return read_records(self._disk, group, index, first, last)
+
+    # --- parts of appending
+
+    def _control(self, kind: Kind, group: GroupId, epoch: Epoch, point: Point, count: int = 0) -> Place:
+        self._make_room(_CONTROL_BYTES)
+        index = self._groups.get(group)
+        return self._gathering.put(
+            encode(
+                kind,
+                previous=index.checksum if index is not None else 0,
+                group=group,
+                epoch=epoch,
+                first=point.position,
+                count=count,
+                body=encode_point(point),
+            )
+        )
+
+    def _make_room(self, size: int) -> None:
+        """The slow path of every append: a full batch, or a log that takes nothing."""
+        self._writer.check_open()
+        if size > self._gathering.room:
+            self._gathering.make_room(size)
+
+    def _begin_group(self, group: GroupId) -> GroupIndex:
+        index = self._groups[group] = GroupIndex(anchor=self._gathering.next_place)
+        self._holds.update(group, index)
+        return index
+
+    def _index(self, group: GroupId) -> GroupIndex:
+        index = self._groups.get(group)
+        if index is None:
+            raise InvalidRequest(f"no group {group} in this log")
+        return index
+
+    # --- pruning (D4)
+
+    def _made_durable(self, appended: int) -> None:
+        self._on_durable(appended)
+        self._writer.guarded(self._maybe_prune)
+
+    def _maybe_prune(self) -> None:
+        if self._removing is None:
+            oldest = self._writer.files[0]
+            if oldest >= self._writer.mark.file:
+                return
+            if not self._holds.is_free(oldest):
+                self._maybe_relieve(oldest)
+                return
+            # The records that make the file void may themselves still wait for their sync.
+            self._removing = self._gathering.appended
+        if self._writer.durable >= self._removing:
+            self._writer.remove_oldest(self._removed)
+            self._removing = _NEVER
+
+    def _removed(self) -> None:
+        # Only now the next: a file missing between two others would be damage.
+        self._removing = None
+        self._maybe_prune()
+
+    def _maybe_relieve(self, file: int) -> None:
+        """Copy forward what the groups keep in *file*, so that it can go."""
+        config = self._config
+        is_long = len(self._writer.files) > config.files_max
+        if not is_long or self._relieved >= file or self.phase is not Phase.OPEN:
+            return
+        hindering = self._holds.hindering(file)
+        size = sum(self._groups[group].live_bytes + _CONTROL_BYTES for group in hindering)
+        # When live records fill half the log, copying them round and round would keep the disk busy and
+        # free nothing: then the log grows, and group_bytes_max bounds it.
+        live = sum(index.live_bytes for index in self._groups.values())
+        is_futile = live * 2 > config.files_max * config.file_bytes
+        if is_futile or not self._gathering.has_room_for(size) or not self._writer.write_all():
+            return
+        for group in hindering:
+            self._copy_forward(group)
+        self._relieved = file
+        self.flush()
+
+    def _copy_forward(self, group: GroupId) -> None:
+        """Append the group's live records again, at the head, in one go."""
+        old = self._groups[group]
+        records: list[Record] = []
+        if old.records:
+            first, last = Position(old.floor.position + 1), Position(old.position)
+            records = read_records(self._disk, group, old, first, last)
+        place = self._control(Kind.COPY, group, old.followed, old.floor, count=len(records))
+        new = GroupIndex(old.floor, anchor=place, followed=old.followed)
+        for record in records:
+            encoded = record.encoded()
+            place = self._gathering.put(encoded)
+            new.add(record.count, record.epoch, record.checksum, place.file, place.offset, len(encoded))
+        self._groups[group] = new
+        self._holds.update(group, new)
+        self._trace.note("log_copied", group=group, records=len(records))

@@ -1,0 +1,320 @@
+"""Reading the log after a restart: what it holds, where it ends, and whether it can be believed (D2).
+
+The scan walks from batch to batch, each named by the one before. Where that ends it looks on: a later
+batch, or a mark of any batch, may prove that the log was synced beyond this spot. Then this is *damage*:
+reported, never cut, and the store may be read but not written. Otherwise the log was never known to be
+synced here: if all that follows is blank it simply ends; if not, its last write was torn or has rotted,
+nothing on this disk can say which, and the log ends here *in doubt*.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from holdfast.model.errors import Corruption
+from holdfast.model.ids import GroupId
+from holdfast.storage import batch as batches
+from holdfast.storage.batch import BATCH_BYTES, MAGIC, Batch, Flag, Item, Place
+from holdfast.storage.files import Readable, decode_file_header, file_name, file_number
+from holdfast.storage.index import GroupIndex
+from holdfast.storage.record import RECORD_BYTES, Kind, Unreadable
+from holdfast.storage.replay import Replay
+
+READ_BYTES: Final = 1 << 20
+BEGINNING: Final = Place(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Bytes that are not what was written and had been synced."""
+
+    file: str
+    offset: int
+    expected: str
+    found: str
+    group: GroupId | None = None
+    """The group that is hit; None when that cannot be told."""
+    first: int | None = None
+    last: int | None = None
+    """Positions that are gone, where they are known."""
+
+    def error(self) -> Corruption:
+        return Corruption(
+            "the log is damaged", file=self.file, offset=self.offset, expected=self.expected, found=self.found
+        )
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What a scan found; the log goes on from here."""
+
+    salt: int | None
+    sector: int
+    files: list[int] = field(default_factory=list)
+    """Numbers of the files with a sound header, in order."""
+    unusable: list[str] = field(default_factory=list)
+    """Files that were never finished, or are another store's: to be removed."""
+    groups: dict[GroupId, GroupIndex] = field(default_factory=dict)
+    end: Place = BEGINNING
+    """Where the next batch goes."""
+    mark: Place = BEGINNING
+    """Up to here the log says itself that it was synced."""
+    last: Batch | None = None
+    batches: int = 0
+    blank: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Remains of torn writes beyond the end, by file: from which offset to which; the log blanks them."""
+    is_doubtful: bool = False
+    damage: list[Damage] = field(default_factory=list)
+
+    @property
+    def is_damaged(self) -> bool:
+        return bool(self.damage)
+
+    def hit(self) -> list[GroupId]:
+        """Groups known to have lost records."""
+        return sorted({damage.group for damage in self.damage if damage.group is not None})
+
+
+def scan(disk: Readable, *, salt: int | None, sector: int) -> Recovered:
+    """Read the whole log. Without *salt* (the identity is lost) the first file's own is believed; *sector* is
+    used until a file says otherwise. Raises only what the disk raises."""
+    return _Scan(disk, salt, sector).run()
+
+
+class _Scan:
+    def __init__(self, disk: Readable, salt: int | None, sector: int) -> None:
+        self._disk = disk
+        self._found = Recovered(salt, sector)
+        self._replay = Replay()
+        self._window = (0, 0, b"")  # file, offset, bytes: what was read last
+
+    def run(self) -> Recovered:
+        found = self._found
+        self._survey()
+        if found.files:
+            self._walk()
+        for broken in self._replay.breaks:
+            self._damage(
+                broken.place,
+                broken.expected,
+                broken.found,
+                broken.group,
+                broken.first_missing,
+                broken.last_missing,
+            )
+        for group in self._replay.unanchored():
+            start = self._replay.groups[group]
+            self._damage(start.anchor, "its earlier records", f"position {start.floor.position + 1}", group)
+        found.groups = self._replay.groups
+        return found
+
+    # --- files
+
+    def _survey(self) -> None:
+        """Which files there are, and which of them count."""
+        found = self._found
+        numbers = sorted(n for n in map(file_number, self._disk.list()) if n is not None)
+        for number in numbers:
+            self._consider(number, is_last=number == numbers[-1])
+        for before, after in zip(found.files, found.files[1:], strict=False):
+            if after != before + 1:
+                self._damage(Place(before + 1, 0), "a file", "none")
+
+    def _consider(self, number: int, *, is_last: bool) -> None:
+        found = self._found
+        name = file_name(number)
+        try:
+            header = decode_file_header(self._disk.read(name, 0, 512))
+            if header.file != number:
+                raise Unreadable(f"file {number}", f"file {header.file}")
+            if found.salt is None:
+                found.salt = header.salt
+            if header.salt != found.salt:
+                raise Unreadable(f"store {found.salt:#x}", f"store {header.salt:#x}")
+        except Unreadable as wrong:
+            if is_last and not self._batches_in(number, 0):
+                found.unusable.append(name)  # the crash came while it was made: nothing is in it yet
+                return
+            self._damage(Place(number, 0), str(wrong.expected), str(wrong.found))
+        else:
+            found.sector = header.sector
+        found.files.append(number)
+
+    # --- batches
+
+    def _walk(self) -> None:
+        place = Place(self._found.files[0], self._found.sector)
+        is_gap = False
+        while True:
+            ahead = self._next(place, is_gap)
+            if ahead is not None:
+                place, is_gap = self._take(*ahead), False
+                continue
+            resumed = self._look_on(place)
+            if resumed is None:
+                return
+            place, is_gap = resumed, True
+
+    def _next(self, place: Place, is_gap: bool) -> tuple[Place, Batch, bytes] | None:
+        """The batch that follows at *place*, or at the start of the next file."""
+        for spot in (place, Place(place.file + 1, self._found.sector)):
+            if spot.file in self._found.files:
+                try:
+                    batch, data = self._read(spot)
+                except Unreadable:
+                    continue
+                if is_gap or self._continues(batch):
+                    return spot, batch, data
+        return None
+
+    def _continues(self, batch: Batch) -> bool:
+        last = self._found.last
+        if last is None:
+            return True
+        return (batch.number, batch.previous) == (last.number + 1, last.checksum) and (
+            batch.opening >= last.opening
+        )
+
+    def _take(self, place: Place, batch: Batch, data: bytes) -> Place:
+        found = self._found
+        self._replay_items(batches.items(batch, data), place, data)
+        found.last = batch
+        found.batches += 1
+        found.mark = max(found.mark, batch.mark)
+        found.is_doubtful = bool(batch.flags & Flag.DOUBTFUL)
+        found.end = Place(place.file, place.offset + batch.size(found.sector))
+        return found.end
+
+    def _replay_items(self, items: list[Item], place: Place, data: bytes) -> None:
+        apply = self._replay.apply
+        for item in items:
+            body = b""
+            if item.kind != Kind.DATA:
+                body = data[item.offset + RECORD_BYTES : item.offset + item.size]
+            apply(item, Place(place.file, place.offset + item.offset), body)
+
+    def _read(self, place: Place) -> tuple[Batch, bytes]:
+        """The whole, sound batch at *place*; raises ``Unreadable``."""
+        batch = self._header(place)
+        data = self._bytes(place, batch.size(self._found.sector))
+        if len(data) < batch.size(self._found.sector):
+            raise Unreadable(f"{batch.size(self._found.sector)} bytes", f"{len(data)} bytes")
+        batches.check_payload(batch, data)
+        return batch, data
+
+    def _header(self, place: Place) -> Batch:
+        batch = batches.decode_header(self._bytes(place, BATCH_BYTES))
+        if (batch.salt, batch.file) != (self._found.salt, place.file):
+            raise Unreadable(
+                f"store {self._found.salt:#x} file {place.file}", f"{batch.salt:#x} {batch.file}"
+            )
+        return batch
+
+    def _bytes(self, place: Place, length: int) -> bytes:
+        file, start, data = self._window
+        at = place.offset - start
+        if file != place.file or at < 0 or at + length > len(data):
+            data = self._disk.read(file_name(place.file), place.offset, max(length, READ_BYTES))
+            self._window = (place.file, place.offset, data)
+            at = 0
+        return data[at : at + length]
+
+    # --- the first bad spot
+
+    def _look_on(self, spot: Place) -> Place | None:
+        """Decide what the bad *spot* is. Damage: where to go on reading; the end of the log: None."""
+        found = self._found
+        later = self._later_batches(spot)
+        found.mark = max([found.mark, *(batch.mark for _, batch in later)])
+        if found.mark > spot:
+            self._report(spot)
+            return later[0][0]  # the one whose mark it is lies there, if no other
+        found.end = spot
+        found.blank = self._remains(spot)
+        found.is_doubtful |= bool(found.blank)
+        return None
+
+    def _later_batches(self, spot: Place) -> list[tuple[Place, Batch]]:
+        """Sound batches beyond *spot* that are newer than all before it."""
+        newest = self._found.last.number if self._found.last is not None else 0
+        sound = []
+        for file in self._found.files:
+            if file >= spot.file:
+                start = spot.offset if file == spot.file else 0
+                sound += [
+                    place_and for place_and in self._batches_in(file, start) if place_and[1].number > newest
+                ]
+        return sound
+
+    def _batches_in(self, file: int, start: int) -> list[tuple[Place, Batch]]:
+        sector = self._found.sector
+        sound = []
+        name, size, offset = file_name(file), self._disk.size(file_name(file)), start
+        while offset < size:
+            data = self._disk.read(name, offset, READ_BYTES)
+            at = data.find(MAGIC)
+            while at >= 0:
+                place = Place(file, offset + at)
+                if place.offset % sector == 0:
+                    with suppress(Unreadable):
+                        sound.append((place, self._read(place)[0]))
+                at = data.find(MAGIC, at + 1)
+            # A sector's first bytes never straddle two reads: both are whole sectors.
+            offset += len(data) or size
+        return sound
+
+    def _remains(self, spot: Place) -> dict[int, tuple[int, int]]:
+        """What is not blank beyond *spot*, by file."""
+        remains = {}
+        for file in self._found.files:
+            if file >= spot.file:
+                start = spot.offset if file == spot.file else self._found.sector
+                end = self._last_written(file, start)
+                if end > start:
+                    remains[file] = (start, end)
+        return remains
+
+    def _last_written(self, file: int, start: int) -> int:
+        name, size, end, offset = file_name(file), self._disk.size(file_name(file)), start, start
+        while offset < size:
+            data = self._disk.read(name, offset, READ_BYTES)
+            written = len(data.rstrip(b"\0"))
+            if written:
+                end = offset + written
+            offset += len(data) or size
+        return end
+
+    # --- reporting damage
+
+    def _report(self, spot: Place) -> None:
+        """The batch at *spot* is damaged: say what of it is, as far as that can be told."""
+        try:
+            batch = self._header(spot)
+        except Unreadable as wrong:
+            self._damage(spot, str(wrong.expected), str(wrong.found))
+            return
+        if not self._continues(batch):
+            last = self._found.last
+            self._damage(spot, f"batch {last.number + 1 if last else 1}", f"batch {batch.number}")
+            return
+        data = self._bytes(spot, batch.size(self._found.sector))
+        intact, damaged, is_all = batches.salvage(batch, data)
+        self._replay_items(intact, spot, data)  # each is proved by its own checksum
+        for item in damaged:
+            place = Place(spot.file, spot.offset + item.offset)
+            last_position = item.first + item.count - 1
+            self._damage(place, "its checksum", "another", GroupId(item.group), item.first, last_position)
+        if not is_all or not damaged:
+            self._damage(spot, "a whole batch", f"{len(intact)} of {batch.records} records")
+
+    def _damage(
+        self,
+        place: Place,
+        expected: str,
+        found: str,
+        group: GroupId | None = None,
+        first: int | None = None,
+        last: int | None = None,
+    ) -> None:
+        damage = Damage(file_name(place.file), place.offset, expected, found, group, first, last)
+        self._found.damage.append(damage)
