@@ -116,7 +116,7 @@ class SimDisk:
         return True
 
     def crash_after(self, operations: int, *, power: bool, then: Callable[[], None] = lambda: None) -> None:
-        """Kill the process or cut the power inside the *operations*-th write or sync from now; then *then*."""
+        """Kill the process or cut the power in the *operations*-th write or sync from now, then do *then*."""
         self._crash_in = (operations, power, then)
 
     def used(self) -> int:

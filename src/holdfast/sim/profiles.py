@@ -79,15 +79,20 @@ def profile_names() -> list[str]:
 
 def expand(scenario: str, seed: int, profile: str = DEFAULT, *, planted: str | None = None) -> Options:
     """The whole of one run, from its seed."""
+    return expand_for(scenario_class(scenario), seed, profile, planted=planted)
+
+
+def expand_for(
+    cls: type[Scenario], seed: int, profile: str = DEFAULT, *, planted: str | None = None
+) -> Options:
     if profile not in profile_names():
         raise InvalidRequest(f"no profile {profile!r}; there are: {', '.join(profile_names())}")
-    cls = scenario_class(scenario)
-    rng = random.Random(f"{seed}/schedule/{scenario}/{profile}")
+    rng = random.Random(f"{seed}/schedule/{cls.name}/{profile}")
     kinds = kinds_of(cls)
     chosen = _choose(rng, profile, kinds)
     mix = _mix(rng, chosen, kinds)
     return Options(
-        scenario=scenario,
+        scenario=cls.name,
         seed=seed,
         profile=chosen,
         fault_ns=cls.fault_ns,

@@ -30,10 +30,8 @@ class Shrinker:
     def shrink(self, options: Options) -> Options:
         """The smallest options found that break the same rule."""
         options = self._without_faults(options)
-        for simpler in (
-            structs.replace(options, points=0.0),
-            structs.replace(options, network=NetworkOptions()),
-        ):
+        for change in ({"points": 0.0}, {"network": NetworkOptions()}):
+            simpler = structs.replace(options, **change)
             if simpler != options and self._still_fails(simpler):
                 options = simpler
         return options

@@ -1,0 +1,21 @@
+"""Failures that were found once, kept with their whole schedules, stay fixed."""
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.sim.report import load_failure
+from holdfast.sim.simulation import simulate
+
+KEPT = sorted((Path(__file__).parent / "regressions").glob("*.json"))
+
+
+@pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
+def test_a_kept_failure_does_not_come_back(path: Path) -> None:
+    """Each file is what `holdfast sim run` kept when the seed failed; a planted one must go on failing."""
+    failure = load_failure(path)
+    outcome = simulate(failure.options)
+    if failure.options.planted is None:
+        assert outcome.violations == ()
+    else:
+        assert outcome.violations[0].rule == failure.violation.rule
