@@ -15,6 +15,9 @@ from types import ModuleType
 
 import pytest
 
+from holdfast.sim import expand, simulate
+from holdfast.sim.planted import replacing
+from holdfast.sim.scenarios.register import Server
 from holdfast.sim.sealed import SealBroken, sealed
 
 PROBES: dict[str, Callable[[], object]] = {
@@ -75,6 +78,16 @@ def test_simulated_randomness_and_late_imports_are_allowed() -> None:
         random.Random("seed").random()
         import colorsys
     assert colorsys.rgb_to_hsv(0, 0, 0) == (0.0, 0.0, 0)
+
+
+def test_a_core_that_reads_the_real_clock_is_a_violation() -> None:
+    def on_message(server: Server, client: str, message: object) -> None:
+        time.time()
+
+    with replacing(Server, "on_message", on_message):
+        options = expand("register", 1)
+        assert [violation.rule for violation in simulate(options).violations] == ["sealed"]
+        assert "sealed" not in [violation.rule for violation in simulate(options, seal=False).violations]
 
 
 def test_other_threads_go_on() -> None:

@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from holdfast.model.errors import Unavailable
 from holdfast.sim.options import Options
 from holdfast.sim.planted import Planted, planted_bug
 from holdfast.sim.profiles import DEFAULT, expand
@@ -222,7 +224,10 @@ def _run_there(
             return
         finished, running = wait(running, return_when=FIRST_COMPLETED)
         for future in finished:
-            yield future.result()
+            try:
+                yield future.result()
+            except BrokenProcessPool as error:
+                raise Unavailable("a simulating process has died; is there enough memory?") from error
 
 
 def _parts(seeds: Sequence[int], jobs: int) -> Iterator[Sequence[int]]:

@@ -4,6 +4,7 @@ from contextlib import ExitStack
 
 from msgspec import Struct
 
+from holdfast.model.errors import BrokenInvariant
 from holdfast.sim.options import FaultEvent, Options
 from holdfast.sim.planted import planted_bug
 from holdfast.sim.profiles import kinds_of
@@ -41,6 +42,9 @@ def simulate(options: Options, *, keep_trace: bool = False, seal: bool = True) -
             _run(world, cls())
         except SealBroken as broken:
             world.violation("sealed", f"reached for the real world: {broken}", broken)
+        except (Exception, BrokenInvariant) as error:
+            # Of the scenario or the engine: cores' own exceptions end in their nodes.
+            world.violation("scenario", f"{type(error).__name__}: {error}", error)
     return _outcome(world)
 
 
