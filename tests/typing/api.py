@@ -1,0 +1,208 @@
+"""The public API the way a user writes it. Checked by mypy, never run.
+
+What must type-check stands plainly; what must not carries an ignore with its code, and mypy (strict) reports
+the ignore as unused on the day the mistake would pass.
+"""
+
+from collections.abc import Callable
+from typing import assert_never, assert_type
+
+from holdfast.authority import contract
+from holdfast.authority.contract import Absent, Applied, Get, Got, Invalid, Put, Refused, Txn, Unknown
+from holdfast.authority.recipe import Authority, Recipe, perform
+from holdfast.clock import Vector
+from holdfast.model.csn import Csn, parse
+from holdfast.model.errors import (
+    Conflict,
+    Corruption,
+    HoldfastError,
+    InvalidRequest,
+    OutcomeUnknown,
+    Overloaded,
+    Rejected,
+    Unavailable,
+    invariant,
+)
+from holdfast.model.ids import Epoch, HostId, LeaseId, Position, ReplicaId, Revision, Term
+from holdfast.model.ports import Clock, Fault, NoFault, NoTrace, Timers, Trace
+from holdfast.sim.checkers import (
+    Append,
+    CompareAndSet,
+    History,
+    Operation,
+    Read,
+    Violation,
+    Write,
+    convergence,
+    exactly_once,
+    order,
+    unique,
+)
+from holdfast.sim.checkers.linearizability import check
+from holdfast.sim.checkers.models import CounterModel, ListModel, RegisterModel
+
+# --- ids are distinct types
+
+
+def follow(epoch: Epoch, position: Position) -> None: ...
+
+
+def ids() -> None:
+    follow(Epoch(1), Position(2))
+    follow(Term(1), Position(2))  # type: ignore[arg-type]  # a term is no epoch
+    follow(Position(1), Epoch(2))  # type: ignore[arg-type]  # nor is a position
+    follow(1, 2)  # type: ignore[arg-type]  # nor is a bare number
+    host: HostId = "a"  # type: ignore[assignment]  # a host's id is named as such
+    print(host)
+
+
+# --- errors say what the caller may do next
+
+
+def next_step(error: HoldfastError) -> str:
+    assert_type(error.code, str)
+    match error:
+        case Conflict() | Overloaded() | Rejected():
+            return "try again"
+        case OutcomeUnknown(request=request, waited_s=waited_s):
+            assert_type(waited_s, float)
+            return f"ask for the outcome of {request}"
+        case Unavailable():
+            return "wait"
+        case InvalidRequest():
+            return "correct it"
+        case Corruption(file=file, offset=offset):
+            assert_type(offset, int)
+            return f"repair {file}"
+    return "report it"
+
+
+def errors() -> None:
+    invariant(1 < 2, "arithmetic")
+    raise OutcomeUnknown("call 7", waited_s=2.5)
+
+
+def errors_are_built_in_full() -> None:
+    raise OutcomeUnknown("call 7")  # type: ignore[call-arg]  # how long did you wait?
+
+
+# --- change sequence numbers and vectors
+
+
+def csns(text: str) -> list[Csn]:
+    csn = parse(text)
+    assert_type(csn, Csn)
+    assert_type(csn.replica, ReplicaId)
+    assert_type(csn.text(), str)
+    assert_type(csn < csn.part(1), bool)
+    Csn(1, 2, 3)  # type: ignore[arg-type]  # a replica is not a bare number
+    csn.sequence = 3  # type: ignore[misc]  # a value does not change
+    vector = Vector.of("g1", [csn])
+    assert_type(vector.covers(csn), bool)
+    assert_type(vector.get(csn.replica), Csn | None)
+    return sorted([csn, Csn(1, 2, ReplicaId(3))])
+
+
+# --- ports, as someone binds them
+
+
+class FrozenClock:
+    def now(self) -> int:
+        return 0
+
+    def wall(self) -> int:
+        return 0
+
+
+class FloatClock:
+    def now(self) -> float:
+        return 0.0
+
+    def wall(self) -> float:
+        return 0.0
+
+
+def core(clock: Clock, trace: Trace, fault: Fault) -> int:
+    trace.note("started", at=clock.now())
+    return clock.now() if fault.maybe("rare") else 0
+
+
+def ports(timers: Timers) -> None:
+    core(FrozenClock(), NoTrace(), NoFault())
+    core(FloatClock(), NoTrace(), NoFault())  # type: ignore[arg-type]  # time is an integer
+    timers.cancel(timers.set(1_000, "tag"))
+    timers.cancel(5)  # type: ignore[arg-type]  # not a timer
+
+
+# --- the authority: a result is told apart by its class, and none is forgotten
+
+
+def settle(result: contract.Result) -> str:
+    match result:
+        case Applied(revision=revision):
+            assert_type(revision, Revision)
+            return "applied"
+        case Refused(found=found):
+            assert_type(found, tuple[contract.KeyValue | None, ...])
+            return "refused"
+        case Unknown() | Invalid():
+            return result.reason
+        case Got() | contract.Listed() | contract.LeaseGranted() | contract.LeaseGone():
+            return "not a change"
+    assert_never(result)
+
+
+def settle_carelessly(result: contract.Result) -> str:
+    match result:
+        case Applied() | Refused():
+            return "settled"
+    assert_never(result)  # type: ignore[arg-type]  # Unknown, among others, was forgotten
+
+
+def create(key: str, value: bytes) -> Recipe[bool]:
+    """A recipe of a user's own."""
+    result = yield Txn(compares=(Absent(key),), changes=(Put(key, value, lease=LeaseId(4)),))
+    if isinstance(result, Unknown):
+        again = yield Get(key)
+        return isinstance(again, Got) and again.item is not None and again.item.value == value
+    return isinstance(result, Applied)
+
+
+async def authority(backend: Authority) -> None:
+    assert_type(await perform(backend, create("a", b"1")), bool)
+    assert_type(await backend.ask(Get("a")), contract.Result)
+    async for event in backend.watch("prefix/", Revision(1)):
+        assert_type(event, contract.Events | contract.Compacted)
+    await backend.ask("a")  # type: ignore[arg-type]  # not a request
+    Put("a", "text")  # type: ignore[arg-type]  # values are bytes
+
+
+# --- checking a service of one's own
+
+
+def checkers(now: Callable[[], int]) -> list[Violation]:
+    history = History(now)
+    asked = history.begin("client", "x", Write(1))
+    history.ok(asked)
+    history.ok(history.begin("client", "x", Read()), 1)
+    history.unknown(history.begin("client", "x", CompareAndSet(1, 2)))
+    history.failed(history.begin("client", "x", Append("token")))
+    history.ok(3)  # type: ignore[arg-type]  # not a handle
+    history.begin("client", "x", "read")  # type: ignore[arg-type]  # not a request
+    operations = history.operations()
+    assert_type(operations, tuple[Operation, ...])
+    return [
+        *check(operations, RegisterModel),
+        *check(operations, lambda: RegisterModel(initial=0), steps_max=1000),
+        *check(operations, CounterModel),
+        *check(operations, ListModel),
+        *unique.check_register(operations),
+        *unique.check_list(operations),
+        *unique.check_counter(operations),
+        *exactly_once.check(operations, {"a": ["token"], "b": ("token",)}),
+        *convergence.check({"a": {"x": 1}, "b": {"x": 1}}),
+        *order.no_gap("log", [1, 2, 3], first=1),
+        *order.strictly_increasing("watch", [1, 5]),
+        *order.no_repetition("stream", ["m1", "m2"]),
+        *order.prefix_agreement({"a": [1, 2], "b": [1]}),
+    ]
