@@ -13,7 +13,7 @@ from holdfast.cli.sim import app, parse_seeds
 from holdfast.model.errors import InvalidRequest
 from holdfast.sim import expand, simulate
 from holdfast.sim.planted import planted_bugs
-from holdfast.sim.report import load_failure
+from holdfast.sim.report import load_failure, merge
 from holdfast.sim.runner import run_seeds, search_planted, shrink_failure
 
 BUG = "register-acknowledges-early"
@@ -41,6 +41,15 @@ def test_one_process_and_two_add_up_to_the_same() -> None:
     assert (one.events, one.faults, one.operations) == (two.events, two.faults, two.operations)
     assert one.seeds == 20
     assert one.events_per_cpu_second > 0
+
+
+def test_ranges_merge_into_their_sums() -> None:
+    halves = [run_seeds("register", seeds, jobs=1) for seeds in (range(5), range(5, 10))]
+    whole = run_seeds("register", range(10), jobs=1)
+    merged = merge(halves)
+    for field in ("seeds", "events", "operations", "faults", "violation_count", "sometimes"):
+        assert getattr(merged, field) == getattr(whole, field)
+    assert merged.simulated_seconds == pytest.approx(whole.simulated_seconds)
 
 
 def test_a_failure_is_kept_shrunk_and_can_be_replayed(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from holdfast.cli.output import Output, print_json, print_table, talk
 from holdfast.model.errors import InvalidRequest
 from holdfast.sim.planted import planted_bug, planted_bugs
 from holdfast.sim.profiles import DEFAULT, expand, kinds_of, profile_names
-from holdfast.sim.report import FAILURES, Summary, load_failure
+from holdfast.sim.report import FAILURES, Summary, load_failure, merge
 from holdfast.sim.runner import Search, run_seeds, search_planted
 from holdfast.sim.scenario import scenario_class, scenario_names
 from holdfast.sim.simulation import Outcome, simulate
@@ -208,16 +208,16 @@ def _check_jobs(jobs: int | None) -> None:
 
 
 def _mix_seeds(until: float, jobs: int | None, keep: Path) -> list[Summary]:
-    """Go round all scenarios until the time is up; one summary for each turn."""
+    """Go round all scenarios until the time is up; one summary for each scenario."""
     start = secrets.randbelow(2**40)
-    summaries: list[Summary] = []
+    turns: dict[str, list[Summary]] = {scenario: [] for scenario in scenario_names()}
     while time.monotonic() < until:
-        for scenario in scenario_names():
+        for scenario, summaries in turns.items():
             talk.print(f"{scenario}: seeds {start}:{start + MIX_SEEDS}")
             seeds = range(start, start + MIX_SEEDS)
             summaries.append(run_seeds(scenario, seeds, jobs=jobs, keep=keep, until=until))
         start += MIX_SEEDS
-    return summaries
+    return [merge(summaries) for summaries in turns.values()]
 
 
 # --- showing it

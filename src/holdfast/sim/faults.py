@@ -62,10 +62,11 @@ def _power_cut(world: "World", event: FaultEvent) -> bool:
 
 
 def _power_cut_all(world: "World", event: FaultEvent) -> bool:
-    for name, restart_ns in event.parameters["restarts_ns"].items():
+    struck = [name for name in event.parameters["restarts_ns"] if name in world.nodes]
+    for name in struck:
         world.nodes[name].power_cut()
-        world.nodes[name].restart(restart_ns)
-    return True
+        world.nodes[name].restart(event.parameters["restarts_ns"][name])
+    return bool(struck)
 
 
 def _draw_power_cut_all(rng: random.Random, field: Field) -> Parameters:
@@ -342,8 +343,8 @@ def _draw_copy(rng: random.Random, field: Field) -> Parameters:
 
 def _copy(world: "World", event: FaultEvent) -> bool:
     """Put a copy of another node's disk in the place of this node's own."""
-    node, source = _node(world, event), world.nodes[event.parameters["source"]]
-    if node is source:
+    node, source = _node(world, event), world.nodes.get(event.parameters["source"])
+    if source is None or source is node:
         return False
     image = source.disk.copy()
     node.kill()

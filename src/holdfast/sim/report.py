@@ -1,7 +1,7 @@
 """What many runs showed, added up. The fields of :class:`Summary` are an interface: only add."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
@@ -102,6 +102,39 @@ def summarize(
         simulated_seconds=round(simulated_ns / 1e9, 3),
         sometimes=dict(sorted(sometimes.items())),
         trace_hash=digest.hexdigest(),
+    )
+
+
+def merge(summaries: Sequence[Summary]) -> Summary:
+    """Several ranges of one scenario as one; there must be at least one."""
+
+    def added(counts: Iterable[dict[str, int]]) -> dict[str, int]:
+        total: Counter[str] = Counter()
+        for count in counts:
+            total.update(count)
+        return dict(sorted(total.items()))
+
+    first = summaries[0]
+    events = sum(summary.events for summary in summaries)
+    cpu_seconds = sum(summary.cpu_seconds for summary in summaries)
+    found = [found for summary in summaries for found in summary.violations]
+    hashes = "".join(summary.trace_hash for summary in summaries)
+    return Summary(
+        scenario=first.scenario,
+        profile=first.profile,
+        seeds=sum(summary.seeds for summary in summaries),
+        faults=added(summary.faults for summary in summaries),
+        operations=sum(summary.operations for summary in summaries),
+        violations=found,
+        violation_count=len(found),
+        unavailable=sum(summary.unavailable for summary in summaries),
+        unavailable_reasons=added(summary.unavailable_reasons for summary in summaries),
+        events=events,
+        events_per_cpu_second=int(events / cpu_seconds) if cpu_seconds else 0,
+        cpu_seconds=round(cpu_seconds, 3),
+        simulated_seconds=round(sum(summary.simulated_seconds for summary in summaries), 3),
+        sometimes=added(summary.sometimes for summary in summaries),
+        trace_hash=blake2b(hashes.encode(), digest_size=16).hexdigest(),
     )
 
 

@@ -57,6 +57,8 @@ def _run(world: World, scenario: Scenario) -> None:
     kinds = kinds_of(type(scenario))
 
     def strike(event: FaultEvent) -> None:
+        if event.target and event.target not in world.nodes:
+            return  # a scenario may build fewer nodes than it names
         world.trace.add(f"{world.now} fault {event.kind} {event.target} {event.parameters}")
         if kinds[event.kind].apply(world, event):
             world.faults[event.kind] += 1
