@@ -136,6 +136,11 @@ class Generator:
     def is_closed(self) -> bool:
         return self._phase is Phase.CLOSED
 
+    @property
+    def failure(self) -> str | None:
+        """Why the store failed, None while it works; the host must stop then (PROTOCOL D1)."""
+        return self._future.failure
+
     # --- CSNs: any thread
 
     def take(self, parts: int = 1) -> Csn:
@@ -173,7 +178,7 @@ class Generator:
     def observe(self, peer: str, csn: Csn, *, override_reason: str | None = None) -> bool:
         """Make every later CSN greater than *csn*; True when that survives a crash already.
 
-        When False, it does from the next ``on_stored`` on; whoever promises anything on it waits for that.
+        When False, whoever promises anything on it asks again after ``on_stored``.
         Raises :class:`SkewTooLarge` with nothing changed. *override_reason* lifts the limit this once, for
         recovery, and is logged.
         """

@@ -100,7 +100,9 @@ class Reservation:
         line = data.decode("ascii", errors="replace")
         found = _LINE.fullmatch(line)
         if found is None:
-            raise Corruption("damaged", file=file, offset=0, expected="one clock line", found=line[:80])
+            raise Corruption(
+                "damaged", file=file, offset=0, expected="one clock line", found=ascii(line[:80])
+            )
         body, timestamp, sequence, state, checksum = found.groups()
         computed = f"{zlib.crc32(body.encode()):08x}"
         if computed != checksum:
