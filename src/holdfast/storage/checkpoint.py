@@ -1,0 +1,199 @@
+"""The file of one checkpoint: a group's whole state at one point of its history (PROTOCOL D3).
+
+A header; chunks, all but the last of the same size, each behind its hash, so that any of them can be read,
+checked and shipped alone; and an end that holds the hash of everything. A file that has its final name was
+whole and synced when it got it; what the disk has done to it since, the hashes show.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from hashlib import blake2b
+from struct import Struct
+from typing import Final
+
+from holdfast.model.errors import Corruption, invariant
+from holdfast.model.ids import Epoch, GroupId, Position
+from holdfast.model.ports import Disk
+from holdfast.storage.files import Readable
+from holdfast.storage.record import Point
+from holdfast.storage.syncing import Syncs
+
+CHUNK_BYTES: Final = 256 << 10
+CHUNK_BYTES_MAX: Final = 16 << 20
+SYNC_EVERY_BYTES: Final = 8 << 20
+"""A large checkpoint is synced on the way: one long sync at its end would hold up the log's."""
+_PREFIX: Final = "checkpoint-"
+ASIDE: Final = ".part"
+_MAGIC: Final = b"HoldChk1"
+_END: Final = b"HoldEnd1"
+_HEADER: Final = Struct("<8sQQQQII")  # magic, salt, group, position, epoch, checksum of the chain, chunk size
+_TRAILER: Final = Struct("<8sIQ32s")  # magic, chunks, bytes of state, hash of header, hashes and these two
+_COUNTS: Final = Struct("<IQ")
+_DIGEST_BYTES: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """One checkpoint."""
+
+    group: GroupId
+    point: Point
+    chunk_bytes: int
+    chunks: int
+    size: int
+    """Bytes of state."""
+    salt: int
+    """Of the store that holds it."""
+
+    @property
+    def name(self) -> str:
+        return checkpoint_name(self.group, self.point.position)
+
+
+def checkpoint_name(group: GroupId, position: Position) -> str:
+    return f"{_PREFIX}{group:020d}-{position:020d}"
+
+
+def checkpoint_of(name: str) -> tuple[GroupId, Position] | None:
+    """Group and position in a checkpoint's file name, finished or not; None for other files."""
+    parts = name.removeprefix(_PREFIX).removesuffix(ASIDE).split("-")
+    if not name.startswith(_PREFIX) or len(parts) != 2:
+        return None
+    if not all(len(part) == 20 and part.isascii() and part.isdigit() for part in parts):
+        return None
+    return GroupId(int(parts[0])), Position(int(parts[1]))
+
+
+class CheckpointWriter:
+    """Writes one checkpoint aside, in pieces of any size; see :meth:`.checkpoints.CheckpointStore.begin`."""
+
+    def __init__(
+        self, disk: Disk, syncs: Syncs, group: GroupId, point: Point, *, salt: int, chunk_bytes: int
+    ) -> None:
+        self._disk = disk
+        self._syncs = syncs
+        self._group = group
+        self._point = point
+        self._salt = salt
+        self._chunk_bytes = chunk_bytes
+        self._name = checkpoint_name(group, point.position) + ASIDE
+        self._rest = bytearray()
+        self._chunks = 0
+        self._size = 0
+        self._is_finished = False
+        self._sync_asked = 0
+        self._synced = 0
+        header = _HEADER.pack(_MAGIC, salt, group, point.position, point.epoch, point.checksum, chunk_bytes)
+        self._digest = blake2b(header, digest_size=_DIGEST_BYTES)
+        if self._name in disk.list():
+            disk.remove(self._name)
+        disk.append(self._name, header)
+
+    @property
+    def unsynced_bytes(self) -> int:
+        """Written and not yet synced; a considerate caller waits while this is large."""
+        return self._size - self._synced
+
+    def write(self, data: bytes) -> None:
+        """The next bytes of the state."""
+        invariant(not self._is_finished, "a finished checkpoint is not written")
+        self._rest += data
+        while len(self._rest) >= self._chunk_bytes:
+            self._write_chunk(bytes(self._rest[: self._chunk_bytes]))
+            del self._rest[: self._chunk_bytes]
+
+    def finish(self, then: Callable[[Checkpoint], None]) -> None:
+        """That was all; *then* it is durable under its final name."""
+        invariant(not self._is_finished, "a checkpoint is finished once")
+        self._is_finished = True
+        if self._rest:
+            self._write_chunk(bytes(self._rest))
+        counts = _COUNTS.pack(self._chunks, self._size)
+        self._digest.update(counts)
+        self._disk.append(self._name, _END + counts + self._digest.digest())
+        done = Checkpoint(self._group, self._point, self._chunk_bytes, self._chunks, self._size, self._salt)
+        self._syncs.after([self._name], lambda: self._rename(done, then))
+
+    def _rename(self, done: Checkpoint, then: Callable[[Checkpoint], None]) -> None:
+        self._disk.rename(self._name, done.name)
+        self._syncs.after((), lambda: then(done), directory=True)
+
+    def _write_chunk(self, chunk: bytes) -> None:
+        digest = _hash(chunk)
+        self._digest.update(digest)
+        self._disk.append(self._name, digest + chunk)
+        self._chunks += 1
+        self._size += len(chunk)
+        if self._size - self._sync_asked >= SYNC_EVERY_BYTES:
+            self._sync_asked = self._size
+            self._syncs.after([self._name], partial(self._on_synced, self._size))
+
+    def _on_synced(self, size: int) -> None:
+        self._synced = size
+
+
+def read_header(disk: Readable, name: str) -> Checkpoint:
+    """What the file says of itself at both ends. Raises ``Corruption``; the chunks are not looked at."""
+    size = disk.size(name)
+    if size < _HEADER.size + _TRAILER.size:
+        raise _damaged(name, 0, f"at least {_HEADER.size + _TRAILER.size} bytes", f"{size} bytes")
+    magic, salt, group, position, epoch, checksum, chunk_bytes = _HEADER.unpack(
+        disk.read(name, 0, _HEADER.size)
+    )
+    end, chunks, state_bytes, _ = _TRAILER.unpack(disk.read(name, size - _TRAILER.size, _TRAILER.size))
+    if magic != _MAGIC or end != _END or not 0 < chunk_bytes <= CHUNK_BYTES_MAX:
+        raise _damaged(name, 0, "a checkpoint", "something else")
+    expected = _HEADER.size + chunks * _DIGEST_BYTES + state_bytes + _TRAILER.size
+    if size != expected or chunks != -(-state_bytes // chunk_bytes):
+        raise _damaged(name, 0, f"{expected} bytes", f"{size} bytes")
+    if checkpoint_of(name) != (group, position):
+        raise _damaged(name, 0, f"group and position of {name}", f"group {group} position {position}")
+    point = Point(Position(position), Epoch(epoch), checksum)
+    return Checkpoint(GroupId(group), point, chunk_bytes, chunks, state_bytes, salt)
+
+
+def read_chunk(disk: Readable, checkpoint: Checkpoint, number: int) -> bytes:
+    """One chunk, checked against its hash. Raises ``Corruption``."""
+    digest, chunk = _framed_chunk(disk, checkpoint, number)
+    found = _hash(chunk)
+    if found != digest:
+        offset = _HEADER.size + number * (_DIGEST_BYTES + checkpoint.chunk_bytes)
+        raise _damaged(checkpoint.name, offset, digest.hex(), found.hex())
+    return chunk
+
+
+def read_chunks(disk: Readable, checkpoint: Checkpoint) -> Iterator[bytes]:
+    """The whole state, chunk by chunk, each checked."""
+    for number in range(checkpoint.chunks):
+        yield read_chunk(disk, checkpoint, number)
+
+
+def verify(disk: Readable, name: str) -> Checkpoint:
+    """Read the whole file and check every hash in it. Raises ``Corruption``."""
+    checkpoint = read_header(disk, name)
+    digest = blake2b(disk.read(name, 0, _HEADER.size), digest_size=_DIGEST_BYTES)
+    for number in range(checkpoint.chunks):
+        digest.update(_hash(read_chunk(disk, checkpoint, number)))
+    digest.update(_COUNTS.pack(checkpoint.chunks, checkpoint.size))
+    at = disk.size(name) - _DIGEST_BYTES
+    expected = disk.read(name, at, _DIGEST_BYTES)
+    if digest.digest() != expected:
+        raise _damaged(name, at, expected.hex(), digest.hexdigest())
+    return checkpoint
+
+
+def _framed_chunk(disk: Readable, checkpoint: Checkpoint, number: int) -> tuple[bytes, bytes]:
+    invariant(0 <= number < checkpoint.chunks, "a chunk has a number below their count")
+    offset = _HEADER.size + number * (_DIGEST_BYTES + checkpoint.chunk_bytes)
+    length = min(checkpoint.chunk_bytes, checkpoint.size - number * checkpoint.chunk_bytes)
+    data = disk.read(checkpoint.name, offset, _DIGEST_BYTES + length)
+    return data[:_DIGEST_BYTES], data[_DIGEST_BYTES:]
+
+
+def _hash(chunk: bytes) -> bytes:
+    return blake2b(chunk, digest_size=_DIGEST_BYTES).digest()
+
+
+def _damaged(name: str, offset: int, expected: object, found: object) -> Corruption:
+    return Corruption("a checkpoint is damaged", file=name, offset=offset, expected=expected, found=found)

@@ -1,0 +1,118 @@
+"""The checkpoints of a store: which there are, writing the next, choosing one that is whole (PROTOCOL D3).
+
+The newest ``KEPT`` of each group are kept, so that when the newest has rotted the one before still serves;
+the log keeps what lies behind the oldest of them (:meth:`CheckpointStore.floor`).
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast.model.errors import Corruption, HoldfastError
+from holdfast.model.ids import GroupId, Position
+from holdfast.model.ports import Disk, Token
+from holdfast.storage.checkpoint import (
+    ASIDE,
+    CHUNK_BYTES,
+    Checkpoint,
+    CheckpointWriter,
+    checkpoint_name,
+    checkpoint_of,
+    read_chunks,
+    verify,
+)
+from holdfast.storage.record import Point
+from holdfast.storage.syncing import Syncs
+
+KEPT: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The newest checkpoint that is whole, and what is wrong with newer ones: to be reported loudly."""
+
+    checkpoint: Checkpoint | None
+    damaged: tuple[Corruption, ...]
+
+
+class CheckpointStore:
+    """All checkpoints on one disk. What a crash left unfinished is removed when this is built."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        *,
+        salt: int,
+        on_failed: Callable[[HoldfastError], None],
+        chunk_bytes: int = CHUNK_BYTES,
+    ) -> None:
+        self._disk = disk
+        self._salt = salt
+        self._chunk_bytes = chunk_bytes
+        self._syncs = Syncs(disk, "checkpoint", on_failed)
+        self._positions: dict[GroupId, list[Position]] = {}
+        for name in disk.list():
+            found = checkpoint_of(name)
+            if found is None:
+                continue
+            if name.endswith(ASIDE):
+                disk.remove(name)
+            else:
+                self._positions.setdefault(found[0], []).append(found[1])
+
+    def positions(self, group: GroupId) -> list[Position]:
+        """Where there are checkpoints of *group*, oldest first."""
+        return list(self._positions.get(group, ()))
+
+    def floor(self, group: GroupId) -> Position | None:
+        """Up to here the log need not keep records: every checkpoint kept can do without them."""
+        positions = self._positions.get(group, [])
+        return positions[0] if len(positions) >= KEPT else None
+
+    def begin(self, group: GroupId, point: Point) -> CheckpointWriter:
+        """A writer for the checkpoint of *group* at *point*; give it to :meth:`finish` when all is written."""
+        return CheckpointWriter(
+            self._disk, self._syncs, group, point, salt=self._salt, chunk_bytes=self._chunk_bytes
+        )
+
+    def finish(self, writer: CheckpointWriter, then: Callable[[Checkpoint], None]) -> None:
+        """End *writer*; *then* its checkpoint is durable, counts, and the oldest one too many is gone."""
+        writer.finish(lambda done: self._finished(done, then))
+
+    def choose(self, group: GroupId) -> Chosen:
+        """The newest one whose every hash is right. Damaged ones on the way are removed and reported."""
+        damaged: list[Corruption] = []
+        for position in reversed(self.positions(group)):
+            try:
+                return Chosen(verify(self._disk, checkpoint_name(group, position)), tuple(damaged))
+            except Corruption as error:
+                damaged.append(error)
+                self._remove(group, position)
+        return Chosen(None, tuple(damaged))
+
+    def read(self, checkpoint: Checkpoint) -> Iterator[bytes]:
+        """The state, in chunks, each checked again. Raises ``Corruption``."""
+        return read_chunks(self._disk, checkpoint)
+
+    def forget(self, group: GroupId) -> None:
+        """The group has left this host."""
+        for position in self.positions(group):
+            self._remove(group, position)
+
+    def on_synced(self, token: Token, ok: bool) -> bool:
+        """Take the disk's answer; False when it was not for a checkpoint."""
+        return self._syncs.on_synced(token, ok)
+
+    def _finished(self, done: Checkpoint, then: Callable[[Checkpoint], None]) -> None:
+        positions = self._positions.setdefault(done.group, [])
+        if done.point.position not in positions:
+            positions.append(done.point.position)
+            positions.sort()
+        for position in positions[:-KEPT]:
+            self._remove(done.group, position)
+        then(done)
+
+    def _remove(self, group: GroupId, position: Position) -> None:
+        # Not synced: a checkpoint that comes back after a power cut is removed again by the next one.
+        self._positions[group].remove(position)
+        self._disk.remove(checkpoint_name(group, position))

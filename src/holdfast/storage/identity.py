@@ -1,0 +1,165 @@
+"""Who a store is: its id, its host, and how often it has been opened (PROTOCOL V5).
+
+Each opening is numbered at the authority before anything is acknowledged in it, so a disk that was wiped,
+copied or put back from a backup shows by its number. The order of an opening:
+
+1. ``begin_opening`` writes the intent, (next number, nonce), durably;
+2. the authority raises the number from exactly what the store holds (:mod:`holdfast.authority.stores`);
+3. ``finish_opening`` writes the new number durably; only then is the log opened.
+
+A crash between 2 and 3 leaves the authority one ahead, but with the nonce of the store's own intent; no
+copy from before the intent knows that nonce. An intent is kept until it is finished, however many
+crashes lie between: the authority may still apply a request that seemed lost (A1).
+The limit: a disk rolled back within one opening holds the right number; its peers must notice.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+from zlib import crc32
+
+import msgspec
+
+from holdfast.model.errors import Corruption, HoldfastError, invariant
+from holdfast.model.ids import HostId, Nonce, Opening, StoreId
+from holdfast.model.ports import Disk, Token
+from holdfast.storage.checkpoint import checkpoint_of
+from holdfast.storage.files import Readable, file_number
+from holdfast.storage.syncing import Syncs
+
+STORE_FILE: Final = "store"
+_ASIDE: Final = "store.new"
+_MAGIC: Final = b"HoldStore1"
+_BYTES_MAX: Final = 4096
+
+
+class Store(msgspec.Struct, frozen=True, kw_only=True):
+    """The store's own word on who it is."""
+
+    store: StoreId
+    host: HostId
+    opening: Opening = Opening(0)
+    nonce: Nonce = Nonce("")
+    """Of the opening that is finished; with its number, what the authority must hold."""
+    intent: Nonce | None = None
+    """Of the opening that is next, once it was begun."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ours:
+    """The store is the one the authority knows: go on with its next opening."""
+
+    store: Store
+
+
+@dataclass(frozen=True, slots=True)
+class Stranger:
+    """It is not: found a new store."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """The authority knows of fewer openings than the store has had: it was restored; people decide (A5)."""
+
+    reason: str
+
+
+def plan(
+    store: Store | None, host: HostId, recorded: tuple[Opening, Nonce] | None
+) -> Ours | Stranger | Behind:
+    """Compare what the disk says with what the authority has *recorded* for that store id."""
+    if store is None:
+        return Stranger("there is no store on this disk")
+    if store.host != host:
+        return Stranger(f"the store is a copy of {store.host}'s")
+    number, nonce = recorded or (Opening(0), Nonce(""))
+    if (number, nonce) == (store.opening, store.nonce):
+        return Ours(store)
+    if number == store.opening + 1 and store.intent is not None and nonce == store.intent:
+        return Ours(store)
+    if number < store.opening:
+        return Behind(f"the store was opened {store.opening} times, the authority knows of {number}")
+    return Stranger(f"the authority knows opening {number}, the disk {store.opening}: rolled back or copied")
+
+
+def load(disk: Readable) -> Store | None:
+    """What the disk says; None when it says nothing. Raises ``Corruption`` when it cannot be read."""
+    if STORE_FILE not in disk.list():
+        return None
+    data = disk.read(STORE_FILE, 0, _BYTES_MAX)
+    head = len(_MAGIC) + 4
+    stamp = int.from_bytes(data[len(_MAGIC) : head], "little")
+    if data[: len(_MAGIC)] != _MAGIC or crc32(data[head:]) != stamp:
+        raise _unreadable("a whole record of the store", f"{len(data)} other bytes")
+    try:
+        return msgspec.msgpack.decode(data[head:], type=Store)
+    except msgspec.DecodeError as error:
+        raise _unreadable("the record of a store", str(error)) from None
+
+
+class StoreIdentity:
+    """Writes the store's record, one change after the other; each *then* follows when it is durable."""
+
+    def __init__(self, disk: Disk, store: Store | None, on_failed: Callable[[HoldfastError], None]) -> None:
+        self.store = store
+        """What is durable."""
+        self._disk = disk
+        self._syncs = Syncs(disk, "store", on_failed)
+
+    def found(self, store: StoreId, host: HostId, then: Callable[[], None]) -> None:
+        """Begin a new store on this disk; what an earlier one left is removed first.
+
+        The old record goes last: until then a crash leaves the stranger that it was.
+        """
+        for name in self._disk.list():
+            if file_number(name) is not None or checkpoint_of(name) is not None:
+                self._disk.remove(name)
+        new = Store(store=store, host=host)
+        self._syncs.after((), lambda: self._write(new, then), directory=True)
+
+    def begin_opening(self, nonce: Nonce, then: Callable[[], None]) -> None:
+        """Write the intent to open. An intent already there is kept: ask for it, not for *nonce*."""
+        invariant(self.store is not None, "only a store can be opened")
+        assert self.store is not None  # for the type checker: the invariant has stopped us otherwise
+        if self.store.intent is None:
+            self._write(msgspec.structs.replace(self.store, intent=nonce), then)
+        else:
+            then()
+
+    def finish_opening(self, then: Callable[[], None]) -> None:
+        """The authority has raised the number with the intent's nonce: write that down."""
+        store = self.store
+        invariant(store is not None and store.intent is not None, "an opening is begun before it is finished")
+        assert store is not None  # for the type checker, as above
+        assert store.intent is not None
+        number = Opening(store.opening + 1)
+        self._write(msgspec.structs.replace(store, opening=number, nonce=store.intent, intent=None), then)
+
+    def on_synced(self, token: Token, ok: bool) -> bool:
+        """Take the disk's answer; False when it was not for the identity."""
+        return self._syncs.on_synced(token, ok)
+
+    def _write(self, store: Store, then: Callable[[], None]) -> None:
+        """Aside, synced, renamed over the old one, names synced (D3)."""
+        if _ASIDE in self._disk.list():
+            self._disk.remove(_ASIDE)
+        data = msgspec.msgpack.encode(store)
+        self._disk.append(_ASIDE, _MAGIC + crc32(data).to_bytes(4, "little") + data)
+
+        def renamed() -> None:
+            self.store = store
+            then()
+
+        def synced() -> None:
+            self._disk.rename(_ASIDE, STORE_FILE)
+            self._syncs.after((), renamed, directory=True)
+
+        self._syncs.after([_ASIDE], synced)
+
+
+def _unreadable(expected: str, found: str) -> Corruption:
+    return Corruption(
+        "the store's record is damaged", file=STORE_FILE, offset=0, expected=expected, found=found
+    )
