@@ -5,6 +5,7 @@ import sys
 from cyclopts import App, CycloptsError
 
 from holdfast import __version__
+from holdfast.machine import log_to_stderr
 from holdfast.model.errors import HoldfastError, InvalidRequest, OutcomeUnknown
 
 EXIT_DONE, EXIT_FAILED, EXIT_MISUSED, EXIT_UNKNOWN = 0, 1, 2, 3
@@ -28,6 +29,7 @@ app.command("holdfast.cli.process:agent", name="agent", show=False)
 
 def main() -> None:
     """Run the command line; the exit code says how it ended: 0 done, 1 failed, 2 misused, 3 unknown."""
+    log_to_stderr("warning")
     try:
         code = app(result_action="return_value", exit_on_error=False)
     except HoldfastError as error:

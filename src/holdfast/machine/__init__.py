@@ -7,6 +7,6 @@ counterparts of them all, and a core cannot tell the difference.
 from holdfast.machine.clock import MachineClock
 from holdfast.machine.randomness import MachineRandom
 from holdfast.machine.timers import LoopTimers
-from holdfast.machine.trace import LogTrace
+from holdfast.machine.trace import LogTrace, log_to_stderr
 
-__all__ = ["LogTrace", "LoopTimers", "MachineClock", "MachineRandom"]
+__all__ = ["LogTrace", "LoopTimers", "MachineClock", "MachineRandom", "log_to_stderr"]

@@ -1,6 +1,22 @@
-"""The structured log as a Trace port."""
+"""The structured log, and the Trace port that writes to it."""
+
+import sys
+from typing import Literal
 
 import structlog
+
+
+def log_to_stderr(least: Literal["debug", "info", "warning"]) -> None:
+    """Write the process's structured log to standard error, as `key=value` lines that people can grep."""
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso"),
+            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(least),
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+    )
 
 
 class LogTrace:

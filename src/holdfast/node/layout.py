@@ -3,7 +3,7 @@
 ::
 
     DIR/domain.json          what the domain is: id, authority, agent, hosts
-    DIR/agent.lock           held by the agent; says who holds the directory
+    DIR/agent/               locked by the agent; the lock says who holds the domain
     DIR/authority/           the embedded authority's file
     DIR/hosts/<id>/          a host's store, locked while the host lives
     DIR/output/<name>.log    what each process wrote to its standard error
@@ -40,7 +40,7 @@ class Layout:
     def __init__(self, directory: Path) -> None:
         self.directory = directory.absolute()
         self.description_file = self.directory / "domain.json"
-        self.agent_lock = self.directory / "agent.lock"
+        self.agent_directory = self.directory / "agent"
         self.authority = self.directory / "authority"
 
     def host(self, host: HostId) -> Path:

@@ -1,0 +1,82 @@
+"""The processes of a domain. People use `holdfast up`; these are what it starts."""
+
+import asyncio
+import ctypes
+import os
+import signal
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from pathlib import Path
+
+import uvloop
+
+from holdfast.machine import log_to_stderr
+from holdfast.model.ids import HostId
+
+PR_SET_PDEATHSIG = 1
+
+
+def host(*, dir: Path, id: str) -> int:
+    """Run one host of the domain in DIR (started by its agent).
+
+    Parameters
+    ----------
+    dir
+        The domain's directory.
+    id
+        The host's id, one of those in the domain's description.
+    """
+    from holdfast.model.errors import InvalidRequest
+    from holdfast.node.host import Host
+    from holdfast.node.layout import Layout
+
+    layout = Layout(dir)
+    description = layout.read()
+    if id not in description.hosts:
+        raise InvalidRequest(f"{layout.directory} has no host {id!r}; it has {', '.join(description.hosts)}")
+    return _run(lambda: Host(layout, description, HostId(id)).run())
+
+
+def agent(*, dir: Path, with_parent: bool = False) -> int:
+    """Run the agent of the domain in DIR: start, watch and restart its authority and hosts.
+
+    Parameters
+    ----------
+    dir
+        The domain's directory.
+    with_parent
+        Stop the domain when the process that started the agent is gone.
+    """
+    from holdfast.node.agent import Agent
+    from holdfast.node.layout import Layout
+    from holdfast.storage.lock import DirectoryLock, Holder
+
+    if with_parent:
+        _stop_with_parent()
+    layout = Layout(dir)
+    description = layout.read()
+    since = datetime.now(UTC).isoformat(timespec="seconds")
+    lock = DirectoryLock.take(layout.agent_directory, Holder(pid=os.getpid(), what="an agent", since=since))
+    try:
+        return _run(lambda: Agent(layout, description).run())
+    finally:
+        lock.release()
+
+
+def _run(work: Callable[[], Coroutine[object, object, None]]) -> int:
+    log_to_stderr("info")
+
+    async def main() -> None:
+        await work()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())
+    return 0
+
+
+def _stop_with_parent() -> None:
+    """Ask the kernel for SIGTERM when the parent is gone; it may be gone already."""
+    parent = os.getppid()
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGTERM)

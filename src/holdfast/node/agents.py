@@ -1,0 +1,92 @@
+"""A host's links to the agents of its domain: its own, to which it reports, and its peers', who may tell it
+of a death (PROTOCOL K2)."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Final
+
+import msgspec
+import structlog
+
+from holdfast.authority.sessions import Session
+from holdfast.machine import MachineClock
+from holdfast.model.ids import HostId
+from holdfast.net import Address, Connection, Endpoint, Kind, Link, Reason
+from holdfast.node.messages import DeathHeard, HostDied, HostReport, Subscribe
+
+DEATHS_KEPT: Final = 64
+REPORT_S: Final = 1.0
+
+log = structlog.get_logger("holdfast.agents")
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(HostDied).decode
+
+
+class Agents:
+    """The agents this host knows, by address. *report* makes what its own agent is told once a second."""
+
+    def __init__(
+        self, own: str, endpoint: Endpoint, *, random: Random, report: Callable[[], HostReport]
+    ) -> None:
+        self._own = own
+        self._endpoint = endpoint
+        self._random = random
+        self._report = report
+        self._links: dict[str, Link] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+        self._clock = MachineClock()
+        self.deaths: deque[DeathHeard] = deque(maxlen=DEATHS_KEPT)
+        """The newest deaths this host was told of, each once."""
+        self._follow({own})
+
+    def set_peers(self, sessions: Mapping[HostId, Session]) -> None:
+        """Follow the agents of exactly these hosts, and always one's own."""
+        self._follow({self._own, *(each.agent_address for each in sessions.values() if each.agent_address)})
+
+    async def report_always(self) -> None:
+        """Tell one's own agent how this host is, until cancelled."""
+        while True:
+            self.report_now()
+            await asyncio.sleep(REPORT_S)
+
+    def report_now(self) -> None:
+        self._links[self._own].send(Kind.AGENT_REPORT, _encode(self._report()))
+
+    async def close(self) -> None:
+        await asyncio.gather(*(link.close() for link in self._links.values()), *self._closing)
+
+    # --- the links' receiver
+
+    def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
+        if kind is not Kind.AGENT_REPORT:
+            raise msgspec.ValidationError(f"an agent sends a host no {kind.name}")
+        died = _decode(payload)
+        heard = DeathHeard(host=died.host, incarnation=died.incarnation, at_ns=self._clock.now())
+        if all((each.host, each.incarnation) != (died.host, died.incarnation) for each in self.deaths):
+            self.deaths.append(heard)
+            log.info("an agent reports a death", host=died.host, incarnation=died.incarnation, how=died.how)
+
+    def on_closed(self, connection: Connection, reason: Reason) -> None:
+        return None
+
+    def _follow(self, addresses: set[str]) -> None:
+        for address in sorted(set(self._links) - addresses):
+            task = asyncio.get_running_loop().create_task(self._links.pop(address).close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+        for address in sorted(addresses - set(self._links)):
+            self._links[address] = self._link(address)
+
+    def _link(self, address: str) -> Link:
+        where = Address.parse(address)
+        return Link(f"agent at {address}", lambda: where, self._on_up, self._endpoint, random=self._random)
+
+    def _on_up(self, connection: Connection) -> "Agents":
+        asyncio.get_running_loop().call_soon(self._introduce, connection)
+        return self
+
+    def _introduce(self, connection: Connection) -> None:
+        connection.send(Kind.AGENT_REPORT, _encode(Subscribe()))
+        connection.send(Kind.AGENT_REPORT, _encode(self._report()))

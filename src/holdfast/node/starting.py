@@ -1,0 +1,155 @@
+"""Starting a domain on this machine: describe it if it is new, start its agent, wait until its hosts live."""
+
+import asyncio
+import secrets
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from holdfast.model.errors import InvalidRequest, Unavailable
+from holdfast.model.ids import HostId
+from holdfast.net import Address, NotConnected
+from holdfast.node.asking import ask_agent
+from holdfast.node.layout import HOSTS_MAX, Description, Layout
+from holdfast.node.messages import DomainStatus
+from holdfast.storage.lock import Held, holder_of
+
+HOSTS_DEFAULT: Final = 3
+POLL_S: Final = 0.05
+OUTPUT_LINES: Final = 12
+"""Of a process that failed to start, shown to the person who started it."""
+
+
+def describe(layout: Layout, *, hosts: int | None, etcd: Sequence[str]) -> Description:
+    """The domain's description: the one it has, or a new one. Raises ``InvalidRequest`` when they differ."""
+    if layout.exists:
+        known = layout.read()
+        if hosts is not None and hosts != len(known.hosts):
+            raise InvalidRequest(f"{layout.directory} is a domain of {len(known.hosts)} hosts, not {hosts}")
+        if etcd and tuple(etcd) != known.etcd_endpoints:
+            raise InvalidRequest(f"{layout.directory} is a domain on another authority")
+        description = _with_free_ports(layout, known)
+    else:
+        description = _new_description(hosts if hosts is not None else HOSTS_DEFAULT, etcd)
+    layout.write(description)
+    layout.prepare(description)
+    return description
+
+
+def start_agent(layout: Layout, *, with_parent: bool) -> "subprocess.Popen[bytes]":
+    """Start the agent's process. *with_parent*: it stops when this process is gone."""
+    command = [sys.executable, "-m", "holdfast", "agent", "--dir", str(layout.directory)]
+    if with_parent:
+        command.append("--with-parent")
+    with layout.output("agent").open("ab") as output:
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
+
+
+def refuse_if_held(layout: Layout) -> None:
+    """Raise ``Held`` when an agent runs this directory already."""
+    holder = holder_of(layout.agent_directory)
+    if holder is not None:
+        raise Held(layout.directory, holder)
+
+
+async def wait_until_alive(
+    layout: Layout,
+    description: Description,
+    agent: "subprocess.Popen[bytes]",
+    *,
+    within_s: float,
+    progress: Callable[[DomainStatus | None], None],
+) -> DomainStatus:
+    """Wait until every host lives. Raises ``Unavailable`` with what the processes said when they do not."""
+    status: DomainStatus | None = None
+    try:
+        async with asyncio.timeout(within_s):
+            while status is None or not all(host.alive for host in status.hosts):
+                if agent.poll() is not None:
+                    raise Unavailable(f"the agent ended at once; it said:\n{last_output(layout, 'agent')}")
+                await asyncio.sleep(POLL_S)
+                status = await _status_or_none(description)
+                progress(status)
+    except TimeoutError:
+        raise Unavailable(_why_not_alive(layout, status, within_s)) from None
+    return status
+
+
+def last_output(layout: Layout, process: str) -> str:
+    """The end of what a process wrote."""
+    try:
+        lines = layout.output(process).read_text(errors="replace").splitlines()
+    except FileNotFoundError:
+        return "  (nothing)"
+    return "\n".join(f"  {line}" for line in lines[-OUTPUT_LINES:])
+
+
+async def _status_or_none(description: Description) -> DomainStatus | None:
+    try:
+        return await ask_agent(description)
+    except NotConnected:
+        return None
+
+
+def _why_not_alive(layout: Layout, status: DomainStatus | None, within_s: float) -> str:
+    if status is None:
+        said = last_output(layout, "agent")
+        return f"the agent did not answer within {within_s:g} s; it said:\n{said}"
+    late = [host for host in status.hosts if not host.alive]
+    said = "\n".join(f"{host.id} ({host.state}):\n{last_output(layout, host.id)}" for host in late)
+    return (
+        f"{len(late)} of {len(status.hosts)} hosts did not come up within {within_s:g} s; they said:\n{said}"
+    )
+
+
+def _new_description(hosts: int, etcd: Sequence[str]) -> Description:
+    if not 1 <= hosts <= HOSTS_MAX:
+        raise InvalidRequest(f"a machine can have 1 to {HOSTS_MAX} hosts, not {hosts}")
+    agent, authority = _free_ports(2)
+    return Description(
+        domain=f"domain-{secrets.token_hex(4)}",
+        hosts=tuple(HostId(f"host{number}") for number in range(1, hosts + 1)),
+        agent_address=agent,
+        authority_address=None if etcd else authority,
+        etcd_endpoints=tuple(etcd),
+    )
+
+
+def _with_free_ports(layout: Layout, known: Description) -> Description:
+    """*known*, with other ports where somebody else took them, unless one of its processes relies on them."""
+    if any(holder_of(layout.host(host)) for host in known.hosts) or holder_of(layout.authority):
+        return known
+    agent, authority = known.agent_address, known.authority_address
+    if not _is_free(agent):
+        (agent,) = _free_ports(1)
+    if authority is not None and not _is_free(authority):
+        (authority,) = _free_ports(1)
+    return Description(
+        domain=known.domain,
+        hosts=known.hosts,
+        agent_address=agent,
+        authority_address=authority,
+        etcd_endpoints=known.etcd_endpoints,
+    )
+
+
+def _free_ports(count: int) -> list[str]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [str(Address(*each.getsockname()[:2])) for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def _is_free(address: str) -> bool:
+    where = Address.parse(address)
+    try:
+        socket.create_server((where.host, where.port)).close()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,183 @@
+"""A host's store: its directory on disk, opened under a new number and then holding the host's log.
+
+Opening is a conversation between the disk and the authority (PROTOCOL V5, decision 0002); a store that the
+authority does not know as it stands is a stranger's, and the host begins a new one.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from holdfast.authority import stores
+from holdfast.authority.identity import AuthorityBehind
+from holdfast.authority.outcome import Contended, InDoubt, NoAnswer, Seen
+from holdfast.authority.recipe import Authority, perform
+from holdfast.machine import LogTrace
+from holdfast.model.errors import BrokenInvariant, HoldfastError
+from holdfast.model.ids import HostId, Nonce, Opening, StoreId
+from holdfast.model.ports import Token
+from holdfast.storage.disk import FileDisk
+from holdfast.storage.files import LogConfig, salt_of
+from holdfast.storage.identity import Store, StoreIdentity, load
+from holdfast.storage.log import Log
+from holdfast.storage.recovery import scan
+
+RETRY_S: Final = 0.2
+FILE_BYTES: Final = 16 << 20
+"""Two files stand ready at any time; a machine with several hosts should not need a gigabyte to start."""
+
+log = structlog.get_logger("holdfast.store")
+
+
+class HostStore:
+    """The store of one host in *directory*, which the host has locked."""
+
+    def __init__(
+        self, directory: Path, host: HostId, authority: Authority, nonces: Callable[[], Nonce]
+    ) -> None:
+        self._host = host
+        self._authority = authority
+        self._nonces = nonces
+        self._loop = asyncio.get_running_loop()
+        self._disk = FileDisk(directory / "store", self._on_synced, self._loop.call_soon_threadsafe)
+        self._failure: asyncio.Future[None] = self._loop.create_future()
+        self._identity = StoreIdentity(self._disk, load(self._disk), self._fail)
+        self._config = LogConfig(file_bytes=FILE_BYTES)
+        self._log: Log | None = None
+
+    async def open(self) -> None:
+        """Number this opening at the authority, then open the log; waits as long as the authority is away.
+
+        Raises ``Corruption`` when the disk holds damage, ``AuthorityBehind`` when the authority was restored.
+        """
+        if self._identity.store is None or self._identity.store.host != self._host:
+            await self._found()
+        while not await self._number_opening():
+            await self._found()
+        await self._open_log()
+        log.info("store is open", store=self.id, opening=self.opening, groups=len(self.log.groups()))
+
+    @property
+    def log(self) -> Log:
+        if self._log is None:
+            raise BrokenInvariant("the log is used only once the store is open")
+        return self._log
+
+    @property
+    def id(self) -> StoreId:
+        return self._store.store
+
+    @property
+    def opening(self) -> Opening:
+        return self._store.opening
+
+    @property
+    def log_bytes(self) -> int:
+        """What the log takes on the disk."""
+        return sum(self._disk.size(name) for name in self._disk.list())
+
+    def oldest_sync_age_ns(self) -> int:
+        """For how long the oldest unfinished sync has run; to be asked from any thread (K3)."""
+        return self._disk.oldest_sync_age_ns()
+
+    async def failed(self) -> None:
+        """Wait until the disk fails, and raise how: the host must end then (D1)."""
+        await asyncio.shield(self._failure)
+
+    async def close(self) -> None:
+        """Close in good order: the last batch gets a successor that vouches for it (D2)."""
+        if self._log is not None and not self._failure.done():
+            number = self._log.settle()
+            self._log.flush()
+            while self._log.durable < number and not self._failure.done():
+                await asyncio.sleep(0.001)
+        self._disk.close()
+
+    # --- opening
+
+    async def _found(self) -> None:
+        store = StoreId(f"store-{secrets.token_hex(8)}")
+        await self._durably(lambda then: self._identity.found(store, self._host, then))
+        log.info("a new store", store=store)
+
+    async def _number_opening(self) -> bool:
+        """Whether the authority has numbered it; False when the store is a stranger."""
+        await self._durably(lambda then: self._identity.begin_opening(self._nonces(), then))
+        outcome = await self._raise_number()
+        if isinstance(outcome, stores.Behind):
+            raise AuthorityBehind(
+                f"{self.id} was opened {self.opening} times, and the authority knows of fewer: it was "
+                "restored from an older state; see `holdfast authority restore`"
+            )
+        if isinstance(outcome, stores.Stranger):
+            log.warning("this disk was wiped, copied or rolled back: it joins as new", store=self.id)
+            return False
+        await self._durably(self._identity.finish_opening)
+        return True
+
+    async def _raise_number(self) -> object:
+        while True:
+            store = self._store
+            if store.intent is None:
+                raise BrokenInvariant("an opening is begun before it is numbered")
+            outcome = await perform(
+                self._authority,
+                stores.raise_opening(
+                    store.store, expected=store.opening, expected_nonce=store.nonce, nonce=store.intent
+                ),
+            )
+            if isinstance(outcome, Seen | stores.Behind | stores.Stranger):
+                return outcome
+            self._note_waiting(outcome)
+            await asyncio.sleep(RETRY_S)
+
+    def _note_waiting(self, outcome: NoAnswer | InDoubt | Contended) -> None:
+        log.info("waiting for the authority to number this opening", outcome=str(outcome))
+
+    async def _open_log(self) -> None:
+        recovered = scan(self._disk, salt=salt_of(self.id), sector=self._config.sector_bytes)
+        opened: asyncio.Future[None] = self._loop.create_future()
+        self._log = Log(
+            self._disk,
+            recovered,
+            store=self.id,
+            opening=self.opening,
+            config=self._config,
+            on_open=lambda: opened.set_result(None),
+            on_durable=lambda _: None,
+            on_stopped=self._fail,
+            trace=LogTrace(host=self._host),
+        )
+        self._log.open()
+        await self._first_of(opened)
+
+    # --- the disk
+
+    @property
+    def _store(self) -> Store:
+        if self._identity.store is None:
+            raise BrokenInvariant("a store has an identity before anything is asked of it")
+        return self._identity.store
+
+    def _on_synced(self, token: Token, ok: bool) -> None:
+        if not self._identity.on_synced(token, ok) and self._log is not None:
+            self._log.on_synced(token, ok)
+
+    def _fail(self, error: HoldfastError) -> None:
+        if not self._failure.done():
+            self._failure.set_exception(error)
+
+    async def _durably(self, step: Callable[[Callable[[], None]], None]) -> None:
+        done: asyncio.Future[None] = self._loop.create_future()
+        step(lambda: done.set_result(None))
+        await self._first_of(done)
+
+    async def _first_of(self, done: "asyncio.Future[None]") -> None:
+        """Wait for *done*, or raise how the disk failed meanwhile."""
+        await asyncio.wait((done, self._failure), return_when=asyncio.FIRST_COMPLETED)
+        if not done.done():
+            await self._failure
