@@ -1,15 +1,16 @@
 """A simulated node: one machine with a clock and a disk, and the process that runs a core on it."""
 
 import random
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from holdfast.model.errors import BrokenInvariant, HoldfastError
-from holdfast.model.ports import Fault, TimerId, Token
+from holdfast.model.ports import Fault, Token
 from holdfast.sim.clocks import SimClock
 from holdfast.sim.disk import Crash, DiskHandle, SimDisk
 from holdfast.sim.network import NetworkHandle
+from holdfast.sim.timers import SimTimers
 from holdfast.sim.trace import NodeTrace
 
 if TYPE_CHECKING:
@@ -226,7 +227,7 @@ class NodePorts:
             life=life,
         )
 
-    def timers(self, on_timer: Callable[[Any], None]) -> "SimTimers":
+    def timers(self, on_timer: Callable[[Any], None]) -> SimTimers:
         return SimTimers(self.node, self.life, on_timer)
 
     def disk(self, directory: str, on_synced: Callable[[Token, bool], None] | None = None) -> DiskHandle:
@@ -248,47 +249,6 @@ class NodeRandom:
 
     def stream(self, name: str) -> random.Random:
         return self._world.rng(f"{self._prefix}/{name}")
-
-
-class SimTimers:
-    """The Timers port of one process, counting by its machine's clock."""
-
-    __slots__ = ("_armed", "_last", "_life", "_node", "_on_timer")
-
-    def __init__(self, node: SimNode, life: Life, on_timer: Callable[[Any], None]) -> None:
-        self._node = node
-        self._life = life
-        self._on_timer = on_timer
-        self._armed: dict[int, tuple[Hashable, int]] = {}
-        self._last = 0
-
-    def set(self, delay_ns: int, tag: Hashable) -> TimerId:
-        self._last = number = self._last + 1
-        if not self._life.over:
-            delay_ns = self._node.clock.real_delay(max(delay_ns, 0))
-            self._armed[number] = (tag, self._node.awake_ns() + delay_ns)
-            self._schedule(delay_ns, number)
-        return TimerId(number)
-
-    def cancel(self, timer: TimerId) -> None:
-        self._armed.pop(timer, None)
-
-    def _schedule(self, delay_ns: int, number: int) -> None:
-        node = self._node
-        node.world.after(delay_ns, node.run, self._life, self._fire, number)
-
-    def _fire(self, number: int) -> None:
-        if number not in self._armed:
-            return
-        tag, due_ns = self._armed[number]
-        node = self._node
-        owed_ns = due_ns - node.awake_ns()
-        if owed_ns > 0:  # the machine slept meanwhile
-            self._schedule(owed_ns, number)
-            return
-        del self._armed[number]
-        node.world.trace.add(f"{node.world.now} {node.name} timer {tag}")
-        self._on_timer(tag)
 
 
 def _rule_of(error: BaseException) -> str:
