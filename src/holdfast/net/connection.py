@@ -436,7 +436,10 @@ class Connection(asyncio.Protocol):
         if self.reason is not None and self.reason.by_peer:
             transport.close()
         else:
-            transport.write_eof()
+            try:
+                transport.write_eof()
+            except OSError:  # The peer has reset the connection: there is nobody left to take anything.
+                transport.abort()
 
     def _tell(self) -> None:
         reason = cast(Reason, self.reason)
