@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from domain import HOLDFAST, Domain, is_whole
 
@@ -39,6 +40,14 @@ def test_three_hosts_live_and_hear_each_other(whole: Domain) -> None:
     assert status["authority"]["kind"] == "sqlite"
     assert len({host["pid"] for host in status["hosts"]}) == 3
     assert all(host["report"]["opening"] >= 1 for host in status["hosts"])
+
+
+def test_status_prints_one_json_object_that_scripts_can_read(whole: Domain) -> None:
+    printed = msgspec.json.decode(whole.run("status", "--output", "json").stdout)
+    assert [host["id"] for host in printed["hosts"]] == ["host1", "host2", "host3"]
+    assert all(host["alive"] and host["pid"] and host["incarnation"] for host in printed["hosts"])
+    table = whole.run("status").stdout
+    assert table.count("alive") >= 4
 
 
 def test_a_killed_host_is_back_with_a_new_incarnation_on_the_same_store(whole: Domain) -> None:

@@ -16,9 +16,9 @@ from rich.text import Text
 from holdfast.cli.output import Output, print_json, talk
 from holdfast.model.errors import Unavailable
 from holdfast.net import NotConnected
-from holdfast.node.asking import ask_agent, ask_to_stop
+from holdfast.node.asking import ask_agent, ask_to_stop, status_of
 from holdfast.node.layout import DIRECTORY_DEFAULT, Description, Layout
-from holdfast.node.messages import AuthorityStatus, DomainStatus, HostStatus
+from holdfast.node.messages import DomainStatus, HostStatus
 from holdfast.node.starting import describe, last_output, refuse_if_held, start_agent, wait_until_alive
 
 REFRESH_S = 0.25
@@ -78,10 +78,7 @@ def status(*, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
     """
     layout = Layout(dir)
     description = layout.read()
-    try:
-        found = uvloop.run(ask_agent(description))
-    except NotConnected:
-        found = _nobody(description)
+    found = uvloop.run(status_of(description))
     if output == "json":
         print_json(found)
         return 0
@@ -212,33 +209,3 @@ def _row(host: HostStatus) -> list[str | Text]:
 def _one_line(status: DomainStatus) -> str:
     hosts = ", ".join(f"{host.id} {host.state} (incarnation {host.incarnation})" for host in status.hosts)
     return f"authority {'alive' if status.authority.alive else 'DOWN'}; {hosts}"
-
-
-def _nobody(description: Description) -> DomainStatus:
-    """The status of a domain without an agent: nothing is known to live."""
-    return DomainStatus(
-        domain=description.domain,
-        hosts=tuple(
-            HostStatus(
-                id=host,
-                alive=False,
-                incarnation=None,
-                pid=None,
-                address=None,
-                restarts=0,
-                uptime_s=None,
-                state="stopped",
-                last_exit=None,
-            )
-            for host in description.hosts
-        ),
-        authority=AuthorityStatus(
-            kind="etcd" if description.etcd_endpoints else "sqlite",
-            alive=False,
-            pid=None,
-            address=description.authority_address or ",".join(description.etcd_endpoints),
-            restarts=0,
-            last_exit=None,
-        ),
-        agent=None,
-    )
