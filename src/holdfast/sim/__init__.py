@@ -16,6 +16,7 @@ from holdfast.sim.options import MICROSECOND, MILLISECOND, SECOND, FaultEvent, O
 from holdfast.sim.profiles import expand
 from holdfast.sim.scenario import Bound, Scenario
 from holdfast.sim.simulation import Outcome, simulate
+from holdfast.sim.timers import SimTimers
 from holdfast.sim.world import Violation, World
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "Scenario",
     "SimDisk",
     "SimNode",
+    "SimTimers",
     "Violation",
     "World",
     "expand",
