@@ -116,7 +116,8 @@ class Generator:
 
         *is_new*: this store has never been open; else a missing clock file raises :class:`Corruption`.
         *csnstate*: the text kept in the directory tree, if any; the later of it and the file counts (CSN-45).
-        CSNs can be taken from the first ``on_stored`` on.
+        CSNs can be taken from the first ``on_stored`` on. Raises :class:`GeneratorStopped` when the disk
+        takes no more.
         """
         file = self._future.load(is_new=is_new)
         tree = None if csnstate is None else ClockState.parse(csnstate)
@@ -125,6 +126,8 @@ class Generator:
         self._ports.trace.note("clock_opened", state=self._state().text())
         self._ports.timers.set(SAMPLE_NS, SAMPLE_TAG)
         self._store_if_due()
+        if self._phase is Phase.FAILED:
+            raise self._refusal()
 
     def close(self) -> None:
         """Hand out no more, and store exactly where the next run may go on; then ``is_closed``."""

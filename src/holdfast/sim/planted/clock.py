@@ -180,6 +180,7 @@ PLANTED = (
         scenario="clock",
         summary="CSNs pass the stored timestamp while the store is late",
         plant=_pass_the_stored_future,
+        profile="slow-kills",
     ),
     Planted(
         name="clock-stores-without-sync",

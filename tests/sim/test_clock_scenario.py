@@ -1,0 +1,27 @@
+"""Masters with generators under every fault: CSNs only grow, and the bugs that would break that are found."""
+
+from collections.abc import Callable
+
+import pytest
+
+from holdfast.sim.planted import planted_bugs
+from holdfast.sim.runner import run_seeds, search_planted
+
+BUGS = planted_bugs("clock")
+
+
+@pytest.mark.covers("CSN-8", "CSN-19", "CSN-20", "CSN-21", "CSN-33", "CSN-54", "CSN-64")
+def test_csns_only_grow_under_all_faults(rounds: Callable[..., int]) -> None:
+    """No rule of the scenario is broken; what it means to meet, it meets."""
+    summary = run_seeds("clock", range(rounds(short=30, long=3000)), jobs=2)
+    assert summary.violations == []
+    assert summary.operations > 1000 * summary.seeds
+    assert {"pulled_ahead", "far_ahead", "sequence_brink", "clock_jump", "power_cut"} <= set(summary.faults)
+    assert {"a peer too far ahead is refused", "take: future_not_stored"} <= set(summary.sometimes)
+
+
+def test_every_planted_bug_is_found() -> None:
+    """Each breaks one rule of the clock; were one not found, the test above would mean less."""
+    searches = search_planted(BUGS, jobs=2)
+    assert [search.name for search in searches if not search.found] == []
+    assert len(searches) >= 8
