@@ -192,6 +192,21 @@ def test_a_failed_sync_answers_not_ok() -> None:
     assert node.core.synced == [(1, False), (2, True)]
 
 
+def test_a_failed_sync_of_the_directory_is_told_and_leaves_each_change_to_chance() -> None:
+    seen = set()
+    for node in nodes():
+        node.core.disk.append("f", b"x")
+        node.disk.failing_syncs = 1
+        node.core.disk.sync_dir(1)
+        node.core.disk.sync_dir(2)
+        node.world.run_until(SECOND)
+        assert node.core.synced == [(1, False), (2, True)]
+        assert node.core.disk.list() == ["f"]
+        node.power_cut()
+        seen.add(tuple(reopened(node).list()))
+    assert seen == {(), ("f",)}
+
+
 def test_a_hung_sync_answers_only_when_the_hang_ends() -> None:
     node = probe(make_world())
     node.disk.hung_until_ns = 3 * SECOND

@@ -180,19 +180,15 @@ class SimDisk:
             else:
                 self._syncs.pop(number)()
 
-    def settle(self, file: SimFile, mark: int) -> bool:
-        """End a sync of *file* up to *mark*; False when it failed."""
+    def settle(self, holder: SimFile | SimDirectory, mark: int) -> bool:
+        """End a sync of *holder* up to *mark*; False when it failed."""
         if self.failing_syncs:
             self.failing_syncs -= 1
-            file.lose(mark, self._rng)
+            holder.lose(mark, self._rng)
             return False
         if not self.lies:
-            file.cover(mark)
+            holder.cover(mark)
         return True
-
-    def settle_directory(self, directory: SimDirectory, mark: int) -> None:
-        if not self.lies:
-            directory.cover(mark)
 
     def wait(self) -> None:
         """Account for the time of a synchronous sync."""
@@ -316,28 +312,12 @@ class DiskHandle:
         self._disk.count_operation()
 
     def sync(self, name: str, token: Token) -> None:
-        if self._life.over:
-            return
-        file = self._file(name)
-        mark = file.mark()
-
-        def finish() -> None:
-            self._answer(token, self._disk.settle(file, mark))
-
-        self._disk.complete_after(file, finish)
-        self._disk.count_operation()
+        if not self._life.over:
+            self._sync(self._file(name), token)
 
     def sync_dir(self, token: Token) -> None:
-        if self._life.over:
-            return
-        mark = self._directory.mark()
-
-        def finish() -> None:
-            self._disk.settle_directory(self._directory, mark)
-            self._answer(token, True)
-
-        self._disk.complete_after(self._directory, finish)
-        self._disk.count_operation()
+        if not self._life.over:
+            self._sync(self._directory, token)
 
     def sync_now(self, name: str) -> bool:
         """Sync and answer at once; False when it failed. Its time goes to ``SimDisk.take_elapsed``.
@@ -357,19 +337,27 @@ class DiskHandle:
         return ok
 
     def sync_dir_now(self) -> None:
-        """Make every create, rename and remove so far durable."""
+        """Make every create, rename and remove so far durable; never fails."""
         if self._life.over:
             return
         self._disk.count_operation()
         self._disk.wait()
-        self._disk.settle_directory(self._directory, self._directory.mark())
+        if not self._disk.lies:
+            self._directory.cover(self._directory.mark())
+
+    def _sync(self, holder: SimFile | SimDirectory, token: Token) -> None:
+        mark = holder.mark()
+
+        def finish() -> None:
+            ok = self._disk.settle(holder, mark)
+            if self._on_synced is not None:
+                self._disk.tell(self._life, self._on_synced, token, ok)
+
+        self._disk.complete_after(holder, finish)
+        self._disk.count_operation()
 
     def _file(self, name: str) -> SimFile:
         file = self._directory.entries.get(name)
         if file is None:
             raise DiskFailed(f"{name}: no such file")
         return file
-
-    def _answer(self, token: Token, ok: bool) -> None:
-        if self._on_synced is not None:
-            self._disk.tell(self._life, self._on_synced, token, ok)

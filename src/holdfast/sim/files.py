@@ -43,10 +43,6 @@ class SimFile:
         """Number of the newest write: what a sync that begins now will cover."""
         return self._written
 
-    @property
-    def has_unsynced(self) -> bool:
-        return bool(self._pending)
-
     def cover(self, mark: int) -> None:
         """A sync up to *mark* has worked."""
         for offset, data in self._take(mark):
@@ -136,18 +132,22 @@ class SimDirectory:
         return self._written
 
     def cover(self, mark: int) -> None:
-        while self._pending and self._pending[0][0] <= mark:
-            _, file, gained, lost = self._pending.popleft()
-            _move(self._durable, file, gained, lost)
+        for change in self._take(mark):
+            _move(self._durable, *change)
+
+    def lose(self, mark: int, rng: random.Random) -> None:
+        """A sync up to *mark* has failed: each change is on the disk or is not, and no later sync tells."""
+        for change in self._take(mark):
+            if rng.random() < 0.5:
+                _move(self._durable, *change)
 
     def power_cut(self, rng: random.Random) -> None:
         # Some file systems keep a prefix of the changes, POSIX promises nothing at all.
         in_order = rng.random() < 0.5
         prefix = rng.randint(0, len(self._pending))
-        for index, (_, file, gained, lost) in enumerate(self._pending):
+        for index, change in enumerate(self._take(self._written)):
             if index < prefix if in_order else rng.random() < 0.5:
-                _move(self._durable, file, gained, lost)
-        self._pending.clear()
+                _move(self._durable, *change)
         self.synced_at = 0
         self.entries = dict(self._durable)
         for name in sorted(self.entries):
@@ -158,6 +158,11 @@ class SimDirectory:
         twin.entries = {name: file.copy() for name, file in self.entries.items()}
         twin._durable = dict(twin.entries)
         return twin
+
+    def _take(self, mark: int) -> Iterator[tuple[SimFile, str | None, str | None]]:
+        pending = self._pending
+        while pending and pending[0][0] <= mark:
+            yield pending.popleft()[1:]
 
     def _change(self, file: SimFile, gained: str | None, lost: str | None) -> None:
         _move(self.entries, file, gained, lost)
