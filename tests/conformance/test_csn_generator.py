@@ -1,7 +1,9 @@
 """Checklist CSN, section C: the conditions a generator keeps while it runs."""
 
 import random
+import sys
 import threading
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 
 import pytest
@@ -27,17 +29,27 @@ def is_increasing(csns: list[Csn]) -> bool:
     return all(a < b for a, b in pairwise(csns))
 
 
-@pytest.mark.covers("CSN-19")
-def test_threads_get_increasing_csns() -> None:
+@pytest.fixture
+def eager_threads() -> Iterator[None]:
+    """Threads take turns so often that a missing lock shows."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.covers("CSN-19", "CSN-38")
+def test_threads_get_increasing_csns(rounds: Callable[..., int], eager_threads: None) -> None:
     """However many threads take CSNs, none is handed out twice and each thread sees its own grow."""
-    lock = threading.Lock()
-    machine = Machine(lock=lock, config=ClockConfig(in_flight_max=1_000_000))
+    each = rounds(short=5_000, long=125_000)
+    config = ClockConfig(in_flight_max=1_000_000, store_spare_s=30)
+    machine = Machine(lock=threading.Lock(), config=config)
     order: list[Csn] = []
     machine.generator.assignments.register(committed=lambda csn, _: order.append(csn))
     shares: list[list[Csn]] = [[] for _ in range(8)]
 
     def work(share: list[Csn]) -> None:
-        for _ in range(10_000):
+        for _ in range(each):
             csn = machine.generator.take()
             share.append(csn)
             machine.generator.commit(csn)
@@ -48,7 +60,7 @@ def test_threads_get_increasing_csns() -> None:
     for thread in threads:
         thread.join()
     assert all(is_increasing(share) for share in shares)
-    assert len(set().union(*shares)) == 80_000
+    assert len(set().union(*shares)) == 8 * each
     assert sorted(order) == sorted(csn for share in shares for csn in share)
 
 

@@ -172,7 +172,7 @@ class Replica:
         return len(sent)
 
 
-@pytest.mark.covers("CSN-62", "CSN-65")
+@pytest.mark.covers("CSN-62")
 @pytest.mark.parametrize("shape", ["chain", "ring", "mesh"])
 @given(data=st.data())
 def test_each_change_reaches_each_replica_once(shape: str, data: st.DataObject) -> None:
