@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from authority_backends import EtcdBackend
+from etcd_cluster import EtcdCluster
 from faults.disk import FaultyDisk
 from faults.internet import Internet
 from faults.machine import require_fuse, require_tun
@@ -30,3 +32,14 @@ def internet() -> Iterator[Internet]:
 def failing_calls(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The library that makes a process's own calls fail (``faults.preload``)."""
     return build_library(tmp_path_factory.mktemp("preload"))
+
+
+@pytest.fixture(scope="session")
+def etcd_backend(etcd_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdBackend]:
+    """A real cluster of three members, shared by all etcd tests of one worker."""
+    cluster = EtcdCluster(etcd_program, tmp_path_factory.mktemp("etcd"))
+    try:
+        cluster.start()
+        yield EtcdBackend(cluster)
+    finally:
+        cluster.stop()

@@ -49,11 +49,12 @@ class EtcdCluster:
     def endpoints(self) -> list[str]:
         return [member.client for member in self.members]
 
-    def start(self) -> None:
-        """Start every member and wait until each knows a leader."""
+    def start(self, *, is_answering: bool = True) -> None:
+        """Start every member and wait until each knows a leader, if they can be asked."""
         for member in self.members:
             self._spawn(member)
-        self.wait_until_whole()
+        if is_answering:
+            self.wait_until_whole()
 
     def stop(self) -> None:
         for member in self.members:

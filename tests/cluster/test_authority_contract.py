@@ -11,7 +11,6 @@ from itertools import count
 
 import pytest
 from authority_backends import Backend, EtcdBackend, SimBackend, SqliteBackend
-from etcd_cluster import EtcdCluster
 
 from holdfast.authority.contract import (
     KEY_BYTES_MAX,
@@ -69,16 +68,6 @@ _roots = count(1)
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-@pytest.fixture(scope="session")
-def etcd_backend(etcd_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdBackend]:
-    cluster = EtcdCluster(etcd_program, tmp_path_factory.mktemp("etcd"))
-    try:
-        cluster.start()
-        yield EtcdBackend(cluster)
-    finally:
-        cluster.stop()
 
 
 @pytest.fixture(scope="session")

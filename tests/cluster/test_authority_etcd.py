@@ -1,0 +1,342 @@
+"""What only an etcd can do wrong: endpoints that die, hang, lose their leader, or are not what we need."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing
+
+import pytest
+from authority_backends import EtcdBackend
+from etcd_cluster import EtcdCluster
+
+from holdfast.authority.contract import (
+    Absent,
+    Applied,
+    Compacted,
+    Delete,
+    Events,
+    Get,
+    Got,
+    LeaseGrant,
+    LeaseGranted,
+    LeaseKeep,
+    List,
+    Listed,
+    Put,
+    Txn,
+    Unknown,
+)
+from holdfast.authority.etcd import EtcdAuthority
+from holdfast.authority.etcd_gateway import Deadlines
+from holdfast.authority.etcd_watch import Assembler
+from holdfast.authority.etcd_wire import Domain, Header, StoredKey, WatchedEvent, WatchResponse, range_end
+from holdfast.model.errors import InvalidRequest
+from holdfast.model.ids import LeaseId, Revision
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.etcd,
+    pytest.mark.anyio,
+    pytest.mark.xdist_group("etcd"),
+]
+
+SILENCE_S = 0.5
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def domain(request: pytest.FixtureRequest) -> str:
+    return f"{request.node.name}/"
+
+
+@pytest.fixture
+async def authority(etcd_backend: EtcdBackend, domain: str) -> AsyncIterator[EtcdAuthority]:
+    """Asks the leader first."""
+    made = etcd_backend.connect_to(etcd_backend.leader_first(), domain, silence_s=SILENCE_S)
+    yield made
+    await made.close()
+
+
+async def put(authority: EtcdAuthority, key: str) -> Revision:
+    result = await authority.ask(Txn((), (Put(key, b""),)))
+    assert isinstance(result, Applied), result
+    return result.revision
+
+
+# --- endpoints
+
+
+async def test_a_read_is_answered_elsewhere_when_its_endpoint_hangs(
+    etcd_backend: EtcdBackend,
+) -> None:
+    """Rotation on time-out, not only on error: a stopped follower costs one attempt, not the call."""
+    cluster = etcd_backend.cluster
+    leader = cluster.leader()
+    follower = next(member for member in cluster.members if member is not leader)
+    asked = etcd_backend.connect_to([follower.client, leader.client], "hang/")
+    await asked.ask(Get("a"))
+    cluster.pause(follower)
+    try:
+        assert isinstance(await asked.ask(Get("a")), Got)
+        started = time.monotonic()
+        for _ in range(10):
+            assert isinstance(await asked.ask(Get("a")), Got)
+        assert time.monotonic() - started < 10 * 0.4  # it does not ask the hung one again
+    finally:
+        cluster.resume(follower)
+        await asked.close()
+
+
+async def test_a_change_to_an_endpoint_that_hangs_is_unknown_and_not_sent_again(
+    etcd_backend: EtcdBackend,
+) -> None:
+    """It may be applied when the endpoint wakes, so it must not be applied by another one now (A1)."""
+    cluster = etcd_backend.cluster
+    leader = cluster.leader()
+    follower = next(member for member in cluster.members if member is not leader)
+    authority = etcd_backend.connect_to([follower.client, leader.client], "hung-change/")
+    await authority.ask(Get("a"))
+    cluster.pause(follower)
+    try:
+        assert isinstance(await authority.ask(Txn((), (Put("a", b"1"),))), Unknown)
+        found = await authority.ask(Get("a"))
+        assert isinstance(found, Got)
+        assert found.item is None
+    finally:
+        cluster.resume(follower)
+        await authority.close()
+
+
+async def test_a_change_goes_elsewhere_when_it_was_certainly_not_taken(etcd_backend: EtcdBackend) -> None:
+    """A refused connection has carried nothing: another endpoint may be asked."""
+    dead = "http://127.0.0.1:1"
+    authority = etcd_backend.connect_to([dead, *etcd_backend.cluster.endpoints], "refused/")
+    result = await authority.ask(Txn((Absent("a"),), (Put("a", b"1"),)))
+    await authority.ask(Txn((), (Delete("a"),)))
+    await authority.close()
+    assert isinstance(result, Applied)
+
+
+async def test_every_call_ends_within_its_deadline_when_nobody_is_there() -> None:
+    """All endpoints dead: reads and changes alike end as Unknown, in time."""
+    authority = EtcdAuthority(
+        ["http://127.0.0.1:1", "http://127.0.0.1:2"], deadlines=Deadlines(call_s=0.3, connect_s=0.1)
+    )
+    started = time.monotonic()
+    assert isinstance(await authority.ask(Get("a")), Unknown)
+    assert isinstance(await authority.ask(Txn((), (Put("a", b"1"),))), Unknown)
+    assert time.monotonic() - started < 2.0
+    await authority.close()
+
+
+async def test_without_a_leader_nothing_is_taken_and_no_lease_is_lost(
+    etcd_backend: EtcdBackend, authority: EtcdAuthority
+) -> None:
+    """Two of three are dead: 'no leader' is a reason to ask elsewhere and then to say Unknown, never that
+    a lease has gone; when they are back the lease is alive, and a watch has gone on without a gap."""
+    granted = await authority.ask(LeaseGrant(10))
+    assert isinstance(granted, LeaseGranted)
+    start = await put(authority, "before")
+    cluster = etcd_backend.cluster
+    seen: list[Events] = []
+
+    async def consume() -> None:
+        async with aclosing(authority.watch("", start)) as watch:  # type: ignore[type-var]  # an async generator
+            async for event in watch:
+                assert isinstance(event, Events), event
+                seen.append(event)
+                if len(seen) == 2:
+                    return
+
+    consumer = asyncio.create_task(consume())
+    leader = cluster.leader()
+    survivor = next(member for member in cluster.members if member is not leader)
+    for member in cluster.members:
+        if member is not survivor:
+            cluster.kill(member)
+    try:
+        assert isinstance(await authority.ask(LeaseKeep(granted.lease)), Unknown)
+        refused = await authority.ask(Txn((), (Put("during", b""),)))
+        assert isinstance(refused, Unknown)
+    finally:
+        cluster.heal()
+    assert await authority.ask(LeaseKeep(granted.lease)) == granted
+    after = await put(authority, "after")
+    async with asyncio.timeout(10):
+        await consumer
+    assert [each.revision for each in seen] == [start, after]
+
+
+async def test_a_watch_on_an_endpoint_that_hangs_is_opened_elsewhere(
+    etcd_backend: EtcdBackend,
+) -> None:
+    """A stopped peer does not end its streams: silence does, and the next revision follows."""
+    cluster = etcd_backend.cluster
+    leader = cluster.leader()
+    follower = next(member for member in cluster.members if member is not leader)
+    writer = etcd_backend.connect_to([leader.client], "silent/")
+    reader = etcd_backend.connect_to([follower.client, leader.client], "silent/", silence_s=SILENCE_S)
+    first = await put(writer, "a")
+    async with asyncio.timeout(10), aclosing(reader.watch("", first)) as watch:  # type: ignore[type-var]  # as above
+        assert (await anext(watch)).revision == first  # type: ignore[union-attr]  # Events
+        cluster.pause(follower)
+        try:
+            second = await put(writer, "b")
+            assert (await anext(watch)).revision == second  # type: ignore[union-attr]  # as above
+        finally:
+            cluster.resume(follower)
+    await writer.close()
+    await reader.close()
+
+
+async def test_a_quiet_watch_is_opened_again_and_misses_nothing(authority: EtcdAuthority) -> None:
+    """After several silences the next change is still the first one delivered."""
+    first = await put(authority, "a")
+    async with asyncio.timeout(10), aclosing(authority.watch("", first)) as watch:  # type: ignore[type-var]  # as above
+        assert isinstance(await anext(watch), Events)
+        waiting = asyncio.ensure_future(anext(watch))
+        await asyncio.sleep(2.5 * SILENCE_S)
+        second = await put(authority, "b")
+        event = await waiting
+    assert isinstance(event, Events)
+    assert event.revision == second
+
+
+async def test_a_watch_from_the_compacted_revision_itself_is_not_trusted(
+    etcd_backend: EtcdBackend, authority: EtcdAuthority
+) -> None:
+    """What that revision removed may be forgotten though the watch would be accepted: Compacted instead."""
+    await put(authority, "a")
+    removed = await authority.ask(Txn((), (Delete("a"),)))
+    assert isinstance(removed, Applied)
+    await put(authority, "b")
+    etcd_backend.cluster.compact(removed.revision)
+    events = [event async for event in authority.watch("", removed.revision)]
+    assert len(events) == 1
+    assert isinstance(events[0], Compacted)
+
+
+async def test_domains_share_an_etcd_without_seeing_each_other(etcd_backend: EtcdBackend) -> None:
+    """Each stands below its own prefix; the same key is two keys."""
+    one = etcd_backend.connect_to(etcd_backend.cluster.endpoints, "one/")
+    other = etcd_backend.connect_to(etcd_backend.cluster.endpoints, "one0/")
+    await put(one, "a")
+    assert isinstance(await other.ask(Txn((Absent("a"),), (Put("a", b"other"),))), Applied)
+    listed = await one.ask(List(""))
+    assert isinstance(listed, Listed)
+    assert [(item.key, item.value) for item in listed.items] == [("a", b"")]
+    for authority in (one, other):
+        await authority.close()
+
+
+# --- what it must be
+
+
+@pytest.fixture(scope="module")
+def deaf_etcd(etcd_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdCluster]:
+    """A single member with its gateway switched off."""
+    cluster = EtcdCluster(
+        etcd_program,
+        tmp_path_factory.mktemp("deaf"),
+        size=1,
+        options=("--enable-grpc-gateway=false",),
+    )
+    try:
+        cluster.start(is_answering=False)
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+async def test_a_gateway_that_is_switched_off_is_told_plainly(deaf_etcd: EtcdCluster) -> None:
+    """At the check, and at the first call by those who did not check."""
+    authority = EtcdAuthority(deaf_etcd.endpoints, deadlines=Deadlines(call_s=5))
+    async with asyncio.timeout(10):
+        while isinstance(await _outcome(authority), Unknown):
+            await asyncio.sleep(0.05)
+    with pytest.raises(InvalidRequest, match="--enable-grpc-gateway"):
+        await authority.check()
+    with pytest.raises(InvalidRequest, match="--enable-grpc-gateway"):
+        await authority.ask(Get("a"))
+    await authority.close()
+
+
+async def _outcome(authority: EtcdAuthority) -> object:
+    try:
+        return await authority.ask(Get("a"))
+    except InvalidRequest as refusal:
+        return refusal
+
+
+async def test_an_etcd_that_is_too_old_is_told_plainly() -> None:
+    """Its version decides, before anything is asked of it."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        body = b'{"etcdserver":"3.3.11","etcdcluster":"3.3.0"}'
+        writer.write(
+            b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+        )
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    authority = EtcdAuthority([f"http://127.0.0.1:{port}"])
+    with pytest.raises(InvalidRequest, match=r"3\.3\.11"):
+        await authority.check()
+    await authority.close()
+    server.close()
+
+
+async def test_a_good_etcd_passes_the_check(authority: EtcdAuthority) -> None:
+    """Also while one of its endpoints is down."""
+    await authority.check()
+
+
+# --- translation
+
+
+def test_a_revision_cut_into_fragments_is_put_together() -> None:
+    """One Events for each revision, however the responses are cut."""
+
+    def event(key: str, revision: int) -> WatchedEvent:
+        return WatchedEvent(StoredKey(f"d/{key}".encode(), mod_revision=revision))
+
+    def response(*events: WatchedEvent, fragment: bool = False) -> WatchResponse:
+        return WatchResponse(header=Header(9), events=list(events), fragment=fragment)
+
+    assembler = Assembler(Domain("d/"))
+    assert assembler.feed(response(event("a", 4), event("a", 5), fragment=True))[0].revision == 4
+    assert assembler.feed(response(event("b", 5), fragment=True)) == []
+    last = assembler.feed(response(event("c", 5), event("a", 6)))
+    assert [(each.revision, [change.key for change in each.changes]) for each in last] == [
+        (5, ["a", "b", "c"]),
+        (6, ["a"]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("prefix", "end"), [(b"a/", b"a0"), (b"a\xff", b"b"), (b"\xff", b"\0"), (b"", b"\0")]
+)
+def test_the_end_of_a_range_is_the_first_key_beyond_it(prefix: bytes, end: bytes) -> None:
+    """Zero stands for the end of all keys, as etcd has it."""
+    assert range_end(prefix) == end
+
+
+def test_an_authority_needs_an_endpoint() -> None:
+    """One clear error at the start."""
+    with pytest.raises(InvalidRequest):
+        EtcdAuthority([])
+
+
+def test_lease_ids_of_64_bits_survive() -> None:
+    """They do not fit a float; JSON must not round them."""
+    stored = StoredKey(b"d/a", lease=2**62 + 1, mod_revision=1, create_revision=1)
+    (changed,) = Domain("d/").events(1, [WatchedEvent(stored)]).changes
+    assert changed.item is not None
+    assert changed.item.lease == LeaseId(2**62 + 1)
