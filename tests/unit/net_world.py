@@ -30,7 +30,7 @@ T = TypeVar("T")
 LOOPBACK = Address("127.0.0.1", 0)
 SERVER = Endpoint(Identity("test", Role.HOST, "server", 1))
 CLIENT = Endpoint(Identity("test", Role.CLIENT, "client"))
-HELLO = encode_frame(Kind.HELLO, encode_hello(CLIENT.identity, 1 << 20))
+HELLO = encode_frame(Kind.HELLO, encode_hello(CLIENT.identity, 1 << 20, 15_000))
 
 
 class Echo:
@@ -161,7 +161,9 @@ def run(main: Callable[[World], Awaitable[T]]) -> T:
     async def story() -> T:
         world = World()
         try:
-            return await main(world)
+            # pytest's own timeout cannot interrupt uvloop.
+            async with asyncio.timeout(60):
+                return await main(world)
         finally:
             await world.close()
 

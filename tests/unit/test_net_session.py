@@ -33,6 +33,7 @@ def acceptor(expected: Expected = EVERYTHING, certified: CertifiedName | None = 
         HOST,
         is_connector=False,
         payload_bytes_max=PAYLOAD_BYTES_MAX,
+        idle_ms=15_000,
         expected=expected,
         certified=certified,
     )
@@ -43,6 +44,7 @@ def connector(expected: Expected = EVERYTHING, certified: CertifiedName | None =
         CLIENT,
         is_connector=True,
         payload_bytes_max=PAYLOAD_BYTES_MAX,
+        idle_ms=15_000,
         expected=expected,
         certified=certified,
     )
@@ -55,7 +57,7 @@ def shake_hands(one: Session, other: Session) -> None:
 
 def open_acceptor() -> Session:
     session = acceptor()
-    session.receive(encode_frame(Kind.HELLO, encode_hello(CLIENT, PAYLOAD_BYTES_MAX)))
+    session.receive(encode_frame(Kind.HELLO, encode_hello(CLIENT, PAYLOAD_BYTES_MAX, 15_000)))
     session.take_output()
     return session
 
@@ -68,7 +70,7 @@ def said(session: Session) -> list[Reason]:
 
 
 def hello(**changes: object) -> bytes:
-    fields = Hello("holdfast", 1, 1, "test", Role.CLIENT, "client1", 0, 1000)
+    fields = Hello("holdfast", 1, 1, "test", Role.CLIENT, "client1", 0, 1000, 15_000)
     return encode_frame(Kind.HELLO, msgspec.msgpack.encode(msgspec.structs.replace(fields, **changes)))
 
 
@@ -108,7 +110,7 @@ def test_frames_right_behind_the_welcome_are_given() -> None:
         (lambda: encode_frame(Kind.HELLO, b"\x91" * HANDSHAKE_BYTES_MAX), Why.MALFORMED),
         (lambda: encode_frame(Kind.HELLO, b""), Why.MALFORMED),
         (lambda: encode_frame(Kind.HELLO, b"x" * (HANDSHAKE_BYTES_MAX + 1)), Why.FRAME_TOO_LONG),
-        (lambda: encode_frame(Kind.WELCOME, encode_welcome(HOST, 1, 1000)), Why.OUT_OF_ORDER),
+        (lambda: encode_frame(Kind.WELCOME, encode_welcome(HOST, 1, 1000, 15_000)), Why.OUT_OF_ORDER),
         (lambda: encode_frame(Kind.HEARTBEAT, b"early"), Why.OUT_OF_ORDER),
         (lambda: encode_frame(Kind.ALIVE, b""), Why.OUT_OF_ORDER),
         (lambda: b"\x00\x00\x00\x00\xc8", Why.UNKNOWN_KIND),
@@ -129,7 +131,7 @@ def test_a_bad_beginning_is_refused_with_one_reason(spoil: Callable[[], bytes], 
 
 def test_a_later_version_with_more_fields_is_understood() -> None:
     """A Hello may grow at its end, and offers that include our version are taken."""
-    fields = ["holdfast", 1, 5, "test", "client", "client1", 0, 1000, "a field of tomorrow", {"x": 1}]
+    fields = ["holdfast", 1, 5, "test", "client", "client1", 0, 1000, 15_000, "a field of tomorrow", {"x": 1}]
     session = acceptor()
     session.receive(encode_frame(Kind.HELLO, msgspec.msgpack.encode(fields)))
     assert session.agreed is not None
@@ -138,7 +140,7 @@ def test_a_later_version_with_more_fields_is_understood() -> None:
 
 def test_a_welcome_of_a_version_that_was_not_offered_is_refused() -> None:
     session = connector()
-    session.receive(encode_frame(Kind.WELCOME, encode_welcome(HOST, 2, 1000)))
+    session.receive(encode_frame(Kind.WELCOME, encode_welcome(HOST, 2, 1000, 15_000)))
     assert session.reason is not None
     assert session.reason.why is Why.VERSION
 
@@ -255,7 +257,7 @@ def test_mutated_conversations_end_in_a_documented_way(rounds: Callable[..., int
     """A good conversation with bytes changed, dropped, doubled or cut: frames and then one reason, never an
     exception, and never more bytes held than one frame."""
     script = [
-        encode_frame(Kind.HELLO, encode_hello(CLIENT, PAYLOAD_BYTES_MAX)),
+        encode_frame(Kind.HELLO, encode_hello(CLIENT, PAYLOAD_BYTES_MAX, 15_000)),
         *(encode_frame(Kind.STATUS_REQUEST, b"payload %d" % n) for n in range(8)),
         encode_frame(Kind.ALIVE, b""),
         encode_frame(Kind.GOODBYE, msgspec.msgpack.encode(["done", "closed"])),

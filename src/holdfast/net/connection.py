@@ -35,7 +35,10 @@ FLUSH_BYTES: Final = 64 * 1024
 """What gathers in one turn is written when it is this much, so that the peer can begin."""
 
 TICKS_PER_IDLE: Final = 3
-"""How often within ``idle_s`` a connection looks after itself and shows that it is alive."""
+"""How often within the shorter ``idle_s`` of both ends a connection shows that it is alive."""
+
+TICK_S_MIN: Final = 0.02
+"""No peer makes us tick faster than this."""
 
 log = structlog.get_logger("holdfast.net")
 _pack_header = HEADER.pack
@@ -101,6 +104,7 @@ class Connection(asyncio.Protocol):
         self._heard_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0.0
+        self._tick_s = 0.0
         # Frames of this turn, header and payload alternating, and whether a flush is on its way.
         self._gathered: list[bytes] = []
         self._gathered_bytes = 0
@@ -255,6 +259,7 @@ class Connection(asyncio.Protocol):
             self._endpoint.identity,
             is_connector=self._is_connector,
             payload_bytes_max=self._limits.frame_bytes_max,
+            idle_ms=round(self._limits.idle_s * 1000),
             expected=self._endpoint.expected,
             certified=certified,
         )
@@ -296,7 +301,9 @@ class Connection(asyncio.Protocol):
         self._agreed = agreed
         self._payload_bytes_max = agreed.payload_bytes_max
         self._write_plain(session.take_output())
-        self._set_timer(self._limits.idle_s / TICKS_PER_IDLE, self._on_tick)
+        shorter_idle_s = min(self._limits.idle_s, agreed.idle_ms / 1000)
+        self._tick_s = max(TICK_S_MIN, shorter_idle_s / TICKS_PER_IDLE)
+        self._set_timer(self._tick_s, self._on_tick)
         try:
             self._receiver = self._on_open(self)
         except Exception:
@@ -385,7 +392,7 @@ class Connection(asyncio.Protocol):
 
     def _on_tick(self) -> None:
         now, idle_s = self._loop.time(), self._limits.idle_s
-        if now - self._timer_due > idle_s / TICKS_PER_IDLE:
+        if now - self._timer_due > self._tick_s:
             # This process stood still: the peer's words may wait unread, so its silence proves nothing.
             self._heard_at = now
         if self._is_reading and now - self._heard_at > idle_s:
@@ -396,7 +403,7 @@ class Connection(asyncio.Protocol):
             if not self._has_sent:
                 self._write_plain(ALIVE_FRAME)
             self._has_sent = False
-            self._set_timer(idle_s / TICKS_PER_IDLE, self._on_tick)
+            self._set_timer(self._tick_s, self._on_tick)
 
     # --- the end
 

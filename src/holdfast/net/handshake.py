@@ -97,6 +97,8 @@ class Hello(Struct, frozen=True, array_like=True):
     incarnation: Number
     payload_bytes_max: Number
     """The longest payload the sender of this message takes."""
+    idle_ms: Number
+    """How long its sender waits for a word before it gives the peer up."""
 
 
 class Welcome(Struct, frozen=True, array_like=True):
@@ -106,6 +108,7 @@ class Welcome(Struct, frozen=True, array_like=True):
     id: Name
     incarnation: Number
     payload_bytes_max: Number
+    idle_ms: Number
 
 
 class Goodbye(Struct, frozen=True, array_like=True):
@@ -129,7 +132,7 @@ _decode_welcome = msgspec.msgpack.Decoder(Welcome).decode
 _decode_goodbye = msgspec.msgpack.Decoder(Goodbye).decode
 
 
-def encode_hello(ours: Identity, payload_bytes_max: int) -> bytes:
+def encode_hello(ours: Identity, payload_bytes_max: int, idle_ms: int) -> bytes:
     return _encode(
         Hello(
             MAGIC,
@@ -140,12 +143,15 @@ def encode_hello(ours: Identity, payload_bytes_max: int) -> bytes:
             ours.id,
             ours.incarnation,
             payload_bytes_max,
+            idle_ms,
         )
     )
 
 
-def encode_welcome(ours: Identity, version: int, payload_bytes_max: int) -> bytes:
-    return _encode(Welcome(version, ours.domain, ours.role, ours.id, ours.incarnation, payload_bytes_max))
+def encode_welcome(ours: Identity, version: int, payload_bytes_max: int, idle_ms: int) -> bytes:
+    return _encode(
+        Welcome(version, ours.domain, ours.role, ours.id, ours.incarnation, payload_bytes_max, idle_ms)
+    )
 
 
 def encode_goodbye(reason: Reason) -> bytes:
@@ -160,6 +166,8 @@ class Agreed:
     version: int
     payload_bytes_max: int
     """The longest payload the peer takes."""
+    idle_ms: int
+    """How long the peer waits for a word from this end."""
 
 
 def judge_hello(
@@ -178,7 +186,7 @@ def judge_hello(
         return Reason(Why.MALFORMED, f"hello: {error}")
     peer = Identity(hello.domain, hello.role, hello.id, hello.incarnation)
     objection = _objection(peer, ours, expected, certified)
-    return objection or Agreed(peer, version, hello.payload_bytes_max)
+    return objection or Agreed(peer, version, hello.payload_bytes_max, hello.idle_ms)
 
 
 def judge_welcome(
@@ -193,7 +201,7 @@ def judge_welcome(
         return Reason(Why.VERSION, f"the peer chose version {welcome.version}, which was not offered")
     peer = Identity(welcome.domain, welcome.role, welcome.id, welcome.incarnation)
     objection = _objection(peer, ours, expected, certified)
-    return objection or Agreed(peer, welcome.version, welcome.payload_bytes_max)
+    return objection or Agreed(peer, welcome.version, welcome.payload_bytes_max, welcome.idle_ms)
 
 
 def read_goodbye(payload: bytes) -> Reason:

@@ -25,8 +25,9 @@ class Limits(Struct, frozen=True, kw_only=True):
     """From the accepted or established TCP connection to the Welcome, TLS included."""
 
     idle_s: float = 15.0
-    """A peer that sends nothing for so long is given up. Each end sends ALIVE after a third of it, so
-    silence means a dead peer or a cut network. Shorter notices sooner and chatters more."""
+    """A peer that sends nothing for so long is given up. The peer sends ALIVE after a third of it, so
+    silence means a dead peer or a cut network. Shorter notices sooner and chatters more. Each end learns
+    the other's in the handshake."""
 
     unsent_bytes_high: int = 1 * MIB
     """Past this the connection says it is not writable; senders wait in ``drain``, and a server stops

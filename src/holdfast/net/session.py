@@ -60,6 +60,7 @@ class Session:
         *,
         is_connector: bool,
         payload_bytes_max: int,
+        idle_ms: int,
         expected: Expected,
         certified: CertifiedName | None = None,
     ) -> None:
@@ -68,12 +69,13 @@ class Session:
         self.reason: Reason | None = None
         self._ours = ours
         self._payload_bytes_max = payload_bytes_max
+        self._idle_ms = idle_ms
         self._expected = expected
         self._certified = certified
         self._decoder = FrameDecoder(HANDSHAKE_BYTES_MAX)
         self._output: list[bytes] = []
         if is_connector:
-            self._output.append(encode_frame(Kind.HELLO, encode_hello(ours, payload_bytes_max)))
+            self._output.append(encode_frame(Kind.HELLO, encode_hello(ours, payload_bytes_max, idle_ms)))
 
     def receive(self, data: bytes) -> list[Frame]:
         """Take what arrived, in any pieces; returns the application's frames in it, in order."""
@@ -148,7 +150,7 @@ class Session:
             self._fail(verdict)
             return
         if kind is Kind.HELLO:
-            welcome = encode_welcome(self._ours, verdict.version, self._payload_bytes_max)
+            welcome = encode_welcome(self._ours, verdict.version, self._payload_bytes_max, self._idle_ms)
             self._output.append(encode_frame(Kind.WELCOME, welcome))
         self._decoder.payload_bytes_max = self._payload_bytes_max
         self.agreed = verdict
