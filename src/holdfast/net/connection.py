@@ -281,8 +281,8 @@ class Connection(asyncio.Protocol):
                 self._write_wire(pipe.take_output())
                 self._begin_session(pipe.peer())
         except TlsFailed as failure:
-            plain = b""
             self._finish(Reason(Why.TLS, str(failure)))
+            return b""
         self._write_wire(pipe.take_output())
         return plain
 
@@ -434,7 +434,7 @@ class Connection(asyncio.Protocol):
         if transport is None:
             return
         self._set_timer(self._limits.linger_s, transport.abort)
-        if self._pipe is not None and self._pipe.is_ready:
+        if self._pipe is not None:
             self._pipe.close()
             self._write_wire(self._pipe.take_output())
         if transport.is_closing():

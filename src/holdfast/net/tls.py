@@ -5,6 +5,7 @@ handshake has a reason like every other end of a connection, and falls under the
 known by the name in their certificate (role and id), never by their address.
 """
 
+import contextlib
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,12 +110,11 @@ class TlsPipe:
         return self._to_wire.read()
 
     def close(self) -> None:
-        """Say in the TLS layer that nothing more will be sent."""
-        try:
-            self._tls.unwrap()
-        except ssl.SSLError:
-            # Always raised: the peer's own close has not come, and we do not wait for it.
-            return
+        """Say in the TLS layer that nothing more will be sent, if that layer stands."""
+        if self.is_ready:
+            # Raised whenever the peer's own close has not come; we do not wait for it.
+            with contextlib.suppress(ssl.SSLError):
+                self._tls.unwrap()
 
     def peer(self) -> CertifiedName:
         """Whom the peer's certificate names. Raises ``TlsFailed`` for one that is not Holdfast's."""
