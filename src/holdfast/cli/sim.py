@@ -18,7 +18,7 @@ from holdfast.sim.scenario import scenario_class, scenario_names
 from holdfast.sim.simulation import Outcome, simulate
 
 EXIT_DONE, EXIT_FAILED = 0, 1
-SEEDS_MAX = 10_000_000
+SEEDS_MAX = 1_000_000
 JOBS_MAX = 256
 PROGRESS_S = 2.0
 MIX_SEEDS = 40
@@ -72,6 +72,7 @@ def run(
         seal=not unsealed,
         keep=keep,
         progress=_Progress(scenario),
+        say=talk.print,
     )
     show_summary(summary, output)
     return EXIT_FAILED if summary.violation_count else EXIT_DONE
@@ -215,7 +216,7 @@ def _mix_seeds(until: float, jobs: int | None, keep: Path) -> list[Summary]:
         for scenario, summaries in turns.items():
             talk.print(f"{scenario}: seeds {start}:{start + MIX_SEEDS}")
             seeds = range(start, start + MIX_SEEDS)
-            summaries.append(run_seeds(scenario, seeds, jobs=jobs, keep=keep, until=until))
+            summaries.append(run_seeds(scenario, seeds, jobs=jobs, keep=keep, say=talk.print, until=until))
         start += MIX_SEEDS
     return [merge(summaries) for summaries in turns.values()]
 
@@ -230,12 +231,12 @@ class _Progress:
         self._scenario = scenario
         self._started = self._said = time.monotonic()
 
-    def __call__(self, done: int, all_seeds: int, violations: int) -> None:
+    def __call__(self, done: int, all_seeds: int, failing: int) -> None:
         now = time.monotonic()
         if done == all_seeds or now - self._said >= PROGRESS_S:
             self._said = now
             taken = now - self._started
-            talk.print(f"{self._scenario}: {done}/{all_seeds} seeds, {violations} failing, {taken:.1f} s")
+            talk.print(f"{self._scenario}: {done}/{all_seeds} seeds, {failing} failing, {taken:.1f} s")
 
 
 def show_summary(summary: Summary, output: Output) -> None:

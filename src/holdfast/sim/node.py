@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holdfast.sim.world import World
 
 BACKLOG_MAX: Final = 10_000
-"""Events kept for a paused process; its kernel would drop what comes after."""
+"""Messages beyond so many waiting events are lost to a paused process, as its kernel would drop them."""
 RESTART_NS: Final = 200_000_000
 """A process that ended itself is started again after this, doubled each time up to the next."""
 RESTART_MAX_NS: Final = 5_000_000_000
@@ -144,8 +144,7 @@ class SimNode:
         if life.over:
             return
         if self.paused:
-            if len(self._backlog) < BACKLOG_MAX:
-                self._backlog.append((life, function, args))
+            self._backlog.append((life, function, args))
             return
         try:
             function(*args)
@@ -157,7 +156,7 @@ class SimNode:
             self._broke(life, error)
 
     def receive(self, peer: str, message: object) -> None:
-        if self._on_message is not None:
+        if self._on_message is not None and len(self._backlog) < BACKLOG_MAX:
             self.run(self.life, self._on_message, peer, message)
 
     def stop(self, life: Life, reason: str) -> None:
@@ -220,7 +219,7 @@ class NodePorts:
             incarnation=node.incarnation,
             clock=node.clock,
             random=NodeRandom(world, f"{node.name}#{node.incarnation}"),
-            trace=NodeTrace(world.trace, node.name, world.time),
+            trace=NodeTrace(world.trace, node.name, world.time, life),
             fault=world.fault,
             network=NetworkHandle(world.network, node.name, life),
             node=node,

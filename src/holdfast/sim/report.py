@@ -60,49 +60,65 @@ class Failure(Struct, frozen=True, kw_only=True):
     shrink_runs: int = 0
 
 
-def summarize(
-    scenario: str,
-    profile: str,
-    outcomes: Iterable[Outcome],
-    *,
-    cpu_ns: int,
-    replays: dict[int, str],
-) -> Summary:
-    """Add up *outcomes*, given in the order of their seeds; *replays* says how to see a failing one again."""
-    faults: Counter[str] = Counter()
-    sometimes: Counter[str] = Counter()
-    reasons: Counter[str] = Counter()
-    found: list[Found] = []
-    digest = blake2b(digest_size=16)
-    seeds = operations = events = simulated_ns = unavailable = 0
-    for outcome in outcomes:
-        seeds += 1
-        operations += outcome.operations
-        events += outcome.events
-        simulated_ns += outcome.simulated_ns
-        unavailable += bool(outcome.unavailable)
-        faults.update(outcome.faults)
-        sometimes.update(outcome.sometimes)
-        reasons.update(outcome.unavailable)
-        digest.update(f"{outcome.seed} {outcome.trace_hash}\n".encode())
-        found.extend(_found(outcome, violation, replays) for violation in outcome.violations)
-    return Summary(
-        scenario=scenario,
-        profile=profile,
-        seeds=seeds,
-        faults=dict(sorted(faults.items())),
-        operations=operations,
-        violations=found,
-        violation_count=len(found),
-        unavailable=unavailable,
-        unavailable_reasons=dict(sorted(reasons.items())),
-        events=events,
-        events_per_cpu_second=events * 1_000_000_000 // max(cpu_ns, 1),
-        cpu_seconds=round(cpu_ns / 1e9, 3),
-        simulated_seconds=round(simulated_ns / 1e9, 3),
-        sometimes=dict(sorted(sometimes.items())),
-        trace_hash=digest.hexdigest(),
-    )
+class Tally:
+    """Adds up the runs of one scenario as they come in; keeps whole only those that failed."""
+
+    def __init__(self, scenario: str, profile: str) -> None:
+        self._scenario = scenario
+        self._profile = profile
+        self._faults: Counter[str] = Counter()
+        self._sometimes: Counter[str] = Counter()
+        self._reasons: Counter[str] = Counter()
+        self._hashes: dict[int, str] = {}
+        self._operations = self._events = self._simulated_ns = self._unavailable = 0
+        self.failing: list[Outcome] = []
+
+    def add(self, outcome: Outcome) -> None:
+        self._hashes[outcome.seed] = outcome.trace_hash
+        self._operations += outcome.operations
+        self._events += outcome.events
+        self._simulated_ns += outcome.simulated_ns
+        self._unavailable += bool(outcome.unavailable)
+        self._faults.update(outcome.faults)
+        self._sometimes.update(outcome.sometimes)
+        self._reasons.update(outcome.unavailable)
+        if outcome.violations:
+            self.failing.append(outcome)
+
+    @property
+    def seeds(self) -> int:
+        return len(self._hashes)
+
+    def summary(self, *, cpu_ns: int, replays: dict[int, str]) -> Summary:
+        """The sum; *replays* says for each failing seed how to see it again."""
+        found = [
+            Found(
+                seed=outcome.seed,
+                rule=violation.rule,
+                message=violation.message,
+                at_ns=violation.at_ns,
+                replay=replays[outcome.seed],
+            )
+            for outcome in sorted(self.failing, key=lambda outcome: outcome.seed)
+            for violation in outcome.violations
+        ]
+        return Summary(
+            scenario=self._scenario,
+            profile=self._profile,
+            seeds=self.seeds,
+            faults=dict(sorted(self._faults.items())),
+            operations=self._operations,
+            violations=found,
+            violation_count=len(found),
+            unavailable=self._unavailable,
+            unavailable_reasons=dict(sorted(self._reasons.items())),
+            events=self._events,
+            events_per_cpu_second=self._events * 1_000_000_000 // max(cpu_ns, 1),
+            cpu_seconds=round(cpu_ns / 1e9, 3),
+            simulated_seconds=round(self._simulated_ns / 1e9, 3),
+            sometimes=dict(sorted(self._sometimes.items())),
+            trace_hash=_digest(f"{seed} {digest}" for seed, digest in sorted(self._hashes.items())),
+        )
 
 
 def merge(summaries: Sequence[Summary]) -> Summary:
@@ -118,7 +134,6 @@ def merge(summaries: Sequence[Summary]) -> Summary:
     events = sum(summary.events for summary in summaries)
     cpu_seconds = sum(summary.cpu_seconds for summary in summaries)
     found = [found for summary in summaries for found in summary.violations]
-    hashes = "".join(summary.trace_hash for summary in summaries)
     return Summary(
         scenario=first.scenario,
         profile=first.profile,
@@ -134,27 +149,27 @@ def merge(summaries: Sequence[Summary]) -> Summary:
         cpu_seconds=round(cpu_seconds, 3),
         simulated_seconds=round(sum(summary.simulated_seconds for summary in summaries), 3),
         sometimes=added(summary.sometimes for summary in summaries),
-        trace_hash=blake2b(hashes.encode(), digest_size=16).hexdigest(),
+        trace_hash=_digest(summary.trace_hash for summary in summaries),
     )
 
 
-def _found(outcome: Outcome, violation: Violation, replays: dict[int, str]) -> Found:
-    return Found(
-        seed=outcome.seed,
-        rule=violation.rule,
-        message=violation.message,
-        at_ns=violation.at_ns,
-        replay=replays[outcome.seed],
-    )
+def _digest(lines: Iterable[str]) -> str:
+    digest = blake2b(digest_size=16)
+    for line in lines:
+        digest.update(line.encode() + b"\n")
+    return digest.hexdigest()
 
 
 def save_failure(failure: Failure, directory: Path) -> Path:
     """Keep *failure* under a name made of its scenario, bug and seed."""
-    directory.mkdir(parents=True, exist_ok=True)
     original = failure.original
     parts = (original.scenario, original.planted or "", original.profile, str(original.seed))
     path = directory / ("-".join(part for part in parts if part) + ".json")
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(failure), indent=1))
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(failure), indent=1))
+    except OSError as error:
+        raise InvalidRequest(f"{path}: {error.strerror}") from error
     return path
 
 

@@ -22,17 +22,17 @@ from holdfast.model.errors import Unavailable
 from holdfast.sim.options import Options
 from holdfast.sim.planted import Planted, planted_bug
 from holdfast.sim.profiles import DEFAULT, expand
-from holdfast.sim.report import Failure, Summary, save_failure, summarize
+from holdfast.sim.report import Failure, Summary, Tally, save_failure
 from holdfast.sim.shrink import Shrinker
 from holdfast.sim.simulation import Outcome, simulate
 
 PIECE_MAX: Final = 20
 """Seeds per piece of work: small enough to keep all processes busy to the end."""
-SHRUNK_MAX: Final = 5
+SHRUNK_MAX: Final = 3
 """Failures of one range that are shrunk; the others are kept as they are."""
 
 Progress = Callable[[int, int, int], None]
-"""Called with seeds done, seeds in all, violations so far."""
+"""Called with seeds done, seeds in all, seeds failing so far."""
 
 
 class Piece(Struct, frozen=True, kw_only=True):
@@ -72,7 +72,8 @@ def run_seeds(
     planted: str | None = None,
     seal: bool = True,
     keep: Path | None = None,
-    progress: Progress = lambda done, all_seeds, violations: None,
+    progress: Progress = lambda done, all_seeds, failing: None,
+    say: Callable[[str], None] = lambda text: None,
     until: float | None = None,
 ) -> Summary:
     """Run *seeds* and add up; failing ones are shrunk and kept below *keep*, when given.
@@ -84,19 +85,19 @@ def run_seeds(
         Piece(scenario=scenario, seeds=tuple(part), profile=profile, planted=planted, seal=seal)
         for part in _parts(seeds, _jobs(jobs))
     ]
-    outcomes: dict[int, Outcome] = {}
-    cpu_ns = violations = 0
+    tally = Tally(scenario, profile)
+    cpu_ns = 0
     with _processes(_jobs(jobs), len(pieces)) as run:
         for done in run(_run_piece, [msgspec.json.encode(piece) for piece in pieces], until):
             result = msgspec.json.decode(done, type=PieceDone)
             cpu_ns += result.cpu_ns
             for outcome in result.outcomes:
-                outcomes[outcome.seed] = outcome
-                violations += bool(outcome.violations)
-            progress(len(outcomes), len(seeds), violations)
-    ordered = [outcomes[seed] for seed in seeds if seed in outcomes]
-    replays = _keep_failures(ordered, pieces[0], keep) if pieces else {}
-    return summarize(scenario, profile, ordered, cpu_ns=cpu_ns, replays=replays)
+                tally.add(outcome)
+            progress(tally.seeds, len(seeds), len(tally.failing))
+    replays = {outcome.seed: _replay_of(outcome, pieces[0]) for outcome in tally.failing}
+    if keep is not None:
+        replays = _keep_failures(tally.failing, pieces[0], keep, say)
+    return tally.summary(cpu_ns=cpu_ns, replays=replays)
 
 
 def search_planted(
@@ -125,24 +126,25 @@ def shrink_failure(options: Options, outcome: Outcome, *, seal: bool = True, shr
     return Failure(violation=violation, options=smallest, original=options, shrink_runs=shrinker.runs)
 
 
-def _keep_failures(outcomes: Sequence[Outcome], piece: Piece, keep: Path | None) -> dict[int, str]:
-    """Keep each failing run; answers, by seed, the line that replays it."""
+def _keep_failures(
+    failing: Sequence[Outcome], piece: Piece, keep: Path, say: Callable[[str], None]
+) -> dict[int, str]:
+    """Keep each failing run, the first few shrunk; answers, by seed, the line that replays it."""
     replays: dict[int, str] = {}
-    for outcome in outcomes:
-        if not outcome.violations:
-            continue
-        if keep is None:
-            replays[outcome.seed] = _again(piece, outcome.seed)
-            continue
+    for outcome in sorted(failing, key=lambda outcome: outcome.seed):
         options = expand(piece.scenario, outcome.seed, piece.profile, planted=piece.planted)
-        failure = shrink_failure(options, outcome, seal=piece.seal, shrink=len(replays) < SHRUNK_MAX)
+        is_shrunk = len(replays) < SHRUNK_MAX
+        if is_shrunk:
+            say(f"shrinking seed {outcome.seed} with its {len(options.faults)} faults")
+        failure = shrink_failure(options, outcome, seal=piece.seal, shrink=is_shrunk)
         replays[outcome.seed] = f"holdfast sim replay {save_failure(failure, keep)}"
     return replays
 
 
-def _again(piece: Piece, seed: int) -> str:
+def _replay_of(outcome: Outcome, piece: Piece) -> str:
+    seeds = f"{outcome.seed}:{outcome.seed + 1}"
     profile = "" if piece.profile == DEFAULT else f" --profile {piece.profile}"
-    return f"holdfast sim run --scenario {piece.scenario} --seeds {seed}:{seed + 1}{profile}"
+    return f"holdfast sim run --scenario {piece.scenario} --seeds {seeds}{profile}"
 
 
 # --- in the processes

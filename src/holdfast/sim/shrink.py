@@ -12,7 +12,7 @@ from msgspec import structs
 from holdfast.sim.options import FaultEvent, NetworkOptions, Options
 from holdfast.sim.simulation import Outcome
 
-RUNS_MAX: Final = 150
+RUNS_MAX: Final = 100
 """Runs spent on shrinking one failure."""
 
 

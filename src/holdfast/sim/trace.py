@@ -2,8 +2,11 @@
 
 from collections.abc import Callable
 from hashlib import blake2b
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from zlib import crc32
+
+if TYPE_CHECKING:
+    from holdfast.sim.node import Life
 
 LINES_PER_UPDATE: Final = 512
 """Lines are hashed in batches: one call of the hash per line would cost more than the line."""
@@ -46,17 +49,19 @@ class Trace:
 
 
 class NodeTrace:
-    """The Trace port of one node."""
+    """The Trace port of one process."""
 
-    __slots__ = ("_name", "_now", "_trace")
+    __slots__ = ("_life", "_name", "_now", "_trace")
 
-    def __init__(self, trace: Trace, name: str, now: Callable[[], int]) -> None:
+    def __init__(self, trace: Trace, name: str, now: Callable[[], int], life: "Life") -> None:
         self._trace = trace
         self._name = name
         self._now = now
+        self._life = life
 
     def note(self, kind: str, **fields: object) -> None:
-        self._trace.add(f"{self._now()} {self._name} {kind} {fields}")
+        if not self._life.over:
+            self._trace.add(f"{self._now()} {self._name} {kind} {fields}")
 
 
 def describe(message: object) -> str:
