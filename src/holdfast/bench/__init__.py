@@ -1,0 +1,105 @@
+"""Benchmarks: each measures Holdfast beside a peer, or the machine's own limit, in the same run.
+
+Machines differ and noise comes in waves, so nothing here is judged by an absolute number: rounds of ours and
+of the other alternate, each pair gives a ratio, and the median ratio is held against the target. A target
+that is missed is reported as missed.
+"""
+
+import statistics
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+Progress = Callable[[str], None]
+"""Told what is being measured; shown to people, not part of the result."""
+
+
+class Result(Struct, frozen=True, kw_only=True):
+    """One row of a benchmark."""
+
+    name: str
+    unit: str
+    ours: float
+    """Median over the rounds."""
+    other: float
+    """The peer's median, or the limit."""
+    other_name: str
+    ratio: float
+    """Median of the rounds' ratios, ours to the other's (lower is better where ``is_at_most``)."""
+    ratio_low: float
+    ratio_high: float
+    """The spread: the worst and the best round."""
+    rounds: int
+    target: float | None = None
+    is_at_most: bool = False
+    """The target is an upper bound: a time, not a rate."""
+    met: bool = True
+
+
+def compare(
+    name: str,
+    ours: Sequence[float],
+    others: Sequence[float],
+    *,
+    unit: str,
+    other_name: str,
+    target: float | None,
+) -> Result:
+    """Judge rates measured in pairs: the median of ours/other per round must reach *target*."""
+    ratios = [mine / other for mine, other in zip(ours, others, strict=True)]
+    ratio = statistics.median(ratios)
+    return Result(
+        name=name,
+        unit=unit,
+        ours=statistics.median(ours),
+        other=statistics.median(others),
+        other_name=other_name,
+        ratio=round(ratio, 3),
+        ratio_low=round(min(ratios), 3),
+        ratio_high=round(max(ratios), 3),
+        rounds=len(ratios),
+        target=target,
+        met=target is None or ratio >= target,
+    )
+
+
+def within(name: str, times: Sequence[float], *, unit: str, limit: float) -> Result:
+    """Judge times against a fixed limit: their median must not exceed it."""
+    ratios = [time / limit for time in times]
+    ratio = statistics.median(ratios)
+    return Result(
+        name=name,
+        unit=unit,
+        ours=statistics.median(times),
+        other=limit,
+        other_name="limit",
+        ratio=round(ratio, 3),
+        ratio_low=round(min(ratios), 3),
+        ratio_high=round(max(ratios), 3),
+        rounds=len(ratios),
+        target=1.0,
+        is_at_most=True,
+        met=ratio <= 1.0,
+    )
+
+
+COLUMNS = ("benchmark", "ours", "beside", "ratio", "spread", "target", "")
+
+
+def row(result: Result) -> tuple[str, ...]:
+    """*result* as a row of the table every benchmark prints."""
+    sign = "≤" if result.is_at_most else "≥"
+    verdict = "" if result.target is None else "met" if result.met else "MISSED"
+    return (
+        result.name,
+        f"{_number(result.ours)} {result.unit}",
+        f"{result.other_name} {_number(result.other)}",
+        f"{result.ratio:.2f}",
+        f"{result.ratio_low:.2f}-{result.ratio_high:.2f} of {result.rounds}",
+        "-" if result.target is None else f"{sign} {result.target:g}",
+        verdict,
+    )
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
