@@ -191,13 +191,13 @@ class AuthorityClient:
             self._ask_for_session()
 
     def _on_watch_events(self, message: WatchEvents) -> None:
-        token = self._subscriptions.take(message)
+        token, events = self._subscriptions.take(message)
         if self._subscriptions.unacknowledged(message.watch) >= WATCH_WINDOW // 2:
             self._send(Ping(message.session, self._subscriptions.received()))
-        if token is not None:
-            if isinstance(message.event, Compacted):
+        for event in events:
+            if isinstance(event, Compacted):
                 self._subscriptions.remove(token, self._session)
-            self._on_watch(token, message.event)
+            self._on_watch(token, event)
 
     # --- requests
 

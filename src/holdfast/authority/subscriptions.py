@@ -1,14 +1,16 @@
 """A client's watches at the embedded authority, across sessions, without gap or repetition.
 
-Each subscription knows the first revision it has not seen. Whenever events go missing or a session begins,
-it is started again there under a new number, so that nothing of the old watch can be mistaken.
+Each subscription knows the first revision it has not seen. Events that overtook others wait for them. When
+events are still missing at the second Pong that mentions them, or when a session begins, the watch is started
+again there under a new number, so that nothing of the old watch can be mistaken. (Starting again at the
+first gap would make a network that reorders send the whole window again for every event.)
 """
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from holdfast.authority.contract import Events
-from holdfast.authority.wire import WATCHES_MAX, WatchEvents, WatchStart, WatchStop
+from holdfast.authority.contract import Events, WatchEvent
+from holdfast.authority.wire import WATCH_WINDOW, WATCHES_MAX, WatchEvents, WatchStart, WatchStop
 from holdfast.model.errors import Overloaded
 from holdfast.model.ids import Revision
 
@@ -23,6 +25,25 @@ class _Subscription:
     received: int = 0
     """Events of watch *number* taken, all in order."""
     acknowledged: int = 0
+    owed: int = 0
+    """How many had been sent by the last Pong: they must be there by the next."""
+    early: dict[int, WatchEvent] = field(default_factory=dict)
+    """Events that overtook others, by index: fewer than the window."""
+
+    def accept(self, index: int, event: WatchEvent) -> list[WatchEvent]:
+        """What can be passed on now, in order."""
+        if self.received < index <= self.received + WATCH_WINDOW:
+            self.early[index] = event
+        news: list[WatchEvent] = []
+        while self.received + 1 in self.early:
+            self.received += 1
+            due = self.early.pop(self.received)
+            if not isinstance(due, Events):
+                news.append(due)
+            elif due.revision >= self.next:
+                self.next = Revision(due.revision + 1)
+                news.append(due)
+        return news
 
 
 class Subscriptions:
@@ -52,22 +73,12 @@ class Subscriptions:
         for subscription in self._by_token.values():
             self._start(subscription, session)
 
-    def take(self, message: WatchEvents) -> Hashable | None:
-        """The token to which this event is news, or None when it is for nobody, repeated, or too early."""
+    def take(self, message: WatchEvents) -> tuple[Hashable, list[WatchEvent]]:
+        """Whose events are due now, and which: none when it is repeated, too early, or of an old watch."""
         subscription = self._by_number.get(message.watch)
         if subscription is None:
-            self._send(WatchStop(message.session, message.watch))
-            return None
-        if message.index > subscription.received + 1:
-            self._restart(subscription, message.session)
-        if message.index != subscription.received + 1 or message.watch != subscription.number:
-            return None
-        subscription.received = message.index
-        if isinstance(message.event, Events):
-            if message.event.revision < subscription.next:
-                return None
-            subscription.next = Revision(message.event.revision + 1)
-        return subscription.token
+            return None, []
+        return subscription.token, subscription.accept(message.index, message.event)
 
     def received(self) -> tuple[tuple[int, int], ...]:
         """What a ping says: how many events of each watch have been taken."""
@@ -80,11 +91,13 @@ class Subscriptions:
         return 0 if subscription is None else subscription.received - subscription.acknowledged
 
     def compare(self, sent: tuple[tuple[int, int], ...], session: int) -> None:
-        """Start again every watch that the server does not know, or of which more was sent than taken."""
+        """Start again every watch of which events, or the start itself, are missing since the last Pong."""
         known = dict(sent)
         for number, subscription in list(self._by_number.items()):
-            if known.get(number) != subscription.received:
+            if subscription.received < subscription.owed:
                 self._restart(subscription, session)
+            else:
+                subscription.owed = known.get(number, subscription.received + 1)
 
     def _restart(self, subscription: _Subscription, session: int) -> None:
         self._by_number.pop(subscription.number, None)
@@ -94,6 +107,7 @@ class Subscriptions:
     def _start(self, subscription: _Subscription, session: int) -> None:
         self._number += 1
         subscription.number = self._number
-        subscription.received = subscription.acknowledged = 0
+        subscription.received = subscription.acknowledged = subscription.owed = 0
+        subscription.early.clear()
         self._by_number[subscription.number] = subscription
         self._send(WatchStart(session, subscription.number, subscription.prefix, subscription.next))

@@ -59,12 +59,17 @@ class Watching:
         self._watches.pop(session, None)
 
     def acknowledge(self, session: int, received: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-        """Take note of what arrived, send on, and say how much has been sent on each watch."""
+        """Take note of what arrived, send on, and say how much has been sent on each watch.
+
+        A watch that is not mentioned was given up; its stop went missing.
+        """
         watches = self._watches.get(session, {})
-        for number, count in received:
-            watch = watches.get(number)
-            if watch is not None and watch.acknowledged < count <= watch.sent:
-                watch.acknowledged = count
+        counts = dict(received)
+        for number, watch in list(watches.items()):
+            if number not in counts:
+                del watches[number]
+            elif watch.acknowledged < counts[number] <= watch.sent:
+                watch.acknowledged = counts[number]
                 self._catch_up(watch)
         return tuple([(watch.number, watch.sent) for watch in watches.values()])
 

@@ -7,9 +7,9 @@ repeated, reordered, or arrive after either end has started anew.
   only and never given twice, so a message that survived its server or its client finds nobody home.
 - Within a session requests are numbered. The server takes each number once, and none below the client's
   floor, so a change is applied at most once however often it arrives.
-- Within a watch events are numbered. The client takes them in order; on a gap it starts a new watch where
-  the last one ended. It acknowledges by its pings, and the server sends no more than a window ahead of
-  that: a slow watcher costs the server nothing but history.
+- Within a watch events are numbered. The client takes them in order; when some stay missing it starts a new
+  watch where the last one ended. It acknowledges by its pings, and the server sends no more than a window
+  ahead of that: a slow watcher costs the server nothing but history. A watch no ping mentions is ended.
 """
 
 from typing import Final
