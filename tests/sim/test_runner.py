@@ -99,6 +99,20 @@ def test_the_json_of_a_run(tmp_path: Path) -> None:
     assert not (tmp_path / ".holdfast-sim").exists()
 
 
+def test_a_failing_range_exits_1_and_prints_one_line_that_replays_it(tmp_path: Path) -> None:
+    arguments = ("sim", "run", "--scenario", "register", "--seeds", "1:2", "--planted", BUG)
+    ended = holdfast(*arguments, "--output", "json", cwd=tmp_path)
+    assert ended.returncode == 1
+    found = json.loads(ended.stdout.splitlines()[-1])["violations"][0]
+    assert (found["seed"], found["rule"]) == (1, "durable")
+    replay = found["replay"]
+    assert replay.startswith("holdfast sim replay .holdfast-sim")
+    assert replay in ended.stderr
+    again = holdfast(*replay.split()[1:], "--output", "json", cwd=tmp_path)
+    assert again.returncode == 1
+    assert json.loads(again.stdout)["violations"][0]["rule"] == "durable"
+
+
 def test_the_trace_of_a_run(tmp_path: Path) -> None:
     arguments = ("sim", "run", "--scenario", "register", "--seeds", "3", "--trace", "--output", "json")
     lines = holdfast(*arguments, cwd=tmp_path).stdout.splitlines()
@@ -114,14 +128,6 @@ def test_the_json_of_planted(tmp_path: Path) -> None:
     assert bug["runs"] >= 1
 
 
-def test_replaying_a_kept_failure_exits_1(tmp_path: Path) -> None:
-    summary = run_seeds("register", range(3), planted=BUG, jobs=1, keep=tmp_path)
-    file = summary.violations[0].replay.split()[-1]
-    ended = holdfast("sim", "replay", file, "--output", "json", cwd=tmp_path)
-    assert ended.returncode == 1
-    assert json.loads(ended.stdout)["violations"][0]["rule"] == "durable"
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -130,6 +136,7 @@ def test_replaying_a_kept_failure_exits_1(tmp_path: Path) -> None:
         ("run", "--scenario", "register", "--profile", "absent"),
         ("run", "--scenario", "register", "--jobs", "0"),
         ("run", "--scenario", "register", "--seeds", "0:2", "--trace"),
+        ("run", "--scenario", "register", "--planted", "absent"),
         ("planted", "--name", "absent"),
         ("planted", "--scenario", "absent"),
         ("replay", "absent.json"),

@@ -36,6 +36,7 @@ def run(
     seeds: str = "0:100",
     jobs: Jobs = None,
     profile: str = DEFAULT,
+    planted: str | None = None,
     output: Output = "table",
     trace: bool = False,
     keep: Path = FAILURES,
@@ -51,6 +52,8 @@ def run(
         From A up to but not including B, as A:B; or a single seed.
     profile
         Which faults; by default each seed gets its own mix.
+    planted
+        Plant this bug first, to see what it does.
     trace
         Print the whole trace (one seed only).
     keep
@@ -62,12 +65,16 @@ def run(
     _check_jobs(jobs)
     if trace and len(wanted) != 1:
         raise InvalidRequest("--trace shows one seed: give --seeds N:N+1")
+    if planted is not None:
+        planted_bug(planted)
     if trace:
-        _show_trace(simulate(expand(scenario, wanted[0], profile), keep_trace=True, seal=not unsealed))
+        options = expand(scenario, wanted[0], profile, planted=planted)
+        _show_trace(simulate(options, keep_trace=True, seal=not unsealed))
     summary = run_seeds(
         scenario,
         wanted,
         profile=profile,
+        planted=planted,
         jobs=jobs,
         seal=not unsealed,
         keep=keep,
@@ -109,8 +116,8 @@ def replay(file: Path, /, *, trace: bool = False, output: Output = "table") -> i
     return EXIT_FAILED if outcome.violations else EXIT_DONE
 
 
-@app.command
-def planted(
+@app.command(name="planted")
+def search(
     *,
     scenario: str | None = None,
     name: str | None = None,

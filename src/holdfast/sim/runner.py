@@ -144,7 +144,8 @@ def _keep_failures(
 def _replay_of(outcome: Outcome, piece: Piece) -> str:
     seeds = f"{outcome.seed}:{outcome.seed + 1}"
     profile = "" if piece.profile == DEFAULT else f" --profile {piece.profile}"
-    return f"holdfast sim run --scenario {piece.scenario} --seeds {seeds}{profile}"
+    planted = "" if piece.planted is None else f" --planted {piece.planted}"
+    return f"holdfast sim run --scenario {piece.scenario} --seeds {seeds}{profile}{planted}"
 
 
 # --- in the processes
