@@ -139,7 +139,9 @@ class Raw:
             data = await self.reader.read(-1)
         decoder = FrameDecoder(1 << 20)
         decoder.feed(data)
-        frames = decoder.take()
+        frames = []
+        while (frame := decoder.take_one()) is not None:
+            frames.append(frame)
         assert decoder.is_between_frames
         return frames
 

@@ -66,7 +66,8 @@ def said(session: Session) -> list[Reason]:
     """The reasons in the Goodbyes the session sends."""
     decoder = FrameDecoder(HANDSHAKE_BYTES_MAX)
     decoder.feed(session.take_output())
-    return [read_goodbye(payload) for kind, payload in decoder.take() if kind is Kind.GOODBYE]
+    frames = iter(decoder.take_one, None)
+    return [read_goodbye(payload) for kind, payload in frames if kind is Kind.GOODBYE]
 
 
 def hello(**changes: object) -> bytes:

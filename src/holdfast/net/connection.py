@@ -105,11 +105,14 @@ class Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0.0
         self._tick_s = 0.0
-        # Frames of this turn, header and payload alternating, and whether a flush is on its way.
+        # Frames of this turn, header and payload alternating, and from how many bytes on something must
+        # happen: at once while no flush is on its way, at FLUSH_BYTES when one is.
         self._gathered: list[bytes] = []
         self._gathered_bytes = 0
-        self._is_flush_due = False
-        self._payload_bytes_max = 0
+        self._flush_at = 0
+        # The longest payload that may be sent now; below zero while the connection is not open, so that
+        # sending has one thing to check.
+        self._payload_bytes_max = -1
         self._unwritable_since: float | None = None
         self._drain_waiters: list[asyncio.Future[None]] = []
         self._is_consumer_full = False
@@ -142,19 +145,14 @@ class Connection(asyncio.Protocol):
     def send(self, kind: Kind, payload: bytes) -> None:
         """Send one frame, without waiting and without a promise: on a connection that has ended it does
         nothing. Raises ``InvalidRequest`` for a payload longer than the peer takes."""
-        if self._receiver is None or self.reason is not None:
-            return
         length = len(payload)
         if length > self._payload_bytes_max:
-            raise InvalidRequest(f"{kind.name} of {length} bytes: the peer takes {self._payload_bytes_max}")
-        self._gathered.append(_pack_header(length, kind))
-        self._gathered.append(payload)
+            self._refuse_to_send(kind, length)
+            return
+        self._gathered += (_pack_header(length, kind), payload)
         self._gathered_bytes += length + HEADER_BYTES
-        if self._gathered_bytes >= FLUSH_BYTES:
-            self._flush()
-        elif not self._is_flush_due:
-            self._is_flush_due = True
-            self._loop.call_soon(self._flush)
+        if self._gathered_bytes >= self._flush_at:
+            self._flush_soon()
 
     async def drain(self) -> None:
         """Wait until the connection is writable. Raises ``NotConnected`` when it has ended."""
@@ -291,9 +289,8 @@ class Connection(asyncio.Protocol):
         if self._receiver is None and session.agreed is not None:
             self._become_open(session, session.agreed)
         # Answers given while frames are delivered leave together, at the end: no flush of their own.
-        was_flush_due, self._is_flush_due = self._is_flush_due, True
+        self._flush_at = FLUSH_BYTES
         self._deliver(frames)
-        self._is_flush_due = was_flush_due
         self._flush()
         self._finish_if_ended()
 
@@ -349,8 +346,19 @@ class Connection(asyncio.Protocol):
 
     # --- sending
 
+    def _refuse_to_send(self, kind: Kind, length: int) -> None:
+        if self.is_open:
+            raise InvalidRequest(f"{kind.name} of {length} bytes: the peer takes {self._payload_bytes_max}")
+
+    def _flush_soon(self) -> None:
+        if self._gathered_bytes >= FLUSH_BYTES:
+            self._flush()
+        else:
+            self._flush_at = FLUSH_BYTES
+            self._loop.call_soon(self._flush)
+
     def _flush(self) -> None:
-        self._is_flush_due = False
+        self._flush_at = 0
         if self._gathered:
             self._write_gathered()
             if self._unwritable_since is not None and self.unsent_bytes > self._limits.unsent_bytes_max:
@@ -420,6 +428,7 @@ class Connection(asyncio.Protocol):
         if self.reason is not None:
             return
         self.reason = reason
+        self._payload_bytes_max = -1
         self._write_gathered()
         if tell_plainly:
             self._write_wire(encode_frame(Kind.GOODBYE, encode_goodbye(reason)))
@@ -465,7 +474,7 @@ def _plain_goodbye(data: bytes) -> Reason:
     """What a peer that does not speak TLS says to one that does."""
     decoder = FrameDecoder(HANDSHAKE_BYTES_MAX)
     decoder.feed(data)
-    for kind, payload in decoder.take(most=1):
-        if kind is Kind.GOODBYE:
-            return read_goodbye(payload)
+    frame = decoder.take_one()
+    if frame is not None and frame[0] is Kind.GOODBYE:
+        return read_goodbye(frame[1])
     return Reason(Why.TLS, "the peer does not speak TLS")

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.net.kind import KIND_OF_NUMBER, Kind
+from holdfast.net.kind import APPLICATION_KIND_OF_NUMBER, KIND_OF_NUMBER, Kind
 from holdfast.net.reason import Reason, Why
 
 HEADER: Final = Struct(">IB")
@@ -32,13 +32,14 @@ def encode_frame(kind: Kind, payload: bytes) -> bytes:
 
 
 class FrameDecoder:
-    """Cuts a stream of bytes into frames: ``feed`` it, then ``take`` until that returns nothing."""
+    """Cuts a stream of bytes into frames: ``feed`` it, then ``take_run`` and ``take_one`` until both have
+    nothing more."""
 
     __slots__ = ("_data", "_needed", "_offset", "_partial", "fault", "payload_bytes_max")
 
     def __init__(self, payload_bytes_max: int) -> None:
         self.payload_bytes_max = payload_bytes_max
-        """Bound on the frames not yet taken; may be raised between two calls of ``take``."""
+        """Bound on the frames not yet taken; may be changed between two calls."""
         self.fault: Reason | None = None
         """What was wrong with the stream; once set, no more frames come."""
         self._data: bytes = b""
@@ -57,7 +58,9 @@ class FrameDecoder:
         return len(self._partial) + len(self._data) - self._offset
 
     def feed(self, data: bytes) -> None:
-        """Add what arrived. Every frame of what was fed before must have been taken."""
+        """Add what arrived. Every whole frame of what was fed before must have been taken."""
+        if self.fault is not None:
+            return
         if self._partial:
             self._partial += data
             if len(self._partial) < self._needed:
@@ -67,40 +70,50 @@ class FrameDecoder:
         self._data = data
         self._offset = 0
 
-    def take(self, most: int = 1 << 30) -> list[Frame]:
-        """The next whole frames, in order, at most *most* of them."""
+    def take_run(self) -> list[Frame]:
+        """The application's frames up to the first that is something else, or is not whole.
+
+        This loop is most of what receiving costs; what is unusual is left to ``take_one``.
+        """
         frames: list[Frame] = []
-        data, offset, end = self._data, self._offset, len(self._data)
-        needed = HEADER_BYTES
-        unpack_from, kind_of_number, payload_bytes_max = (
-            HEADER.unpack_from,
-            KIND_OF_NUMBER,
-            self.payload_bytes_max,
-        )
-        while end - offset >= HEADER_BYTES and self.fault is None:
-            if len(frames) == most:
-                self._offset = offset
-                return frames
+        data, offset, size = self._data, self._offset, len(self._data)
+        unpack_from, kinds, bound = HEADER.unpack_from, APPLICATION_KIND_OF_NUMBER, self.payload_bytes_max
+        last_header = size - HEADER_BYTES
+        while offset <= last_header:
             length, number = unpack_from(data, offset)
-            kind = kind_of_number[number]
-            if length > payload_bytes_max or kind is None:
-                self.fault = _fault(length, payload_bytes_max, number)
+            kind = kinds[number]
+            end = offset + HEADER_BYTES + length
+            if kind is None or length > bound or end > size:
                 break
-            begin = offset + HEADER_BYTES
-            if begin + length > end:
-                needed += length
-                break
-            offset = begin + length
-            frames.append((kind, data[begin:offset]))
-        self._keep_rest(offset, needed)
+            frames.append((kind, data[offset + HEADER_BYTES : end]))
+            offset = end
+        self._offset = offset
         return frames
 
-    def _keep_rest(self, offset: int, needed: int) -> None:
-        if self.fault is None and offset < len(self._data):
-            self._partial = bytearray(self._data[offset:])
+    def take_one(self) -> Frame | None:
+        """The next frame of any kind; None when it is not whole yet, or when the stream is at fault."""
+        data, offset = self._data, self._offset
+        if len(data) - offset < HEADER_BYTES:
+            self._keep_rest(needed=HEADER_BYTES)
+            return None
+        length, number = HEADER.unpack_from(data, offset)
+        kind = KIND_OF_NUMBER[number]
+        if kind is None or length > self.payload_bytes_max:
+            self.fault = _fault(length, self.payload_bytes_max, number)
+            self._data, self._offset = b"", 0
+            return None
+        end = offset + HEADER_BYTES + length
+        if end > len(data):
+            self._keep_rest(needed=HEADER_BYTES + length)
+            return None
+        self._offset = end
+        return kind, data[offset + HEADER_BYTES : end]
+
+    def _keep_rest(self, *, needed: int) -> None:
+        if self._offset < len(self._data):
+            self._partial = bytearray(self._data[self._offset :])
             self._needed = needed
-        self._data = b""
-        self._offset = 0
+        self._data, self._offset = b"", 0
 
 
 def _fault(length: int, payload_bytes_max: int, number: int) -> Reason:

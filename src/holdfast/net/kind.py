@@ -45,3 +45,9 @@ KIND_OF_NUMBER: Final[tuple[Kind | None, ...]] = tuple(
     Kind(number) if number in Kind._value2member_map_ else None for number in range(256)
 )
 """The kind of each possible byte; looking it up costs a tenth of calling ``Kind``."""
+
+APPLICATION_KIND_OF_NUMBER: Final[tuple[Kind | None, ...]] = (
+    *(None,) * FIRST_APPLICATION_KIND,
+    *KIND_OF_NUMBER[FIRST_APPLICATION_KIND:],
+)
+"""The same without the kinds of the connection itself."""

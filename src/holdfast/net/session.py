@@ -26,7 +26,7 @@ from holdfast.net.handshake import (
     judge_welcome,
     read_goodbye,
 )
-from holdfast.net.kind import FIRST_APPLICATION_KIND, Kind
+from holdfast.net.kind import Kind
 from holdfast.net.reason import Reason, Why
 
 
@@ -83,14 +83,14 @@ class Session:
             return []
         decoder = self._decoder
         decoder.feed(data)
-        # One frame at a time until the session is open: only then may a frame be longer than a handshake.
-        while self.state is not State.OPEN and (frames := decoder.take(most=1)):
-            self._on_unusual(frames[0][0], frames[0][1])
-        frames = decoder.take() if self.state is State.OPEN else []
-        for kind, _ in frames:
-            if kind < FIRST_APPLICATION_KIND:
-                frames = self._without_control(frames)
-                break
+        frames = decoder.take_run() if self.state is State.OPEN else []
+        # What the run left is not whole, or is a frame of the connection itself.
+        while (frame := decoder.take_one()) is not None:
+            self._on_unusual(*frame)
+            if self.reason is not None:
+                return frames
+            if self.state is State.OPEN:
+                frames += decoder.take_run()
         if decoder.fault is not None:
             self._fail(decoder.fault)
         return frames
@@ -120,17 +120,6 @@ class Session:
         output = b"".join(self._output)
         self._output.clear()
         return output
-
-    def _without_control(self, frames: list[Frame]) -> list[Frame]:
-        kept: list[Frame] = []
-        for kind, payload in frames:
-            if kind >= FIRST_APPLICATION_KIND:
-                kept.append((kind, payload))
-            else:
-                self._on_unusual(kind, payload)
-            if self.state is State.ENDED:
-                break
-        return kept
 
     def _on_unusual(self, kind: Kind, payload: bytes) -> None:
         """A frame of the connection itself, or any frame before the session is open."""
