@@ -6,6 +6,7 @@ into pieces freely and put together again in the order of the seeds.
 
 import multiprocessing
 import os
+import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -137,7 +138,8 @@ def _keep_failures(
         if is_shrunk:
             say(f"shrinking seed {outcome.seed} with its {len(options.faults)} faults")
         failure = shrink_failure(options, outcome, seal=piece.seal, shrink=is_shrunk)
-        replays[outcome.seed] = f"holdfast sim replay {save_failure(failure, keep)}"
+        path = save_failure(failure, keep)
+        replays[outcome.seed] = f"holdfast sim replay {shlex.quote(str(path))}"
     return replays
 
 
