@@ -1,6 +1,6 @@
 """The index coordinator's checklist, as far as the authority (its ns-server) decides: IM D, K and M."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -214,6 +214,22 @@ def test_a_deposed_coordinator_cannot_create_or_decide(plane: Plane) -> None:
     assert plane.status(2) is Status.INITIAL
 
 
+def test_a_creation_that_races_with_anything_it_rests_on_is_refused(plane: Plane) -> None:
+    """An election, another creation, the end of a participant: each between the reading and the writing."""
+    a, b = plane.joined("a"), plane.joined("b")
+    plane.elected(0, prefer="a")
+    bench = plane.bench
+
+    def create_while(term: int, cas: int, rival: Callable[[], object]) -> object:
+        creation = create_transaction(Term(term), cas, [a.host, b.host], nonce=bench.nonce())
+        return bench.run(creation, bench.race(rival))
+
+    assert create_while(1, 1, lambda: plane.elected(1, prefer="a")) == Deposed(Term(2))
+    assert isinstance(create_while(2, 1, lambda: plane.create(2, 1, "a")), TransactionOpen)
+    plane.end(2, 1, Status.ROLLBACK)
+    assert create_while(2, 2, lambda: bench.end(b)) == NotReady((b.host,))
+
+
 @pytest.mark.covers("IM-34", "IM-123", "IM-128", "IM-138")
 def test_nobody_joins_while_a_transaction_is_open(plane: Plane) -> None:
     """A newcomer is held from the record's creation until its end, checked in the joining itself."""
@@ -345,6 +361,17 @@ def test_an_election_closes_what_the_old_term_left_open(plane: Plane) -> None:
     assert plane.status(1) is Status.ROLLBACK
 
 
+def test_an_election_closes_what_is_opened_while_it_decides(plane: Plane) -> None:
+    """No transaction of the old term slips in between the reading and the writing of the new one (N-3)."""
+    plane.joined("a")
+    plane.joined("b")
+    plane.elected(0, prefer="a")
+    election = elect(Term(1), nonce=plane.bench.nonce(), prefer=HostId("b"))
+    outcome = plane.bench.run(election, plane.bench.race(lambda: plane.create(1, 1, "a", "b")))
+    assert isinstance(outcome, Elected)
+    assert plane.status(1) is Status.ROLLBACK
+
+
 def test_of_two_elections_from_one_term_one_counts(plane: Plane) -> None:
     """The second is told of the first, instead of deposing it at once."""
     plane.joined("a")
@@ -434,6 +461,10 @@ def test_only_a_living_session_joins(plane: Plane) -> None:
     stale = declare_context(old.host, old.incarnation, context_cas=7, nonce=plane.bench.nonce())
     assert plane.bench.run(stale) == NotJoined(old.host, old.incarnation)
     assert plane.declare(new, 3).context_cas == 3
+    replaced = plane.bench.session("b")
+    racing = join(replaced, context_cas=0, nonce=plane.bench.nonce())
+    outcome = plane.bench.run(racing, plane.bench.race(lambda: plane.bench.session("b")))
+    assert outcome == NoSession(replaced.host, replaced.incarnation)
 
 
 @pytest.mark.covers("IM-124")
@@ -443,7 +474,8 @@ def test_a_host_leaves_the_cluster(plane: Plane) -> None:
     plane.joined("a")
     old = plane.joined("b")
     plane.elected(0, prefer="a")
-    plane.create(1, 1, "a", "b")
+    racing = leave(old.host, old.incarnation, nonce=bench.nonce())
+    assert isinstance(bench.run(racing, bench.race(lambda: plane.create(1, 1, "a", "b"))), Held)
     assert isinstance(bench.run(leave(old.host, old.incarnation, nonce=bench.nonce())), Held)
     plane.end(1, 1, Status.ROLLBACK)
     assert bench.run(get_index_coordinator_replicas()) == ("b:1",)
