@@ -70,7 +70,7 @@ class CheckpointStore:
         return positions[0] if len(positions) >= KEPT else None
 
     def begin(self, group: GroupId, point: Point) -> CheckpointWriter:
-        """A writer for the checkpoint of *group* at *point*; give it to :meth:`finish` when all is written."""
+        """A writer for the checkpoint of *group* at *point*; give it to :meth:`finish` at the end."""
         return CheckpointWriter(
             self._disk, self._syncs, group, point, salt=self._salt, chunk_bytes=self._chunk_bytes
         )

@@ -14,9 +14,9 @@ from holdfast.storage.batch import BATCH_BYTES, SECTORS_MIN, TRAILER_BYTES
 from holdfast.storage.record import RECORD_BYTES, Unreadable
 
 _MAGIC: Final = b"HoldLog1"
-# magic, checksum | sector, file number, salt
-_HEADER: Final = Struct("<8sIIIQ")
-_COVERED: Final = Struct("<IIQ")
+# magic, checksum | sector, size of the file, its number, salt
+_HEADER: Final = Struct("<8sIIIIQ")
+_COVERED: Final = Struct("<IIIQ")
 _PREFIX: Final = "log-"
 FILE_BYTES_MAX: Final = 1 << 30
 """Offsets take 32 bits; a scan holds at most a file's worth of work."""
@@ -45,8 +45,9 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Records gathered beyond this go down as a further batch; also bounds a single record."""
     gather_bytes_max: int = 64 << 20
     """Records waiting for a slow disk; beyond it appends are refused as ``Overloaded``."""
-    group_bytes_max: int = 64 << 20
-    """Live records of one group; beyond it that group alone is refused (PROTOCOL D4: log_bytes_max)."""
+    group_bytes_max: int = 32 << 20
+    """Live records of one group; beyond it that group alone is refused (PROTOCOL D4: log_bytes_max). They
+    are copied forward in one go: twice as much must be able to wait for the disk."""
     files_max: int = 8
     """More files than this, and groups that hinder the removal of the oldest are copied forward (D4)."""
 
@@ -60,8 +61,8 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
             problems.append(f"file_bytes is whole sectors, {least} to {FILE_BYTES_MAX}")
         if not RECORD_BYTES < self.batch_bytes_max <= self.payload_bytes_max:
             problems.append("batch_bytes_max leaves room for a record and fits into a file")
-        if self.gather_bytes_max < self.batch_bytes_max or self.group_bytes_max < self.batch_bytes_max:
-            problems.append("gather_bytes_max and group_bytes_max are at least batch_bytes_max")
+        if not self.batch_bytes_max <= self.group_bytes_max <= self.gather_bytes_max // 2:
+            problems.append("group_bytes_max lies between batch_bytes_max and half of gather_bytes_max")
         if self.files_max < 2:
             problems.append("files_max is at least 2")
         if problems:
@@ -76,6 +77,7 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
 @dataclass(frozen=True, slots=True)
 class FileHeader:
     sector: int
+    size: int
     file: int
     salt: int
 
@@ -98,7 +100,7 @@ def salt_of(store: StoreId) -> int:
 
 
 def encode_file_header(header: FileHeader) -> bytes:
-    covered = _COVERED.pack(header.sector, header.file, header.salt)
+    covered = _COVERED.pack(header.sector, header.size, header.file, header.salt)
     return (_MAGIC + crc32(covered).to_bytes(4, "little") + covered).ljust(header.sector, b"\0")
 
 
@@ -106,8 +108,8 @@ def decode_file_header(data: bytes) -> FileHeader:
     """Raises ``Unreadable``."""
     if len(data) < _HEADER.size or data[: len(_MAGIC)] != _MAGIC:
         raise Unreadable("the header of a log file", data[:8].hex(" ") or "nothing")
-    _, checksum, sector, file, salt = _HEADER.unpack_from(data)
-    computed = crc32(_COVERED.pack(sector, file, salt))
+    _, checksum, sector, size, file, salt = _HEADER.unpack_from(data)
+    computed = crc32(_COVERED.pack(sector, size, file, salt))
     if computed != checksum or sector not in SECTORS:
         raise Unreadable(f"header checksum {checksum:#010x}", f"{computed:#010x}")
-    return FileHeader(sector, file, salt)
+    return FileHeader(sector, size, file, salt)

@@ -110,6 +110,10 @@ class GroupIndex:
             self._epochs.pop()
         self.position, self.epoch, self.checksum = point.position, point.epoch, point.checksum
 
+    def records_after(self, position: int) -> int:
+        """How many records lie beyond *position*."""
+        return len(self._firsts) - bisect_right(self._firsts, position, self._start)
+
     def raise_floor(self, point: Point, anchor: Place) -> None:
         """Forget what lies up to *point*; a point beyond the tail replaces everything (M3)."""
         self.anchor = anchor

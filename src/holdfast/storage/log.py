@@ -12,6 +12,7 @@ promised something waits for that number.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 from zlib import crc32
 
@@ -83,7 +84,8 @@ class Log:
         self._trace = trace or NoTrace()
         self._groups = recovered.groups
         self._holds = Holds(self._groups.items())
-        self._removing: int | None = None  # the record that must be durable before the oldest file goes
+        # How many of the oldest files go, and the record that must be durable before.
+        self._removing: tuple[int, int] | None = None
         self._relieved = 0  # the newest file whose groups were copied forward
         self._writer = Writer(
             disk,
@@ -211,7 +213,8 @@ class Log:
         if index is not None and point.position <= index.position and index.point_at(point.position) != point:
             raise Conflict(f"group {group}: {point} is not in this log's history")
         followed = max(index.followed, point.epoch) if index is not None else point.epoch
-        place = self._control(Kind.FLOOR, group, followed, point)
+        kept = index.records_after(point.position) if index is not None else 0
+        place = self._control(Kind.FLOOR, group, followed, point, count=kept)
         if index is None:
             index = self._groups[group] = GroupIndex(point, anchor=place, followed=followed)
         else:
@@ -272,7 +275,7 @@ class Log:
         """
         index = self._index(group)
         if self.phase is Phase.OPEN and not self._writer.write_all():
-            raise Overloaded("records wait for a new file of the log")
+            raise self.failure or Overloaded("records wait for a new file of the log")
         return read_records(self._disk, group, index, first, last)
 
     # --- parts of appending
@@ -317,41 +320,54 @@ class Log:
 
     def _maybe_prune(self) -> None:
         if self._removing is None:
-            oldest = self._writer.files[0]
-            if oldest >= self._writer.mark.file:
+            free = self._free_files()
+            if not free:
+                self._maybe_relieve(self._writer.files[0])
                 return
-            if not self._holds.is_free(oldest):
-                self._maybe_relieve(oldest)
-                return
-            # The records that make the file void may themselves still wait for their sync.
-            self._removing = self._gathering.appended
-        if self._writer.durable >= self._removing:
-            self._writer.remove_oldest(self._removed)
-            self._removing = _NEVER
+            # The records that make the files void may themselves still wait for their sync.
+            self._removing = (free, self._gathering.appended)
+        free, needed = self._removing
+        if self._writer.durable >= needed:
+            self._removing = (free, _NEVER)
+            self._remove(free)
 
-    def _removed(self) -> None:
-        # Only now the next: a file missing between two others would be damage.
-        self._removing = None
-        self._maybe_prune()
+    def _free_files(self) -> int:
+        """How many of the oldest files no group needs. The log must be known to be synced beyond them."""
+        free = 0
+        for file in self._writer.files:
+            if file >= self._writer.mark.file or not self._holds.is_free(file):
+                break
+            free += 1
+        return free
+
+    def _remove(self, count: int) -> None:
+        # One after the other, each durably: a file missing between two others would be damage.
+        if count:
+            self._writer.remove_oldest(partial(self._remove, count - 1))
+        else:
+            self._removing = None
+            self._maybe_prune()
 
     def _maybe_relieve(self, file: int) -> None:
         """Copy forward what the groups keep in *file*, so that it can go."""
-        config = self._config
-        is_long = len(self._writer.files) > config.files_max
-        if not is_long or self._relieved >= file or self.phase is not Phase.OPEN:
+        if self._relieved >= file or file >= self._writer.mark.file:
             return
-        hindering = self._holds.hindering(file)
-        size = sum(self._groups[group].live_bytes + _CONTROL_BYTES for group in hindering)
-        # When live records fill half the log, copying them round and round would keep the disk busy and
-        # free nothing: then the log grows, and group_bytes_max bounds it.
-        live = sum(index.live_bytes for index in self._groups.values())
-        is_futile = live * 2 > config.files_max * config.file_bytes
-        if is_futile or not self._gathering.has_room_for(size) or not self._writer.write_all():
+        if not self._is_long() or not self._writer.write_all():
             return
-        for group in hindering:
+        for group in self._holds.hindering(file):
+            if not self._gathering.has_room_for(self._groups[group].live_bytes + _CONTROL_BYTES):
+                break
             self._copy_forward(group)
-        self._relieved = file
+        else:
+            self._relieved = file
         self.flush()
+
+    def _is_long(self) -> bool:
+        """Whether the log is longer than it may be. It may be twice as long as its live records, whatever
+        was configured: copying those round and round would keep the disk busy and free nothing."""
+        live = sum(index.live_bytes for index in self._groups.values())
+        files_max = max(self._config.files_max, 2 * live // self._config.file_bytes + 2)
+        return self.phase is Phase.OPEN and len(self._writer.files) > files_max
 
     def _copy_forward(self, group: GroupId) -> None:
         """Append the group's live records again, at the head, in one go."""

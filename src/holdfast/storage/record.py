@@ -32,7 +32,8 @@ class Kind(enum.IntEnum):
     DROP = 2
     """What lies beyond *first* is gone (S6, M3); *epoch* is followed from here on (V3)."""
     FLOOR = 3
-    """What lies up to *first* is in a checkpoint; beyond the tail: the log goes on from there (M3)."""
+    """What lies up to *first* is in a checkpoint, *count* records beyond it are kept. None: the group's log
+    begins anew there, whatever it held (M3)."""
     COPY = 4
     """The next *count* records of this group are its live ones, copied from older files (D4)."""
     FORGET = 5

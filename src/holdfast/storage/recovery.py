@@ -102,9 +102,8 @@ class _Scan:
                 broken.first_missing,
                 broken.last_missing,
             )
-        for group in self._replay.unanchored():
-            start = self._replay.groups[group]
-            self._damage(start.anchor, "its earlier records", f"position {start.floor.position + 1}", group)
+        for group, place in self._replay.unanchored():
+            self._damage(place, f"the records of group {group} before this one", "none", group)
         found.groups = self._replay.groups
         return found
 
@@ -127,6 +126,8 @@ class _Scan:
             header = decode_file_header(self._disk.read(name, 0, 512))
             if header.file != number:
                 raise Unreadable(f"file {number}", f"file {header.file}")
+            if header.size != self._disk.size(name):
+                raise Unreadable(f"{header.size} bytes", f"{self._disk.size(name)} bytes")
             if found.salt is None:
                 found.salt = header.salt
             if header.salt != found.salt:

@@ -32,11 +32,12 @@ class Replay:
     def __init__(self) -> None:
         self.groups: dict[GroupId, GroupIndex] = {}
         self.breaks: list[Break] = []
-        self._unanchored: dict[GroupId, None] = {}
+        self._unanchored: dict[GroupId, Place] = {}
         self._copies: dict[GroupId, tuple[GroupIndex, int]] = {}
 
-    def unanchored(self) -> list[GroupId]:
-        return list(self._unanchored)
+    def unanchored(self) -> list[tuple[GroupId, Place]]:
+        """Groups of whose history the beginning is missing, and where what is there begins."""
+        return list(self._unanchored.items())
 
     def apply(self, item: Item, place: Place, body: bytes) -> None:
         """The next record, lying at *place*; *body* is read for the kinds that hold a point only."""
@@ -68,7 +69,7 @@ class Replay:
         followed = self.groups[group].followed if group in self.groups else ORIGIN.epoch
         index = self.groups[group] = GroupIndex(start, anchor=place, followed=followed)
         if start != ORIGIN:
-            self._unanchored[group] = None
+            self._unanchored[group] = place
         return index
 
     def _break(self, index: GroupIndex, item: Item, place: Place) -> None:
@@ -85,7 +86,6 @@ class Replay:
         )
 
     def _control(self, group: GroupId, item: Item, place: Place, body: bytes) -> None:
-        index = self.groups.get(group)
         if item.kind == Kind.FORGET:
             self.groups.pop(group, None)
             self._unanchored.pop(group, None)
@@ -94,43 +94,47 @@ class Replay:
         if item.kind == Kind.COPY:
             self._copies[group] = (GroupIndex(point, anchor=place, followed=epoch), item.count)
             self._maybe_finish_copy(group)
+        elif item.kind == Kind.FLOOR and not item.count:
+            self._anchor(group, GroupIndex(point, anchor=place, followed=epoch))
         elif item.kind == Kind.FLOOR:
-            self._floor(group, index, point, epoch, place)
+            self._raise_floor(group, point, epoch, place)
         elif item.kind == Kind.DROP:
-            self._drop(group, index, point, epoch, place)
+            self._drop(group, point, epoch, place)
         else:
             raise Unreadable("a known kind of record", f"kind {item.kind}")
 
-    def _floor(
-        self, group: GroupId, index: GroupIndex | None, point: Point, epoch: Epoch, place: Place
-    ) -> None:
-        if index is None or point.position > index.position:
-            followed = max(epoch, index.followed) if index is not None else epoch
-            self.groups[group] = GroupIndex(point, anchor=place, followed=followed)
-            self._unanchored.pop(group, None)
+    def _anchor(self, group: GroupId, index: GroupIndex) -> None:
+        self.groups[group] = index
+        self._unanchored.pop(group, None)
+
+    def _raise_floor(self, group: GroupId, point: Point, epoch: Epoch, place: Place) -> None:
+        index = self.groups.get(group)
+        if index is None:
+            # The records it speaks of were pruned, so a later FLOOR or COPY stands for them.
+            self._unanchored.setdefault(group, place)
             return
         index.followed = max(index.followed, epoch)
         if point.position < index.floor.position:
-            return  # what lies between was pruned, so a later FLOOR or COPY follows
-        known = index.point_at(point.position)
-        if known is None or known.checksum != point.checksum:
-            raise Unreadable(f"a floor at {known}", str(point))
-        index.raise_floor(point, place)
+            return  # as above
+        index.raise_floor(self._known(index, point), place)
         self._unanchored.pop(group, None)
 
-    def _drop(
-        self, group: GroupId, index: GroupIndex | None, point: Point, epoch: Epoch, place: Place
-    ) -> None:
+    def _drop(self, group: GroupId, point: Point, epoch: Epoch, place: Place) -> None:
+        index = self.groups.get(group)
         if index is None or point.position < index.floor.position:
             index = self.groups[group] = GroupIndex(point, anchor=place)
             if point != ORIGIN:
-                self._unanchored[group] = None
+                self._unanchored[group] = place
         else:
-            known = index.point_at(point.position)
-            if known is None or known.checksum != point.checksum:
-                raise Unreadable(f"a drop to {known}", str(point))
-            index.drop_after(known)
+            index.drop_after(self._known(index, point))
         index.followed = max(index.followed, epoch)
+
+    def _known(self, index: GroupIndex, point: Point) -> Point:
+        """*point*, which must be one of the group's."""
+        known = index.point_at(point.position)
+        if known is None or known.checksum != point.checksum:
+            raise Unreadable(str(known), str(point))
+        return point
 
     def _continues_copy(self, group: GroupId, item: Item, place: Place) -> bool:
         copy, _ = self._copies[group]
@@ -145,5 +149,4 @@ class Replay:
         copy, count = self._copies[group]
         if copy.records == count:
             del self._copies[group]
-            self.groups[group] = copy
-            self._unanchored.pop(group, None)
+            self._anchor(group, copy)

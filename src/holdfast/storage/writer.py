@@ -55,7 +55,11 @@ class Writer:
         self.durable = 0
         self.mark = recovered.end
         """Up to here the log is synced."""
-        self.files = list(recovered.files)
+        self.files = [
+            file
+            for file in recovered.files
+            if file <= recovered.end.file or disk.size(file_name(file)) == config.file_bytes
+        ]
         """Numbers of the files, oldest first; the last may still be in the making."""
         self._disk = disk
         self._recovered = recovered
@@ -100,7 +104,7 @@ class Writer:
         """Write what has gathered without waiting for the sync under way; False when it could not all go."""
         self.gathering.seal()
         self.guarded(self._write_sealed)
-        return not self.gathering.has_records
+        return self.phase is Phase.OPEN and not self.gathering.has_records
 
     def remove_oldest(self, then: Callable[[], None]) -> None:
         """Remove the oldest file; *then* it is gone for good."""
@@ -124,7 +128,9 @@ class Writer:
 
     def _rewrite_unproven(self) -> None:
         found = self._recovered
-        for name in found.unusable:
+        # Made ahead, but never finished or of another size: made again when they are needed.
+        wrong = [file_name(file) for file in found.files if file not in self.files]
+        for name in (*found.unusable, *wrong):
             self._disk.remove(name)
         touched = [file for file in self.files if found.mark.file <= file <= found.end.file]
         for file in touched:
@@ -149,7 +155,7 @@ class Writer:
         self.gathering.put_mark()
         self.gathering.seal()
         self._write_sealed()
-        blank = self._recovered.blank
+        blank = {file: span for file, span in self._recovered.blank.items() if file in self.files}
         for file, (start, end) in blank.items():
             self._blank(file, max(self._written[1], Place(file, start)), end)
         # The files made ahead too: they may be there without ever having been synced.
@@ -166,8 +172,8 @@ class Writer:
         self.phase = Phase.OPEN
         self.durable, self.mark = appended, end
         self._trace.note("log_open", opening=self._opening, at=tuple(end), doubtful=self.is_doubtful)
-        self.guarded(self._make_next_file)
         self._on_open()
+        self.guarded(self._make_next_file)
         self.flush()
 
     # --- batches
@@ -230,7 +236,7 @@ class Writer:
         name = file_name(number)
         self.files.append(number)
         self._disk.allocate(name, self._config.file_bytes)
-        header = FileHeader(self._config.sector_bytes, number, self._salt)
+        header = FileHeader(self._config.sector_bytes, self._config.file_bytes, number, self._salt)
         self._disk.write_at(name, 0, encode_file_header(header))
         self._syncs.after([name], partial(self._file_made, number, then), directory=True)
 

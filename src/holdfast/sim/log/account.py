@@ -1,0 +1,74 @@
+"""What is known about a host outside of it: what it was promised, what the authority holds, what was loud."""
+
+from typing import Final
+
+from holdfast.model.errors import Corruption
+from holdfast.model.ids import Nonce, Opening, StoreId
+from holdfast.sim.checkers.ledger import History, Ledger
+from holdfast.sim.world import World
+
+ROT: Final = ("bit_rot", "zero_sector")
+REPLACED: Final = ("wipe", "copy", "put_back")
+
+
+class Account:
+    """One host's account; it outlives the host's processes."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self.ledger = Ledger()
+        self.openings: dict[StoreId, tuple[Opening, Nonce]] = {}
+        """What the authority holds of each store."""
+        self.stores = 0
+        self.is_doubtful = False
+        """Whether the log's tail was cut and nothing has cleared it since."""
+        self.acknowledged = 0
+        self.issued: dict[bytes, tuple[StoreId, int, int]] = {}
+        """Every body ever written: its store, group and position."""
+
+    def new_store(self) -> StoreId:
+        self.stores += 1
+        self.ledger = Ledger()
+        self.is_doubtful = False
+        return StoreId(f"{self.name}-{self.stores}")
+
+    def had(self, kinds: tuple[str, ...]) -> bool:
+        """Whether this run has had a fault of these kinds."""
+        return any(self.world.faults[kind] for kind in kinds)
+
+    def violation(self, rule: str, message: str) -> None:
+        self.world.violation(rule, f"{self.name}: {message}")
+
+    def loud(self, error: Corruption) -> None:
+        """Damage was reported: rightly so only where something has rotted."""
+        self.world.trace.add(f"{self.world.now} {self.name} damage {error}")
+        self.world.sometimes("damage was reported")
+        if not self.had(ROT):
+            self.violation("D2", f"false alarm: {error}")
+
+    def refused(self, reason: str) -> None:
+        """The host takes its store for a stranger: rightly so only where a disk was exchanged."""
+        if self.openings and not self.had(REPLACED) and not self.had(ROT):
+            self.violation("V5", f"its own store refused: {reason}")
+
+    def recovered(self, store: StoreId, state: dict[int, History], *, is_doubtful: bool) -> None:
+        """What a scan found after a restart."""
+        if self.is_doubtful and not is_doubtful:
+            self.violation("D2", "the log forgot that its tail is in doubt")
+        wrong = self.ledger.objection(state)
+        if wrong is None:
+            return
+        if not is_doubtful or not self.had(ROT):
+            self.violation("D2", f"{wrong}; {'in doubt' if is_doubtful else 'without a word'}")
+            return
+        self.world.sometimes("a rotted tail was cut in doubt")
+        self._check_issued(store, state)
+
+    def _check_issued(self, store: StoreId, state: dict[int, History]) -> None:
+        """Even a log in doubt holds nothing that was never written at that position."""
+        for group, history in state.items():
+            for offset, body in enumerate(history.bodies):
+                place = (store, group, history.floor + 1 + offset)
+                if body and self.issued.get(body) != place:
+                    self.violation("D2", f"invented: {body[:40]!r} at {place}")

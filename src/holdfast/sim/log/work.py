@@ -1,0 +1,157 @@
+"""What the scenario's host does with its log: append, drop, read back, write checkpoints, settle."""
+
+import random
+from typing import Final
+
+from holdfast.model.errors import Corruption, Overloaded
+from holdfast.model.ids import Epoch, GroupId, Position, StoreId
+from holdfast.sim.checkers.ledger import appended, dropped, floored, operations
+from holdfast.sim.log.account import Account
+from holdfast.sim.node import NodePorts
+from holdfast.sim.options import MICROSECOND, MILLISECOND
+from holdfast.storage.checkpoint import Checkpoint
+from holdfast.storage.checkpoints import CheckpointStore
+from holdfast.storage.files import LogConfig
+from holdfast.storage.log import Log
+
+CONFIG: Final = LogConfig(
+    file_bytes=16 << 10,
+    batch_bytes_max=4 << 10,
+    gather_bytes_max=64 << 10,
+    group_bytes_max=10 << 10,
+    files_max=8,
+)
+CHUNK_BYTES: Final = 512
+GROUPS: Final = tuple(map(GroupId, (1, 2, 3, 4)))
+"""The last is quiet and writes no checkpoints: it must be copied forward."""
+DRAWN: Final = tuple(map(GroupId, (1, 2, 3) * 21 + (4,)))
+CHECKPOINTS: Final = dict(enumerate(map(GroupId, (1, 1, 1, 1, 1, 2, 2, 2, 3)), start=8))
+"""Which number of 64, drawn at each turn, lets which group write a checkpoint."""
+PADDINGS: Final = tuple(map(bytes, (0, 0, 0, 0, 0, 20, 100, 1500)))
+TURN_NS: Final = (200 * MICROSECOND, MILLISECOND, MILLISECOND, 3 * MILLISECOND)
+COMPARE_NS: Final = 40 * MILLISECOND
+
+
+class Work:
+    """The work of one opening."""
+
+    def __init__(
+        self, ports: NodePorts, account: Account, store: StoreId, log: Log, checkpoints: CheckpointStore
+    ) -> None:
+        self.log = log
+        self._account = account
+        self._store = store
+        self._prefix = store.encode()
+        self._checkpoints = checkpoints
+        self._rng = ports.random.stream("work")
+        self._timers = ports.timers(self._on_timer)
+        self._busy: dict[GroupId, Position] = {}
+        self._dropped: dict[GroupId, int] = {}
+        if log.is_doubtful:
+            account.world.sometimes("opened in doubt")
+            self._timers.set(COMPARE_NS, "compared")
+        self._timers.set(0, "turn")
+
+    def on_durable(self, number: int) -> None:
+        account = self._account
+        settled = account.ledger.durable(number)
+        account.acknowledged += settled
+        account.world.operation(settled)
+
+    def _on_timer(self, what: str) -> None:
+        if what == "turn":
+            self._turn(self._rng)
+        else:
+            self.log.clear_doubt()
+            self._account.is_doubtful = False
+
+    def _turn(self, rng: random.Random) -> None:
+        # One draw for a turn and one for each append: drawing would else take half the time.
+        drawn = rng.getrandbits(32)
+        for _ in range(1 + (drawn & 1)):
+            self._append(rng.getrandbits(32))
+        chance = drawn >> 1 & 63
+        if chance < 2:
+            self._drop(rng)
+        elif chance < 4:
+            self._read_back(GroupId(rng.randrange(1, 5)))
+        elif chance == 4:
+            self.log.settle()
+        elif chance in CHECKPOINTS:
+            self._checkpoint(CHECKPOINTS[chance])
+        self.log.flush()
+        self._timers.set(TURN_NS[drawn >> 7 & 3], "turn")
+
+    def _append(self, drawn: int) -> None:
+        log, account = self.log, self._account
+        group = DRAWN[drawn & 63]
+        count = 1 if drawn >> 6 & 3 else 3
+        tail = log.tail(group)
+        first = tail.position + 1
+        body = b"%s/%d/%d/%d " % (self._prefix, group, first, len(account.issued)) + PADDINGS[drawn >> 8 & 7]
+        try:
+            number = log.append(group, tail.epoch or Epoch(1), body, count)
+        except Overloaded:
+            account.world.sometimes("an append was refused")
+            return
+        account.issued[body] = (self._store, group, first)
+        account.ledger.asked(number, group, appended(body, count))
+
+    def _drop(self, rng: random.Random) -> None:
+        """Drop what lies beyond some record that is in no checkpoint yet."""
+        log, group = self.log, GroupId(rng.randrange(1, 5))
+        if group not in log.groups():
+            return
+        tail = log.tail(group).position
+        held = [log.floor(group).position, *self._checkpoints.positions(group)]
+        lowest = max(*held, self._busy.get(group, Position(0)), Position(tail - 6))
+        after = Position(rng.randint(lowest, tail))
+        if log.point_at(group, after) is not None:
+            number = log.drop(group, after, Epoch(log.followed(group) + rng.randrange(2)))
+            self._account.ledger.asked(number, group, dropped(after))
+            self._dropped[group] = number
+
+    def _read_back(self, group: GroupId) -> None:
+        ledger = self._account.ledger
+        durable = ledger.state.get(group)
+        if durable is None or not durable.bodies or ledger.has_waiting(group):
+            return
+        try:
+            records = self.log.read(group, Position(durable.floor + 1), Position(durable.tail))
+        except Overloaded:
+            return
+        except Corruption as error:
+            self._account.loud(error)
+            raise
+        found = [body for record in records for body in operations(record.body, record.count)]
+        if found != durable.bodies:
+            self._account.violation("D2", f"group {group}: read back something else than was written")
+
+    def _checkpoint(self, group: GroupId) -> None:
+        """Write a checkpoint at the last durable record, unless that is about to be dropped."""
+        if group in self._busy or self._dropped.get(group, 0) > self.log.durable:
+            return
+        position = Position(self._account.ledger.acknowledged(group))
+        if position in (0, *self._checkpoints.positions(group)):
+            return
+        point = self.log.point_at(group, position)
+        assert point is not None
+        self._busy[group] = position
+        writer = self._checkpoints.begin(group, point)
+        state = content(self._store, group, position)
+        for start in range(0, len(state), 700):
+            writer.write(state[start : start + 700])
+        self._checkpoints.finish(writer, self._checkpointed)
+
+    def _checkpointed(self, done: Checkpoint) -> None:
+        del self._busy[done.group]
+        self._account.world.sometimes("a checkpoint was finished")
+        floor = self._checkpoints.floor(done.group)
+        if floor is not None and floor > self.log.floor(done.group).position:
+            number = self.log.set_floor(done.group, floor)
+            self._account.ledger.asked(number, done.group, floored(floor))
+
+
+def content(store: StoreId, group: int, position: int) -> bytes:
+    """The state that a checkpoint there holds."""
+    return f"{store}/{group}/{position} ".encode() * (20 + position % 50)
