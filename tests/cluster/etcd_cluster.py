@@ -8,6 +8,7 @@ import time
 import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 START_S = 20.0
 HEARTBEAT_MS = 50
@@ -131,7 +132,7 @@ class EtcdCluster:
                 stderr=log,
             )
 
-    def _status(self, member: Member) -> dict[str, object] | None:
+    def _status(self, member: Member) -> dict[str, Any] | None:
         if member.process is None:
             return None
         try:
@@ -139,10 +140,10 @@ class EtcdCluster:
         except OSError:
             return None
 
-    def _post(self, member: Member, path: str, body: dict[str, object]) -> dict[str, object]:
+    def _post(self, member: Member, path: str, body: dict[str, Any]) -> dict[str, Any]:
         request = urllib.request.Request(member.client + path, data=json.dumps(body).encode())
         with urllib.request.urlopen(request, timeout=1.0) as response:
-            answer: dict[str, object] = json.load(response)
+            answer: dict[str, Any] = json.load(response)
             return answer
 
 

@@ -21,6 +21,7 @@ from holdfast.authority.contract import (
     Applied,
     Changed,
     Compacted,
+    Compare,
     Delete,
     Equals,
     Events,
@@ -189,10 +190,15 @@ async def test_what_each_compare_holds_for(authority: Authority, root: str) -> N
     there, empty, nowhere = root + "there", root + "empty", root + "nowhere"
     revision = await put(authority, there, b"v")
     await put(authority, empty, b"")
-    held = [Unchanged(there, revision), Equals(there, b"v"), Equals(empty, b""), Absent(nowhere)]
+    held: list[Compare] = [
+        Unchanged(there, revision),
+        Equals(there, b"v"),
+        Equals(empty, b""),
+        Absent(nowhere),
+    ]
     for compare in held:
         assert isinstance(await authority.ask(Txn((compare,), ())), Applied), compare
-    failing = [
+    failing: list[Compare] = [
         Absent(there),
         Absent(empty),
         Unchanged(there, Revision(revision + 1)),
@@ -594,7 +600,7 @@ async def test_no_acknowledged_change_is_lost_when_what_serves_is_killed_in_the_
 
 async def history_of(authority: Authority, root: str, start: Revision) -> list[bytes]:
     """Every value the register has had since *start*, in order, until the end was written."""
-    values = []
+    values: list[bytes] = []
     async with asyncio.timeout(20), aclosing(authority.watch(root, Revision(start + 1))) as watch:  # type: ignore[type-var]  # as above
         async for event in watch:
             assert isinstance(event, Events), event

@@ -17,7 +17,14 @@ from holdfast.authority.identity import (
 )
 from holdfast.authority.names import NotBound, NotYours, Taken, bind, list_names, resolve, unbind
 from holdfast.authority.outcome import Contended, InDoubt, NoAnswer, Removed, Seen
-from holdfast.authority.sessions import NoSession, close_session, list_sessions, open_session, read_session
+from holdfast.authority.sessions import (
+    NoSession,
+    close_session,
+    list_sessions,
+    open_session,
+    read_session,
+    resume_session,
+)
 from holdfast.authority.stores import Behind, Stranger, raise_opening, read_opening
 from holdfast.model.errors import Corruption, InvalidRequest
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, LeaseId, Nonce, Opening, StoreId
@@ -131,6 +138,18 @@ def test_an_earlier_process_cannot_close_its_successors_session(bench: Bench) ->
     assert bench.run(read_session(A, second.incarnation)) == NoSession(A, second.incarnation)
 
 
+def test_a_delayed_resumption_cannot_bring_a_closed_session_back(bench: Bench) -> None:
+    """A closed session stays closed, whatever arrives late, and its process cannot resume it (A1)."""
+    session = bench.session("a")
+    bench.end(session)
+    assert isinstance(bench.run(resume_session(session, lease=bench.lease()), bench.delay), InDoubt)
+    assert isinstance(bench.run(resume_session(session, lease=bench.lease())), Seen)
+    assert bench.run(close_session(A, session.incarnation, nonce=bench.nonce())) == Removed()
+    assert [type(result) for result in bench.release()] == [Refused]
+    assert bench.run(resume_session(session, lease=bench.lease())) == NoSession(A, session.incarnation)
+    assert bench.session("a").incarnation > session.incarnation
+
+
 # --- names (A7)
 
 
@@ -179,6 +198,17 @@ def test_a_dead_entry_whose_owner_is_seen_dead_is_replaced_only_as_it_was_checke
     )
     assert isinstance(outcome, Taken)
     assert outcome.entry.host == "c"
+
+
+def test_an_entry_whose_owner_comes_back_while_it_is_checked_is_not_replaced(bench: Bench) -> None:
+    """Dead when it was looked at, alive when the binding arrives: the owner's session is compared (A7)."""
+    owner, rival = bench.session("a"), bench.session("b")
+    bound = bench.run(bind("printer", "a:9", owner=owner, nonce=bench.nonce()))
+    assert isinstance(bound, Seen)
+    bench.end(owner)
+    taking = bind("printer", "b:9", owner=rival, nonce=bench.nonce())
+    outcome = bench.run(taking, bench.race(lambda: bench.run(resume_session(owner, lease=bench.lease()))))
+    assert outcome == Taken(bound.value)
 
 
 def test_a_late_unbinding_leaves_the_successors_entry(bench: Bench) -> None:

@@ -28,7 +28,7 @@ from holdfast.model.ids import HostId, Incarnation, LeaseId, Nonce
 
 
 class HostRecord(msgspec.Struct, frozen=True, kw_only=True, tag="host"):
-    """The highest incarnation issued to a host, and whose opening took it."""
+    """The highest incarnation issued to a host, and whose opening (or closing) took it."""
 
     host: HostId
     incarnation: Incarnation
@@ -129,14 +129,29 @@ def resume_session(
 
 
 @answering
-def close_session(host: HostId, incarnation: Incarnation, *, nonce: Nonce) -> Recipe[Removed | InDoubt]:
-    """Remove the session if it is still that incarnation's; a successor's stays."""
-    found = yield from find_session(host, incarnation)
-    if isinstance(found, NoSession):
-        return Removed()
-    result = yield from change([found.unchanged()], [Delete(keys.session(host))], nonce=nonce)
-    # Refused: it has been replaced or has ended meanwhile; either way it is no longer there.
-    return result if isinstance(result, InDoubt) else Removed()
+def close_session(
+    host: HostId, incarnation: Incarnation, *, nonce: Nonce
+) -> Recipe[Removed | Contended | InDoubt]:
+    """Remove the session if it is still that incarnation's; a successor's stays.
+
+    Closing takes an incarnation that no process gets: a delayed resumption cannot bring the session back.
+    """
+    for _ in range(ATTEMPTS_MAX):
+        record = yield from read(keys.host(host), HostRecord)
+        found = yield from find_session(host, incarnation)
+        if record.value is None or isinstance(found, NoSession):
+            return Removed()
+        closed = HostRecord(host=host, incarnation=Incarnation(record.value.incarnation + 1), nonce=nonce)
+        result = yield from change(
+            [record.unchanged(), found.unchanged()],
+            [Delete(found.key), put(record.key, closed)],
+            nonce=nonce,
+        )
+        if isinstance(result, Applied):
+            return Removed()
+        if isinstance(result, InDoubt):
+            return result
+    return Contended(f"the session of {host}")
 
 
 def find_session(host: HostId, incarnation: Incarnation) -> Recipe[Seen[Session] | NoSession]:
