@@ -19,6 +19,7 @@ from holdfast.authority.server import AuthorityServer
 from holdfast.authority.sqlite import SqliteStore
 from holdfast.authority.wire import ServerMessage, decode_client_message, encode
 from holdfast.machine import LogTrace, LoopTimers, MachineClock, MachineRandom
+from holdfast.machine.directory import make_durably
 from holdfast.net import Address, Connection, Endpoint, Kind, Reason, Server, serve
 from holdfast.storage.lock import DirectoryLock, Holder
 
@@ -112,6 +113,7 @@ def lock_directory(directory: Path) -> DirectoryLock:
 
 def open_store(directory: Path) -> SqliteStore:
     """The store in *directory*, made when there is none. The directory must be locked."""
+    make_durably(directory)
     return SqliteStore(
         str(directory / FILE_NAME), now_ns=MachineClock().now(), new_id=f"authority-{secrets.token_hex(8)}"
     )

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
 
+from holdfast.machine.directory import make_durably
 from holdfast.model.errors import DiskFailed, HoldfastError, NoSpace
 from holdfast.model.ports import Token
 
@@ -252,8 +253,7 @@ class _Worker:
         self._descriptors: OrderedDict[str, int] = OrderedDict()
         self._unsynced: set[str] = set()
         try:
-            directory.mkdir(parents=True, exist_ok=True)
-            _sync_ancestors(directory.resolve())
+            make_durably(directory)
             self._directory = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             raise _translated(error, str(directory)) from error
@@ -356,25 +356,6 @@ class _Worker:
         self._unsynced.discard(name)
         descriptor = self._descriptors.pop(name, None)
         if descriptor is not None:
-            os.close(descriptor)
-
-
-def _sync_ancestors(directory: Path) -> None:
-    """Make the directory's own name durable (D3), and its ancestors' up to the root of the file system.
-
-    Always, not only when made here: whoever locked the directory first may have made it, unsynced.
-    """
-    device = directory.stat().st_dev
-    for ancestor in directory.parents:
-        if ancestor.stat().st_dev != device:
-            return  # a mount point: it was there before anything below it
-        try:
-            descriptor = os.open(ancestor, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except PermissionError:
-            return  # nor can this process have made anything in it
-        try:
-            os.fsync(descriptor)
-        finally:
             os.close(descriptor)
 
 
