@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ from msgspec import structs
 
 from holdfast.cli.sim import app, parse_seeds
 from holdfast.model.errors import InvalidRequest
-from holdfast.sim import expand, simulate
-from holdfast.sim.planted import planted_bugs
+from holdfast.sim import Scenario, World, expand, simulate
+from holdfast.sim.planted import planted_bugs, register, replacing
 from holdfast.sim.report import load_failure, merge
 from holdfast.sim.runner import run_seeds, search_planted, shrink_failure
+from holdfast.sim.scenarios.register import Register
 
 BUG = "register-acknowledges-early"
 HOLDFAST = (sys.executable, "-c", "from holdfast.cli.main import main; main()")
@@ -79,6 +81,18 @@ def test_planted_bugs_are_found_and_the_count_of_runs_is_the_same_each_time() ->
     assert [(search.name, search.found) for search in searches] == [(bug.name, True) for bug in bugs]
     again = search_planted(bugs, jobs=1)
     assert [search.runs for search in again] == [search.runs for search in searches]
+
+
+def test_a_bug_is_not_found_by_a_run_that_fails_without_it() -> None:
+    """Otherwise a real bug of the core would pass every planted one off as found."""
+
+    def finish(scenario: Scenario, world: World) -> None:
+        world.violation("always", "fails with and without the bug")
+
+    bugs = tuple(replace(bug, runs_max=3) for bug in planted_bugs("register"))
+    with replacing(Register, "finish", finish), replacing(register, "PLANTED", bugs):
+        searches = search_planted(bugs, jobs=1)
+    assert [(search.found, search.runs) for search in searches] == [(False, 3), (False, 3)]
 
 
 def test_the_json_of_a_run(tmp_path: Path) -> None:

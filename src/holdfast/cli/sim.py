@@ -248,7 +248,9 @@ class _Progress:
 
 def show_summary(summary: Summary, output: Output) -> None:
     for found in summary.violations:
-        talk.print(f"seed {found.seed}: {found.rule}: {found.message}", markup=False, style="red")
+        talk.print(
+            f"seed {found.seed}: {found.rule}: {found.message}", markup=False, style="red", soft_wrap=True
+        )
         talk.print(f"  {found.replay}", markup=False, soft_wrap=True)
     if output == "json":
         print_json(summary)
@@ -280,7 +282,7 @@ def show_searches(searches: list[Search]) -> None:
 
 def _say_search(search: Search) -> None:
     how = search.violation if search.found else "not found"
-    talk.print(f"{search.name} ({search.rule}): {search.runs} runs: {how}", markup=False)
+    talk.print(f"{search.name} ({search.rule}): {search.runs} runs: {how}", markup=False, soft_wrap=True)
 
 
 def _show_trace(outcome: Outcome) -> None:

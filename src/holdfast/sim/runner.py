@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from holdfast.model.errors import Unavailable
 from holdfast.sim.options import Options
@@ -107,7 +107,7 @@ def search_planted(
     jobs: int | None = None,
     progress: Callable[[Search], None] = lambda search: None,
 ) -> list[Search]:
-    """Look for each bug, from seed 0 on, until a run shows a violation or its budget is spent."""
+    """Look for each bug, from seed 0 on, until it makes a run fail or its budget is spent."""
     found: dict[str, Search] = {}
     with _processes(_jobs(jobs), len(bugs)) as run:
         for done in run(_search_one, [bug.name.encode() for bug in bugs], None):
@@ -170,9 +170,11 @@ def _search_one(encoded: bytes) -> bytes:
     violation = None
     runs = 0
     while violation is None and runs < bug.runs_max:
-        outcome = simulate(expand(bug.scenario, runs, bug.profile or DEFAULT, planted=bug.name))
+        options = expand(bug.scenario, runs, bug.profile or DEFAULT, planted=bug.name)
+        outcome = simulate(options)
         runs += 1
-        if outcome.violations:
+        # A run that fails without the bug as well says nothing about the bug.
+        if outcome.violations and not simulate(structs.replace(options, planted=None)).violations:
             violation = outcome.violations[0]
     search = Search(
         name=bug.name,
