@@ -94,7 +94,7 @@ def _replace_all() -> list[tuple[Any, str, Any]]:
         for name in names:
             original = vars(owner)[name]
             guard = _guard(f"{owner.__name__}.{name}", original)
-            # Only a function of its own can be told apart where another module holds it.
+            # One function may have two names (os.urandom, random._urandom); either guard will do.
             guards.setdefault(id(original), guard)
             undo.append((owner, name, original))
             setattr(owner, name, guard)
