@@ -85,10 +85,13 @@ class Link:
 
     async def _keep(self) -> None:
         failures = 0
+        loop = asyncio.get_running_loop()
         while True:
             if await self._connect_once():
-                failures = 0
+                began = loop.time()
                 await self._ended.wait()
+                if loop.time() - began > self._backoff.most_s:
+                    failures = 0  # one that ends at once is no better than one that fails
             await self._pause(self._backoff.delay_s(failures, self._random))
             failures += 1
 

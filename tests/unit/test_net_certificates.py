@@ -1,0 +1,122 @@
+"""Certificates: what is made, who may read it, and what the command shows."""
+
+import datetime
+import json
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast.model.errors import InvalidRequest
+from holdfast.net import Role
+from holdfast.net.certificates import ISSUED_DAYS, create_domain, issue, show
+from holdfast.net.handshake import CertifiedName
+from holdfast.net.tls import certificate_uri, parse_certificate_uri
+
+NOW = datetime.datetime(2030, 1, 1, tzinfo=datetime.UTC)
+
+
+@pytest.fixture
+def domain(tmp_path: Path) -> Path:
+    create_domain(tmp_path / "certs", "shop", NOW)
+    return tmp_path / "certs"
+
+
+def test_keys_are_readable_by_their_owner_only(domain: Path) -> None:
+    """Every private key is 0600, also after a renewal."""
+    issue(domain, Role.HOST, "host1", NOW)
+    issue(domain, Role.HOST, "host1", NOW, renew=True)
+    keys = sorted(domain.glob("*.key"))
+    assert [key.name for key in keys] == ["ca.key", "host-host1.key"]
+    assert {stat.S_IMODE(key.stat().st_mode) for key in keys} == {0o600}
+    assert not list(domain.glob("*.new"))
+
+
+def test_what_was_issued_is_shown(domain: Path) -> None:
+    """Role, id, domain, the days left, and whether this domain signed it."""
+    issue(domain, Role.HOST, "host1", NOW, addresses=("10.0.0.1", "host1.example"))
+    issue(domain, Role.AGENT, "machine-1", NOW, days=10)
+    found = show(domain)
+    assert [certificate.name for certificate in found] == [
+        None,
+        CertifiedName("shop", Role.AGENT, "machine-1"),
+        CertifiedName("shop", Role.HOST, "host1"),
+    ]
+    assert [certificate.days_left(NOW) for certificate in found[1:]] == [10, ISSUED_DAYS]
+    assert found[1].days_left(NOW + datetime.timedelta(days=11)) == -1
+    assert all(certificate.is_signed_by_domain for certificate in found)
+
+
+def test_a_certificate_of_another_domain_is_recognised(domain: Path, tmp_path: Path) -> None:
+    """Same names, another signature."""
+    create_domain(tmp_path / "other", "shop", NOW)
+    file = issue(tmp_path / "other", Role.HOST, "host1", NOW)
+    (domain / file.name).write_bytes(file.read_bytes())
+    assert [certificate.is_signed_by_domain for certificate in show(domain)] == [True, False]
+
+
+def test_nothing_is_replaced_by_accident(domain: Path) -> None:
+    """Neither the domain's own certificate, ever, nor an issued one without being told."""
+    before = (domain / "ca.pem").read_bytes()
+    with pytest.raises(InvalidRequest):
+        create_domain(domain, "shop", NOW)
+    assert (domain / "ca.pem").read_bytes() == before
+    first = issue(domain, Role.CLIENT, "c", NOW).read_bytes()
+    with pytest.raises(InvalidRequest, match="--renew"):
+        issue(domain, Role.CLIENT, "c", NOW)
+    assert issue(domain, Role.CLIENT, "c", NOW, renew=True).read_bytes() != first
+
+
+@pytest.mark.parametrize("id", ["", "a/b", "../x", "a b", "x" * 101, "-x", "ä"])
+def test_ids_that_cannot_be_named_are_refused(domain: Path, id: str) -> None:
+    with pytest.raises(InvalidRequest):
+        issue(domain, Role.HOST, id, NOW)
+    assert sorted(file.name for file in domain.iterdir()) == ["ca.key", "ca.pem"]
+
+
+def test_nothing_is_issued_without_the_domains_key(domain: Path) -> None:
+    (domain / "ca.key").unlink()
+    with pytest.raises(InvalidRequest, match=r"ca\.key"):
+        issue(domain, Role.HOST, "host1", NOW)
+
+
+@pytest.mark.parametrize("days", [0, -1, 100_000])
+def test_validity_has_bounds(domain: Path, days: int) -> None:
+    with pytest.raises(InvalidRequest):
+        issue(domain, Role.HOST, "host1", NOW, days=days)
+
+
+def test_only_our_uris_name_somebody() -> None:
+    assert parse_certificate_uri(certificate_uri("shop", Role.HOST, "h")) == CertifiedName(
+        "shop", Role.HOST, "h"
+    )
+    for uri in (
+        "https://shop/host/h",
+        "holdfast://shop/king/h",
+        "holdfast://shop/host",
+        "holdfast://shop/host/h/x",
+    ):
+        assert parse_certificate_uri(uri) is None
+
+
+def holdfast(*words: str) -> "subprocess.CompletedProcess[str]":
+    program = "from holdfast.cli.main import main; main()"
+    return subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, timeout=60)
+
+
+def test_the_command_makes_and_shows(tmp_path: Path) -> None:
+    """create, issue, show; data on stdout, talk on stderr; misuse exits with 2 and one clear line."""
+    directory = str(tmp_path / "certs")
+    assert holdfast("certs", "create", "--dir", directory, "--domain", "shop").returncode == 0
+    issued = holdfast("certs", "issue", "--dir", directory, "--role", "host", "--id", "host1")
+    assert (issued.returncode, issued.stdout) == (0, "")
+    shown = json.loads(holdfast("certs", "show", "--dir", directory, "--output", "json").stdout)
+    assert [row["id"] for row in shown["certificates"]] == [None, "host1"]
+    assert {row["verdict"] for row in shown["certificates"]} == {"good"}
+    assert shown["certificates"][1]["days_left"] == ISSUED_DAYS - 1
+    again = holdfast("certs", "issue", "--dir", directory, "--role", "host", "--id", "host1")
+    assert again.returncode == 2
+    assert again.stderr.startswith("holdfast: ")
+    assert again.stderr.count("\n") == 1

@@ -1,0 +1,90 @@
+"""Links: one connection to a peer, made anew whenever it ends."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+
+from net_world import CLIENT, LOOPBACK, SERVER, Echo, Kept, World, run
+
+from holdfast.net import Address, Backoff, Connection, Kind, Link, Reason, Why, serve
+
+QUICK = Backoff(first_s=0.01, most_s=0.05)
+
+
+def test_back_off_doubles_to_its_bound_and_is_jittered() -> None:
+    """Between half and all of the doubled time, never beyond the bound, not always the same."""
+    backoff, random = Backoff(first_s=0.1, most_s=2.0), Random(1)
+    for failures in range(200):
+        doubled = min(2.0, 0.1 * 2 ** min(failures, 30))
+        assert doubled / 2 <= backoff.delay_s(failures, random) <= doubled
+    assert len({backoff.delay_s(9, random) for _ in range(20)}) == 20
+    assert [Backoff().delay_s(n, Random(7)) for n in range(5)] == [
+        Backoff().delay_s(n, Random(7)) for n in range(5)
+    ]
+
+
+@asynccontextmanager
+async def linked(where: list[Address | None], kept: list[Kept]) -> AsyncIterator[Link]:
+    def on_up(_: object) -> Kept:
+        kept.append(Kept())
+        return kept[-1]
+
+    link = Link("peer", lambda: where[0], on_up, CLIENT, random=Random(1), backoff=QUICK)
+    try:
+        yield link
+    finally:
+        await link.close()
+    assert link.connection is None
+
+
+async def until_up(link: Link) -> None:
+    async with asyncio.timeout(10):
+        while link.connection is None:
+            await asyncio.sleep(0.005)
+
+
+def test_a_link_follows_its_peer() -> None:
+    """Nowhere, then somewhere, gone, and back at another address: each time a new connection, whose frames
+    go to a new receiver; sends while it is down say so and are dropped."""
+
+    async def main(world: World) -> None:
+        where: list[Address | None] = [None]
+        kept: list[Kept] = []
+        async with linked(where, kept) as link:
+            await asyncio.sleep(0.05)
+            assert not link.send(Kind.HEARTBEAT, b"dropped")
+            for turn in range(3):
+                server = await serve(LOOPBACK, lambda _: Echo(), SERVER)
+                where[0] = server.address
+                link.hurry()
+                await until_up(link)
+                assert link.send(Kind.HEARTBEAT, b"%d" % turn)
+                assert await kept[turn].frames_come(1) == [(Kind.HEARTBEAT, b"%d" % turn)]
+                await server.close()
+                assert (await kept[turn].end_comes()).why is Why.SHUTTING_DOWN
+                assert link.connection is None
+
+    run(main)
+
+
+def test_a_peer_that_ends_every_connection_does_not_make_a_busy_loop() -> None:
+    """A server that accepts and closes at once is tried again with back-off, not without pause."""
+
+    async def main(world: World) -> None:
+        accepted = 0
+
+        def on_connection(connection: Connection) -> Kept:
+            nonlocal accepted
+            accepted += 1
+            asyncio.get_running_loop().call_soon(connection.close, Reason(Why.REFUSED, "go away"))
+            return Kept()
+
+        server = await world.serve(on_connection)
+        kept: list[Kept] = []
+        async with linked([server.address], kept):
+            await asyncio.sleep(0.5)
+        assert 2 <= accepted <= 4 + 0.5 / (QUICK.most_s / 2)
+        assert all(one.closed[0].why is Why.REFUSED for one in kept[:-1])
+
+    run(main)
