@@ -58,6 +58,19 @@ def test_replicas_have_one_order() -> None:
     assert rules(history.operations(), "ab", "ba") == ["order"]
 
 
+def test_order_is_compared_with_all_that_stands_before() -> None:
+    """c was asked for after b was acknowledged; a, between them in the list, hides nothing."""
+    history = History(now=count().__next__)
+    first = history.begin("one", "list", Append("a"))
+    history.ok(history.begin("two", "list", Append("b")))
+    history.ok(history.begin("two", "list", Append("c")))
+    history.ok(first)
+    assert rules(history.operations(), "abc") == rules(history.operations(), "bca") == []
+    (violation,) = check(history.operations(), {"r": ["c", "a", "b"]})
+    assert violation.rule == "exactly-once.real-time"
+    assert "'c' before 'b'" in violation.message
+
+
 def test_a_retry_gets_the_first_reply(history: History) -> None:
     """A token asked for again is the same token: its reply must be the first one's (X1)."""
     history.ok(history.begin("client", "list", Append("a")), "A")

@@ -88,6 +88,64 @@ def test_a_stale_read_is_explained() -> None:
     assert len(violation.message.splitlines()) < 8
 
 
+def test_the_first_bad_answer_is_named() -> None:
+    """Of many bad answers the first to return is explained, with what ran while it did and nothing later."""
+    operations = []
+    for start in range(0, 4000, 100):
+        operations += [
+            operation(Write(start), None, start, start + 10),
+            operation(Read(), start - 100 if start >= 1700 else start, start + 20, start + 50),
+            operation(Write(start + 1), None, start + 40, start + 60),
+            operation(Write(start), None, start + 70, start + 80),
+        ]
+    (violation,) = check(operations, RegisterModel)
+    assert violation.message.splitlines() == [
+        "x: no order explains this answer:",
+        "    c: Read() -> 1600  [1720 .. 1750]",
+        "  wherever it might be placed, the state is 1700",
+        "  without an answer by then, so they may have happened:",
+        "    c: Write(value=1701) unknown  [1740 .. ...]",
+    ]
+
+
+def test_what_overlaps_a_bad_answer_is_shown() -> None:
+    """Back to a quiet moment, and no more lines than a person reads."""
+    chain = [operation(Write(number), None, 10 * number, 10 * number + 15) for number in range(20)]
+    before = operation(Write(99), None, -20, -10)
+    (violation,) = check([before, *chain, operation(Read(), 99, 190, 250)], RegisterModel)
+    lines = violation.message.splitlines()
+    # Neighbours overlap, so that 16 may come after 17, and 18 and 19 after the read.
+    assert lines[2].endswith("the state is 19 or 18 or 17 or 16")
+    assert lines[3:5] == ["  overlapping it, back to a quiet moment:", "    (8 earlier ones)"]
+    assert len(lines) == 17
+    assert "Write(value=99)" not in violation.message
+
+
+def test_an_answer_that_spoils_another_is_explained() -> None:
+    """Each could be right, but not both: there is no state to show, and the other is named."""
+    operations = [
+        operation(CompareAndSet(None, 1), True, 0, 20),
+        operation(CompareAndSet(None, 2), True, 5, 30),
+    ]
+    (violation,) = check(operations, RegisterModel)
+    assert "CompareAndSet(expected=None, new=1)" in violation.message
+    assert "CompareAndSet(expected=None, new=2)" in violation.message
+
+
+def test_situations_are_remembered() -> None:
+    """Nine writes at once have 362,880 orders but few situations, so an impossible read is found soon."""
+    operations = [operation(Write(number), None, 0, 10) for number in range(9)]
+    operations.append(operation(Read(), "other", 20, 30))
+    assert judge(operations, RegisterModel(), steps_max=30_000) is Verdict.IMPOSSIBLE
+
+
+def test_writes_that_nobody_saw_cost_nothing() -> None:
+    """Without an answer and never read, they would double the search each."""
+    operations = [operation(Write(number), None, 0) for number in range(100)]
+    operations.append(operation(Read(), "other", 20, 30))
+    assert judge(operations, RegisterModel(), steps_max=10) is Verdict.IMPOSSIBLE
+
+
 def test_keys_are_judged_alone() -> None:
     """The same values at two keys do not excuse each other."""
     operations = [

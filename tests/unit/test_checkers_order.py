@@ -48,10 +48,18 @@ def test_the_first_difference_is_named() -> None:
     assert str(violation) == "converged: at ['entry']['mail'][1], a has 'q' and b has 'z'"
     (violation,) = convergence.check({"a": one, "b": {"y": 1}})
     assert violation.message == "at ['entry'], a has {'mail': ['p', 'q']} and b has nothing"
+    (violation,) = convergence.check({"a": {"y": 1}, "b": {"y": 1, "z": 5}})
+    assert violation.message == "at ['z'], a has nothing and b has 5"
     (violation,) = convergence.check({"a": [1, 2], "b": [1]})
     assert violation.message == "at the top, a has 2 items and b has 1 items"
     (violation,) = convergence.check({"a": frozenset({1, 2}), "b": frozenset({1})})
     assert violation.message == "at the top, a has 2 and b has no 2"
+
+
+def test_values_of_different_kinds_differ() -> None:
+    for one, other in [({"x": 1}, ["x"]), (["x"], frozenset({"x"})), ("x", ["x"]), (None, {})]:
+        (violation,) = convergence.check({"a": one, "b": other})
+        assert violation.message == f"at the top, a has {one!r} and b has {other!r}"
 
 
 def test_every_replica_is_compared() -> None:

@@ -84,6 +84,14 @@ def test_two_appends_at_one_position() -> None:
     assert check_list(operations)[0].rule == "linearizable.list"
 
 
+def test_lists_that_contradict_each_other() -> None:
+    appends = [operation(Append(token), None, 0) for token in "ab"]
+    assert "never appended" in check_list([*appends, operation(Read(), ("z",), 5, 6)])[0].message
+    assert "twice" in check_list([*appends, operation(Read(), ("a", "a"), 5, 6)])[0].message
+    reads = [operation(Read(), ("a",), 5, 6), operation(Read(), ("b", "a"), 7, 8)]
+    assert "beginning" in check_list([*appends, *reads])[0].message
+
+
 def test_a_gap_needs_an_unknown_append_in_time() -> None:
     """A position that nobody was given must belong to someone without an answer who had asked by then."""
     answered = operation(Append("a"), 2, 20, 30)

@@ -144,8 +144,6 @@ class _Finder(ast.NodeVisitor):
                 for argument in node.args:
                     if isinstance(argument, ast.GeneratorExp):
                         self._visit_comprehension(argument, is_ordered=False)
-                    elif isinstance(argument, ast.Starred):
-                        self.visit(argument.value)
                     else:
                         self.visit(argument)
                 for keyword in node.keywords:

