@@ -68,9 +68,10 @@ def parsed(module: str) -> ast.Module:
     return ast.parse((PACKAGE / module).read_text(encoding="utf-8"), module)
 
 
-def imports() -> list[Import]:
+@cache
+def imports() -> tuple[Import, ...]:
     """Every import of ours by ours, within functions too."""
-    return list(dict.fromkeys(each for module in modules() for each in _imports_of(module)))
+    return tuple(dict.fromkeys(each for module in modules() for each in _imports_of(module)))
 
 
 def _imports_of(module: str) -> Iterator[Import]:
