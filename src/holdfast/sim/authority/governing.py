@@ -8,15 +8,12 @@ from dataclasses import dataclass
 
 import msgspec
 
-from holdfast.authority import keys
+from holdfast.authority import election, keys, membership, transactions
 from holdfast.authority.contract import KeyValue
-from holdfast.authority.election import elect
-from holdfast.authority.membership import Held, declare_context, join
 from holdfast.authority.outcome import InDoubt, NoAnswer, Seen, answering
 from holdfast.authority.recipe import Recipe
 from holdfast.authority.sessions import NoSession
 from holdfast.authority.standing import Member, Standing, Status, Transaction, read_standing
-from holdfast.authority.transactions import WrongCas, create_transaction, set_transaction_status
 from holdfast.model.ids import Nonce, Term
 from holdfast.model.units import MILLISECOND
 from holdfast.sim.authority.host_node import HostProcess
@@ -43,7 +40,7 @@ def can_govern(items: Mapping[str, KeyValue]) -> bool:
         if key.startswith(keys.MEMBERS)
     ]
     if keys.COMMITTED not in items:
-        return True
+        return any(member.context_cas == 0 for member in members)
     committed = msgspec.json.decode(items[keys.COMMITTED].value, type=Transaction)
     hosts = [each.host for each in committed.participants]
     return any(member.host in hosts and member.context_cas == committed.cas for member in members)
@@ -74,10 +71,12 @@ class Governing:
 
     def _join(self, standing: Standing) -> Recipe[None]:
         record = self._host.file.record
-        answer = yield from join(self._host.session, context_cas=record.context_cas, nonce=self._join_nonce)
+        answer = yield from membership.join(
+            self._host.session, context_cas=record.context_cas, nonce=self._join_nonce
+        )
         if isinstance(answer, NoSession):
             self._host.ports.stop("the session is gone")
-        elif isinstance(answer, Held) and standing.coordinator() is None:
+        elif isinstance(answer, membership.Held) and standing.coordinator() is None:
             # Whoever opened the transaction is gone: only a new term closes it, and lets anybody join (N-3).
             yield from self._elect(standing)
         elif isinstance(answer, Seen):
@@ -88,7 +87,7 @@ class Governing:
         host = self._host
         self._take_over_context(standing)
         if me.value.context_cas != host.file.record.context_cas:
-            yield from declare_context(
+            yield from membership.declare_context(
                 host.name,
                 host.session.incarnation,
                 context_cas=host.file.record.context_cas,
@@ -110,9 +109,9 @@ class Governing:
 
     def _elect(self, standing: Standing) -> Recipe[None]:
         nonce = self._host.nonce()
-        answer = yield from elect(standing.current_term, nonce=nonce, prefer=self._host.name)
+        answer = yield from election.elect(standing.current_term, nonce=nonce, prefer=self._host.name)
         while isinstance(answer, InDoubt):
-            answer = yield from elect(standing.current_term, nonce=nonce, prefer=self._host.name)
+            answer = yield from election.elect(standing.current_term, nonce=nonce, prefer=self._host.name)
 
     def _create(self, standing: Standing) -> Recipe[None]:
         rng = self._host.rng
@@ -124,18 +123,19 @@ class Governing:
         participants = [self._host.name, *others]
         last = standing.last.value
         nonce, cas = self._host.nonce(), (0 if last is None else last.cas) + 1
-        answer = yield from create_transaction(standing.current_term, cas, participants, nonce=nonce)
-        if isinstance(answer, WrongCas):
-            cas = answer.next_cas
-            answer = yield from create_transaction(standing.current_term, cas, participants, nonce=nonce)
-        while isinstance(answer, InDoubt):
-            answer = yield from create_transaction(standing.current_term, cas, participants, nonce=nonce)
+        term = standing.current_term
+        answer = yield from transactions.create_transaction(term, cas, participants, nonce=nonce)
+        while isinstance(answer, InDoubt | transactions.WrongCas):
+            cas = answer.next_cas if isinstance(answer, transactions.WrongCas) else cas
+            answer = yield from transactions.create_transaction(term, cas, participants, nonce=nonce)
         if isinstance(answer, Seen):
             status = Status.ROLLBACK if rng.random() < ROLL_BACK else Status.COMMIT
-            self._opened = _Opened(standing.current_term, cas, status, self._host.nonce())
+            self._opened = _Opened(term, cas, status, self._host.nonce())
 
     def _decide(self, opened: _Opened) -> Recipe[None]:
-        answer = yield from set_transaction_status(opened.term, opened.cas, opened.status, nonce=opened.nonce)
+        answer = yield from transactions.set_transaction_status(
+            opened.term, opened.cas, opened.status, nonce=opened.nonce
+        )
         if isinstance(answer, InDoubt):
             self._host.stage.world.sometimes("a decision in doubt")
         elif not isinstance(answer, NoAnswer):

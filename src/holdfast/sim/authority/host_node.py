@@ -8,12 +8,12 @@ import itertools
 from collections.abc import Hashable
 from typing import Final, Protocol
 
+from holdfast.authority import sessions, stores
 from holdfast.authority.client import AuthorityClient
 from holdfast.authority.contract import LeaseGone, LeaseGrant, LeaseGranted, LeaseKeep, Result, WatchEvent
 from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Recipe, Recipes
-from holdfast.authority.sessions import Session, open_session
-from holdfast.authority.stores import Behind, Stranger, raise_opening
+from holdfast.authority.sessions import Session
 from holdfast.model.ids import HostId, LeaseId, Nonce, StoreId
 from holdfast.model.units import SECOND
 from holdfast.sim.authority.stage import Stage
@@ -134,7 +134,7 @@ class HostProcess(Actor):
     def _settled(self, nonce: Nonce) -> Recipe[Seen[Session] | LeaseGone]:
         """Ask until the outcome is definite, always with the same nonce."""
         while True:
-            answer = yield from open_session(
+            answer = yield from sessions.open_session(
                 self.name, lease=self.lease, address=f"{self.name}:1", nonce=nonce
             )
             if isinstance(answer, Seen | LeaseGone):
@@ -164,14 +164,14 @@ class HostProcess(Actor):
             if not self.file.record.intent:
                 self.file.write(intent=self.nonce())
             record = self.file.record
-            answer = yield from raise_opening(
+            answer = yield from stores.raise_opening(
                 record.store, expected=record.opening, expected_nonce=record.nonce, nonce=record.intent
             )
             if isinstance(answer, Seen):
                 self.file.write(opening=answer.value.opening, nonce=record.intent, intent=Nonce(""))
                 self.stage.opened_store(record.store, answer.value.opening, self.process)
                 return
-            if isinstance(answer, Stranger | Behind):
+            if isinstance(answer, stores.Stranger | stores.Behind):
                 self.stage.world.sometimes(f"store is {type(answer).__name__.lower()}")
                 self.file.begin_anew(self._new_store())
 

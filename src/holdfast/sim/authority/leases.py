@@ -32,6 +32,11 @@ class LeaseBook:
     def authority_started(self) -> None:
         self._started_at = self._world.now
 
+    def restored(self) -> None:
+        """An old copy of the authority's file is in place: leases that ended since then stand again."""
+        for page in self._pages.values():
+            page.expired_at = None
+
     def granted(self, lease: LeaseId, seconds: int, sent_at: int) -> None:
         page = self._pages.setdefault(lease, _Page(seconds, sent_at, self._world.now))
         page.kept_at = max(page.kept_at, sent_at)

@@ -54,11 +54,21 @@ def _hosts_only(name: str) -> FaultKind:
 
     def apply(world: World, event: FaultEvent) -> bool:
         source = world.nodes[event.parameters.get("source", event.target)]
-        if event.target == AUTHORITY or is_opening(source.disk):
+        if event.target == AUTHORITY or is_opening(source.disk) or _restores(world):
             return False
         return KINDS[name].apply(world, event)
 
     return FaultKind(name, KINDS[name].draw, apply)
+
+
+def _restores(world: World) -> bool:
+    """Whether the authority is restored in this run, and no host's disk is exchanged.
+
+    A store and an authority that both go back to the same past cannot know it (the limit V5 states), so a
+    run has one or the other: whichever its schedule names first.
+    """
+    drastic = (event.kind for event in world.options.faults if event.kind in ("restore", *HOST_DAMAGE))
+    return next(drastic, None) == "restore"
 
 
 def _draw_restore(rng: random.Random, _: Field) -> Parameters:
@@ -107,13 +117,13 @@ class Authority(Scenario):
             world.add_node(name, partial(Host, stage=stage, former=former))
         for name in CLIENTS:
             world.add_node(name, partial(Client, stage=stage))
-        kinds = [event.kind for event in world.options.faults]
         for event in world.options.faults:
-            # A store and the authority that both go back to the same past cannot know it (V5's limit).
-            if event.kind == "restore" and not any(kind in HOST_DAMAGE for kind in kinds):
+            if event.kind == "restore" and _restores(world):
                 world.at(event.at_ns, self._keep_copy, world, event)
 
     def healed(self, world: World) -> None:
+        # Connections hide loss in production; here each lost message costs its sender the whole deadline.
+        world.network.weather(msgspec.structs.replace(world.options.network, loss=0.0))
         world.after(self.heal_ns - ENDING_NS, self._begin_ending)
 
     def finish(self, world: World) -> None:
@@ -159,6 +169,7 @@ class Authority(Scenario):
             return
         node = world.nodes[AUTHORITY]
         restore_old_copy(node, image, self._stage.truth)  # type: ignore[arg-type]  # what copy() gave
+        self._stage.leases.restored()
         world.faults["restore"] += 1
         node.restart(event.parameters["down_ns"])
 
