@@ -56,7 +56,7 @@ def domain(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 async def authority(etcd_backend: EtcdBackend, domain: str) -> AsyncIterator[EtcdAuthority]:
     """Asks the leader first."""
-    made = etcd_backend.connect_to(etcd_backend.leader_first(), domain, silence_s=SILENCE_S)
+    made = etcd_backend.connect_to(etcd_backend.leader_first(), domain, silence_s=SILENCE_S, call_s=1.0)
     yield made
     await made.close()
 
@@ -98,8 +98,10 @@ async def test_a_change_to_an_endpoint_that_hangs_is_unknown_and_not_sent_again(
     cluster = etcd_backend.cluster
     leader = cluster.leader()
     follower = next(member for member in cluster.members if member is not leader)
-    authority = etcd_backend.connect_to([follower.client, leader.client], "hung-change/")
-    await authority.ask(Get("a"))
+    endpoints = [follower.client, leader.client]
+    # Patient with each endpoint, or a busy machine would let it change to the leader before the test begins.
+    authority = etcd_backend.connect_to(endpoints, "hung-change/", attempt_s=10, connect_s=10, call_s=1.5)
+    assert isinstance(await authority.ask(Get("a")), Got)
     cluster.pause(follower)
     try:
         assert isinstance(await authority.ask(Txn((), (Put("a", b"1"),))), Unknown)
