@@ -9,7 +9,8 @@ asyncio driver (run it on uvloop); ``inbox``, ``requests`` and ``reconnect`` are
 """
 
 from holdfast.net.address import Address
-from holdfast.net.connection import Connection, Endpoint, Receiver
+from holdfast.net.connection import Connection, Receiver
+from holdfast.net.endpoint import Endpoint
 from holdfast.net.handshake import Expected, Identity, Role
 from holdfast.net.inbox import Inbox
 from holdfast.net.kind import Kind

@@ -8,28 +8,19 @@ receiver is told, which is logged once, and which is sent to the peer as a Goodb
 import asyncio
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final, Protocol, cast
 
 import structlog
 
 from holdfast.model.errors import BrokenInvariant, InvalidRequest
 from holdfast.net.address import Address
-from holdfast.net.frame import HEADER, HEADER_BYTES, UNDECODABLE, Frame, FrameDecoder, encode_frame
-from holdfast.net.handshake import (
-    HANDSHAKE_BYTES_MAX,
-    Agreed,
-    CertifiedName,
-    Expected,
-    Identity,
-    encode_goodbye,
-    read_goodbye,
-)
+from holdfast.net.endpoint import Endpoint
+from holdfast.net.frame import HEADER, HEADER_BYTES, UNDECODABLE, Frame, encode_frame
+from holdfast.net.handshake import Agreed, Identity, encode_goodbye
 from holdfast.net.kind import Kind
-from holdfast.net.limits import Limits
+from holdfast.net.layer import LayerFailed, layer_for
 from holdfast.net.reason import ON_PURPOSE, NotConnected, Reason, Why
 from holdfast.net.session import ALIVE_FRAME, Session, State
-from holdfast.net.tls import Tls, TlsFailed, TlsPipe, looks_like_tls
 
 FLUSH_BYTES: Final = 64 * 1024
 """What gathers in one turn is written when it is this much, so that the peer can begin."""
@@ -55,16 +46,6 @@ class Receiver(Protocol):
     def on_closed(self, connection: "Connection", reason: Reason) -> None:
         """Called exactly once, possibly before ``close`` returns; no frame comes after it."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """What all connections of one server or client have in common."""
-
-    identity: Identity
-    limits: Limits = field(default_factory=Limits)
-    tls: Tls | None = None
-    expected: Expected = field(default_factory=Expected)
 
 
 class Connection(asyncio.Protocol):
@@ -95,11 +76,10 @@ class Connection(asyncio.Protocol):
         """Done when the handshake is: with None, or with the reason it failed."""
         self._gone = asyncio.Event()
         self._transport: asyncio.Transport | None = None
-        self._pipe: TlsPipe | None = None
+        self._layer = layer_for(endpoint.tls, is_connector=is_connector)
         self._session: Session | None = None
         self._agreed: Agreed | None = None
         self._receiver: Receiver | None = None
-        self._has_received = False
         self._has_sent = False
         self._heard_at = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -197,30 +177,27 @@ class Connection(asyncio.Protocol):
         self._set_timer(self._limits.handshake_s, self._on_handshake_timeout)
         if self._refusal is not None:
             self._finish(self._refusal, tell_plainly=True)
-        elif self._endpoint.tls is None:
-            self._begin_session(None)
-        else:
-            tls = self._endpoint.tls
-            self._pipe = TlsPipe(
-                tls.connector if self._is_connector else tls.acceptor, is_connector=self._is_connector
-            )
-            if self._is_connector:
-                self._pipe.begin()
-                self._write_wire(self._pipe.take_output())
+            return
+        self._layer.begin()
+        self._write_wire(self._layer.take_output())
+        if self._layer.is_ready:
+            self._begin_session()
 
     def data_received(self, data: bytes) -> None:
         if self.reason is not None:
             return  # lingering: the peer may still be sending what nobody will read
         self._heard_at = self._loop.time()
-        if not self._has_received:
-            self._has_received = True
-            if looks_like_tls(data[0]) is not (self._pipe is not None):
-                self._on_wrong_layer(data)
-                return
-        if self._pipe is not None:
-            data = self._unwrap(self._pipe, data)
-        if data and self._session is not None:
-            self._receive_plain(self._session, data)
+        try:
+            plain = self._layer.receive(data)
+            if self._session is None:
+                self._write_wire(self._layer.take_output())
+                if self._layer.is_ready:
+                    self._begin_session()
+        except LayerFailed as failure:
+            self._finish(failure.reason, tell_plainly=failure.tell_plainly)
+            return
+        if plain and self._session is not None:
+            self._receive_plain(self._session, plain)
 
     def eof_received(self) -> bool:
         if self._session is not None:
@@ -252,37 +229,16 @@ class Connection(asyncio.Protocol):
 
     # --- receiving
 
-    def _begin_session(self, certified: CertifiedName | None) -> None:
+    def _begin_session(self) -> None:
         self._session = Session(
             self._endpoint.identity,
             is_connector=self._is_connector,
             payload_bytes_max=self._limits.frame_bytes_max,
             idle_ms=round(self._limits.idle_s * 1000),
             expected=self._endpoint.expected,
-            certified=certified,
+            certified=self._layer.peer(),
         )
         self._write_plain(self._session.take_output())
-
-    def _on_wrong_layer(self, data: bytes) -> None:
-        """One end speaks TLS and the other does not. Such a peer can still be told, or tell us, plainly."""
-        if self._pipe is None:
-            self._finish(Reason(Why.TLS, "this port does not speak TLS"), tell_plainly=True)
-        elif not self._is_connector:
-            self._finish(Reason(Why.TLS, "this port requires TLS"), tell_plainly=True)
-        else:
-            self._finish(_plain_goodbye(data))
-
-    def _unwrap(self, pipe: TlsPipe, data: bytes) -> bytes:
-        try:
-            plain = pipe.receive(data)
-            if pipe.is_ready and self._session is None:
-                self._write_wire(pipe.take_output())
-                self._begin_session(pipe.peer())
-        except TlsFailed as failure:
-            self._finish(Reason(Why.TLS, str(failure)))
-            return b""
-        self._write_wire(pipe.take_output())
-        return plain
 
     def _receive_plain(self, session: Session, data: bytes) -> None:
         frames = session.receive(data)
@@ -372,10 +328,7 @@ class Connection(asyncio.Protocol):
 
     def _write_plain(self, data: bytes) -> None:
         self._has_sent = True
-        if self._pipe is not None and data:
-            self._pipe.send(data)
-            data = self._pipe.take_output()
-        self._write_wire(data)
+        self._write_wire(self._layer.wrap(data))
 
     def _write_wire(self, data: bytes) -> None:
         # uvloop raises on a write to a closed transport.
@@ -443,9 +396,8 @@ class Connection(asyncio.Protocol):
         if transport is None:
             return
         self._set_timer(self._limits.linger_s, transport.abort)
-        if self._pipe is not None:
-            self._pipe.close()
-            self._write_wire(self._pipe.take_output())
+        self._layer.close()
+        self._write_wire(self._layer.take_output())
         if transport.is_closing():
             return
         self._apply_reading()
@@ -468,13 +420,3 @@ class Connection(asyncio.Protocol):
             waiter.set_exception(NotConnected(str(self.address), reason))
         if self._receiver is not None:
             self._receiver.on_closed(self, reason)
-
-
-def _plain_goodbye(data: bytes) -> Reason:
-    """What a peer that does not speak TLS says to one that does."""
-    decoder = FrameDecoder(HANDSHAKE_BYTES_MAX)
-    decoder.feed(data)
-    frame = decoder.take_one()
-    if frame is not None and frame[0] is Kind.GOODBYE:
-        return read_goodbye(frame[1])
-    return Reason(Why.TLS, "the peer does not speak TLS")

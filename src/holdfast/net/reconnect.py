@@ -8,7 +8,8 @@ from random import Random
 import structlog
 
 from holdfast.net.address import Address
-from holdfast.net.connection import Connection, Endpoint, Receiver
+from holdfast.net.connection import Connection, Receiver
+from holdfast.net.endpoint import Endpoint
 from holdfast.net.kind import Kind
 from holdfast.net.reason import NotConnected, Reason
 from holdfast.net.tcp import connect

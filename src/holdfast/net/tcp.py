@@ -8,7 +8,8 @@ import structlog
 
 from holdfast.model.errors import Unavailable
 from holdfast.net.address import Address, require_safe
-from holdfast.net.connection import Connection, Endpoint, Receiver
+from holdfast.net.connection import Connection, Receiver
+from holdfast.net.endpoint import Endpoint
 from holdfast.net.reason import NotConnected, Reason, Why
 
 REFUSALS_MAX: Final = 64
