@@ -36,6 +36,9 @@ SHORT_DEADLINE_S = 0.7
 class Backend(Protocol):
     """One authority, and what may be done to it."""
 
+    survives_strike: bool
+    """Whether others take over what was killed."""
+
     def connect(self, prefix: str) -> Authority:
         """A client of its own; *prefix* keeps tests apart where the backend can."""
         ...
@@ -60,6 +63,8 @@ class Backend(Protocol):
 
 class SqliteBackend:
     """``holdfast authority serve``, always on the same port."""
+
+    survives_strike = False
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -122,6 +127,8 @@ class SqliteBackend:
 class EtcdBackend:
     """Three etcd processes; what serves is their leader."""
 
+    survives_strike = True
+
     def __init__(self, cluster: EtcdCluster) -> None:
         self.cluster = cluster
 
@@ -162,6 +169,8 @@ class EtcdBackend:
 
 class SimBackend:
     """SQLite on a simulated disk, its server and its clients on a simulated network."""
+
+    survives_strike = False
 
     def __init__(self) -> None:
         self.world = World(Options(scenario="authority-contract", seed=1))
