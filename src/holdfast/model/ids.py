@@ -29,6 +29,9 @@ Term = NewType("Term", int)
 Position = NewType("Position", int)
 """Number of an operation in a group's sequence; the first is 1."""
 
+ClientId = NewType("ClientId", str)
+"""One connection of one process to a domain; with a number, the id of a request."""
+
 Revision = NewType("Revision", int)
 """The authority's own counter: one more for every change it applies."""
 

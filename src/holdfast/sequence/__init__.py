@@ -1,0 +1,6 @@
+"""One group's replicated sequence: an order of operations that survives its members.
+
+A core. It replicates opaque records from a primary to its backups and decides, with the authority's views,
+who may order them (PROTOCOL V, S, R, M, K). `retention` is the table by which the styles above execute each
+call exactly once (X). What an operation means is left to those styles.
+"""

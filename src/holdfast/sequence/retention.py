@@ -1,0 +1,206 @@
+"""The table of requests and replies by which a call is executed exactly once (PROTOCOL X).
+
+Rules. The table is part of the object's state: every member builds the same one from the same sequence, and
+a checkpoint carries it (X1). An entry stays until the group's own time has passed its expiration, or until
+its client's floor has passed it; a request at or below either bound is refused, never executed (X2). Asking
+for an outcome settles it: an id that has not run by then never will (X3). Time is the group's, taken from the
+CSNs of its sequence, never from a clock (X4).
+
+How. A client numbers its requests upwards and says with each the lowest number it still awaits (its floor)
+and the latest expiration it has ever used (its horizon). Once the group's time has passed the horizon,
+nothing of that client can still arrive unexpired, and it is forgotten altogether; so the table is bounded
+by what clients await and by what may still come.
+"""
+
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Final, Generic, TypeVar
+
+import msgspec
+
+from holdfast.model.errors import invariant
+from holdfast.model.ids import ClientId, Position
+
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """Never seen: it may be ordered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """It has been executed: this was the reply."""
+
+    reply: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class InProgress:
+    """It was ordered at this position and has no reply yet: wait for that one (X1)."""
+
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """It must never be executed."""
+
+    why: str
+
+
+Verdict = Fresh | Repeated | InProgress | Refused
+
+FRESH: Final = Fresh()
+EXPIRED: Final = Refused("the request has expired by the group's time")
+ABANDONED: Final = Refused("the client no longer awaits this request")
+NEVER: Final = Refused("its outcome was asked for before it ran, so it never will")
+
+
+class _Entry(msgspec.Struct, array_like=True):
+    position: Position
+    expiration_s: int
+    reply: bytes | None = None
+    never_runs: bool = False
+
+
+class _Client(msgspec.Struct, array_like=True):
+    floor: int = 1
+    horizon_s: int = 0
+    entries: dict[int, _Entry] = msgspec.field(default_factory=dict)
+
+
+class _Saved(msgspec.Struct, array_like=True):
+    """The table in a checkpoint. Clients and numbers in order, so that equal tables have equal bytes."""
+
+    time_s: int
+    clients: list[tuple[ClientId, int, int, list[tuple[int, _Entry]]]]
+
+
+class Retention:
+    """The table of one group. Every method but :meth:`judge` is called only for ordered operations."""
+
+    def __init__(self) -> None:
+        self.time_s = 0
+        """The group's time: the newest CSN's, in seconds."""
+        self._clients: dict[ClientId, _Client] = {}
+        self._entries_due = _Calendar[tuple[ClientId, int]]()
+        self._clients_due = _Calendar[ClientId]()
+
+    def __len__(self) -> int:
+        return sum(len(client.entries) for client in self._clients.values())
+
+    # --- deciding
+
+    def judge(self, client: ClientId, number: int, expiration_s: int) -> Verdict:
+        """What to do with a request that arrives. Changes nothing."""
+        known = self._clients.get(client)
+        entry = known.entries.get(number) if known is not None else None
+        if entry is not None:
+            if entry.never_runs:
+                return NEVER
+            return Repeated(entry.reply) if entry.reply is not None else InProgress(entry.position)
+        if expiration_s <= self.time_s:
+            return EXPIRED
+        if known is not None and number < known.floor:
+            return ABANDONED
+        return FRESH
+
+    # --- ordered operations
+
+    def advance(self, time_s: int) -> None:
+        """The group's time has moved on: forget what has expired by it."""
+        self.time_s = max(self.time_s, time_s)
+        for client, number in self._entries_due.take(self.time_s):
+            del self._clients[client].entries[number]
+        for client in self._clients_due.take(self.time_s):
+            del self._clients[client]
+
+    def begin(self, client: ClientId, number: int, position: Position, expiration_s: int) -> None:
+        """A fresh request was ordered at *position*."""
+        invariant(number not in self._client(client, expiration_s).entries, "a request is ordered once")
+        self._keep(client, number, _Entry(position, expiration_s))
+
+    def finish(self, client: ClientId, number: int, reply: bytes) -> None:
+        """It was executed. One that expired meanwhile needs no reply any more."""
+        known = self._clients.get(client)
+        entry = known.entries.get(number) if known is not None else None
+        if entry is not None:
+            entry.reply = reply
+
+    def raise_floor(self, client: ClientId, floor: int, horizon_s: int) -> None:
+        """The client awaits nothing below *floor*, and no request of its expires after *horizon_s*."""
+        known = self._client(client, horizon_s)
+        if floor > known.floor:
+            for number in [number for number in known.entries if number < floor]:
+                self._entries_due.remove(known.entries.pop(number).expiration_s, (client, number))
+            known.floor = floor
+
+    def settle(self, client: ClientId, number: int, expiration_s: int) -> Verdict:
+        """Answer for the outcome of a request, for good: what is fresh now will never run (X3)."""
+        verdict = self.judge(client, number, expiration_s)
+        if isinstance(verdict, Fresh):
+            self._client(client, expiration_s)
+            self._keep(client, number, _Entry(Position(0), expiration_s, never_runs=True))
+            return NEVER
+        return verdict
+
+    # --- in checkpoints
+
+    def save(self) -> bytes:
+        clients = [
+            (client, known.floor, known.horizon_s, sorted(known.entries.items(), key=itemgetter(0)))
+            for client, known in sorted(self._clients.items())
+        ]
+        return msgspec.msgpack.encode(_Saved(self.time_s, clients))
+
+    @classmethod
+    def load(cls, saved: bytes) -> "Retention":
+        """The table that was saved. Raises ``msgspec.DecodeError`` for anything else."""
+        table, found = cls(), msgspec.msgpack.decode(saved, type=_Saved)
+        table.time_s = found.time_s
+        for client, floor, horizon_s, entries in found.clients:
+            table._clients[client] = _Client(floor, horizon_s, dict(entries))
+            table._clients_due.add(horizon_s, client)
+            for number, entry in entries:
+                table._entries_due.add(entry.expiration_s, (client, number))
+        return table
+
+    # --- keeping
+
+    def _client(self, client: ClientId, horizon_s: int) -> _Client:
+        known = self._clients.get(client)
+        if known is None:
+            known = self._clients[client] = _Client()
+        if horizon_s > known.horizon_s:
+            self._clients_due.remove(known.horizon_s, client)
+            self._clients_due.add(horizon_s, client)
+            known.horizon_s = horizon_s
+        return known
+
+    def _keep(self, client: ClientId, number: int, entry: _Entry) -> None:
+        self._clients[client].entries[number] = entry
+        self._entries_due.add(entry.expiration_s, (client, number))
+
+
+class _Calendar(Generic[Item]):
+    """What falls due at which second; removing early costs nothing and leaves nothing behind."""
+
+    def __init__(self) -> None:
+        self._days: dict[int, dict[Item, None]] = {}
+
+    def add(self, time_s: int, item: Item) -> None:
+        self._days.setdefault(time_s, {})[item] = None
+
+    def remove(self, time_s: int, item: Item) -> None:
+        day = self._days.get(time_s)
+        if day is not None:
+            day.pop(item, None)
+            if not day:
+                del self._days[time_s]
+
+    def take(self, time_s: int) -> list[Item]:
+        """Everything due by *time_s*, earliest first."""
+        past = sorted(day for day in self._days if day <= time_s)
+        return [item for day in past for item in self._days.pop(day)]
