@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from math import log
 from typing import TYPE_CHECKING, NoReturn
 
 from holdfast.model.errors import DiskFailed, NoSpace
@@ -39,7 +40,7 @@ class SimDisk:
         self._crash_in: tuple[int, bool, Callable[[], None]] | None = None
         self._elapsed_ns = 0
         # Syncs under way, in the order they were asked for; a power cut forgets them.
-        self._syncs: dict[int, Callable[[], None]] = {}
+        self._syncs: dict[int, tuple[SimFile | SimDirectory, int, DiskHandle, Token]] = {}
         self._last_sync = 0
         self.bytes_max: int | None = None
         """Capacity; None stands for plenty."""
@@ -161,24 +162,27 @@ class SimDisk:
 
     def latency(self) -> int:
         options = self._options
-        drawn = options.sync_min_ns + int(self._rng.expovariate(1.0) * options.sync_mean_ns)
-        return drawn * self.slow_factor
+        exponential = -log(1.0 - self._rng.random())
+        return (options.sync_min_ns + int(exponential * options.sync_mean_ns)) * self.slow_factor
 
-    def complete_after(self, holder: SimFile | SimDirectory, finish: Callable[[], None]) -> None:
-        """Call *finish* when a sync of *holder* that begins now would end; in order for each holder."""
+    def begin_sync(self, holder: SimFile | SimDirectory, asker: "DiskHandle", token: Token) -> None:
+        """Sync *holder* as it is now; *asker* is answered when that ends, in order for each holder."""
         world = self._node.world
         holder.synced_at = max(holder.synced_at, world.now + self.latency())
         self._last_sync = number = self._last_sync + 1
-        self._syncs[number] = finish
+        self._syncs[number] = (holder, holder.mark(), asker, token)
         world.at(holder.synced_at, self._finish, number)
+        self.count_operation()
 
     def _finish(self, number: int) -> None:
+        if number not in self._syncs:
+            return
         world = self._node.world
-        if number in self._syncs:
-            if self.hung_until_ns > world.now:
-                world.at(self.hung_until_ns, self._finish, number)
-            else:
-                self._syncs.pop(number)()
+        if self.hung_until_ns > world.now:
+            world.at(self.hung_until_ns, self._finish, number)
+            return
+        holder, mark, asker, token = self._syncs.pop(number)
+        asker.answer(token, self.settle(holder, mark))
 
     def settle(self, holder: SimFile | SimDirectory, mark: int) -> bool:
         """End a sync of *holder* up to *mark*; False when it failed."""
@@ -313,11 +317,11 @@ class DiskHandle:
 
     def sync(self, name: str, token: Token) -> None:
         if not self._life.over:
-            self._sync(self._file(name), token)
+            self._disk.begin_sync(self._file(name), self, token)
 
     def sync_dir(self, token: Token) -> None:
         if not self._life.over:
-            self._sync(self._directory, token)
+            self._disk.begin_sync(self._directory, self, token)
 
     def sync_now(self, name: str) -> bool:
         """Sync and answer at once; False when it failed. Its time goes to ``SimDisk.take_elapsed``.
@@ -345,16 +349,10 @@ class DiskHandle:
         if not self._disk.lies:
             self._directory.cover(self._directory.mark())
 
-    def _sync(self, holder: SimFile | SimDirectory, token: Token) -> None:
-        mark = holder.mark()
-
-        def finish() -> None:
-            ok = self._disk.settle(holder, mark)
-            if self._on_synced is not None:
-                self._disk.tell(self._life, self._on_synced, token, ok)
-
-        self._disk.complete_after(holder, finish)
-        self._disk.count_operation()
+    def answer(self, token: Token, ok: bool) -> None:
+        """A sync that this handle asked for has ended."""
+        if self._on_synced is not None:
+            self._disk.tell(self._life, self._on_synced, token, ok)
 
     def _file(self, name: str) -> SimFile:
         file = self._directory.entries.get(name)

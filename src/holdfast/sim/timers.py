@@ -24,17 +24,14 @@ class SimTimers:
     def set(self, delay_ns: int, tag: Hashable) -> TimerId:
         self._last = number = self._last + 1
         if not self._life.over:
-            delay_ns = self._node.clock.real_delay(max(delay_ns, 0))
-            self._armed[number] = (tag, self._node.awake_ns() + delay_ns)
-            self._schedule(delay_ns, number)
+            node = self._node
+            delay_ns = node.clock.real_delay(delay_ns) if delay_ns > 0 else 0
+            self._armed[number] = (tag, node.awake_ns() + delay_ns)
+            node.world.after(delay_ns, node.run, self._life, self._fire, number)
         return TimerId(number)
 
     def cancel(self, timer: TimerId) -> None:
         self._armed.pop(timer, None)
-
-    def _schedule(self, delay_ns: int, number: int) -> None:
-        node = self._node
-        node.world.after(delay_ns, node.run, self._life, self._fire, number)
 
     def _fire(self, number: int) -> None:
         if number not in self._armed:
@@ -43,7 +40,7 @@ class SimTimers:
         node = self._node
         owed_ns = due_ns - node.awake_ns()
         if owed_ns > 0:  # the machine slept meanwhile
-            self._schedule(owed_ns, number)
+            node.world.after(owed_ns, node.run, self._life, self._fire, number)
             return
         del self._armed[number]
         node.world.trace.add(f"{node.world.now} {node.name} timer {tag}")
