@@ -6,6 +6,7 @@ from holdfast.clock import ClockConfig, ClockPorts, Generator, Phase
 from holdfast.model.csn import Csn
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import ReplicaId
+from holdfast.model.ports import Token
 from holdfast.model.units import SECOND
 from holdfast.sim import ClockOptions, DiskHandle, NodePorts, Options, World
 from holdfast.sim.node import Life
@@ -48,6 +49,8 @@ class Machine:
         self.stored = 0
         self.is_new = True
         self.csnstate: str | None = None
+        self.failing_sync: str | None = None
+        """Syncs whose token has this word fail; the simulated disk's own directory syncs never do."""
         self.config = config
         self._replica = ReplicaId(replica)
         self._lock = lock
@@ -105,6 +108,9 @@ class Machine:
     def remove_file(self) -> None:
         self._directory().remove("clock")
 
+    def _fails(self, token: Token) -> bool:
+        return isinstance(token, tuple) and self.failing_sync in token
+
     def _directory(self) -> DiskHandle:
         return self.node.disk.open("clock", Life(), None)
 
@@ -115,7 +121,9 @@ class Machine:
 
         self.clock = BreakableClock(ports)
         timers = ports.timers(lambda tag: generator.on_timer(tag))
-        disk = ports.disk("clock", lambda token, ok: generator.on_synced(token, ok))
+        disk = ports.disk(
+            "clock", lambda token, ok: generator.on_synced(token, ok and not self._fails(token))
+        )
         generator = Generator(
             ClockPorts(self.clock, timers, disk, ports.trace),
             self._replica,

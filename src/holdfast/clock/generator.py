@@ -318,11 +318,9 @@ class Generator:
         logical_s = (self._sampled_ns + state.local_ns + state.network_ns) // SECOND
         wanted = max(logical_s, self._time.timestamp)
         ahead_s = self._config.store_interval_s + self._config.store_spare_s
-        future = min(wanted + ahead_s, TIMESTAMP_MAX + 1)
-        is_short = wanted >= self._until and future > self._until
-        is_interval_over = future - self._until >= self._config.store_interval_s
-        if is_short or is_interval_over or self._offsets_grew():
-            return Reservation(max(future, self._until), 0, state)
+        future = max(wanted + ahead_s, self._until)
+        if future - self._until >= self._config.store_interval_s or self._offsets_grew():
+            return Reservation(future, 0, state)
         return None
 
     def _offsets_grew(self) -> bool:
@@ -339,7 +337,6 @@ class Generator:
         elif stored is not None:
             self._until = stored.timestamp
             self._become(Phase.RUNNING)
-            self._sample()
         self._store_if_due()
         self._on_stored()
 
@@ -350,7 +347,7 @@ class Generator:
 
     def _set_limit(self) -> None:
         is_open = self._phase is Phase.RUNNING and self._is_clock_readable
-        self._limit = self._until if is_open else 0
+        self._limit = min(self._until, TIMESTAMP_MAX + 1) if is_open else 0
 
     def _fail(self) -> None:
         if self._phase is not Phase.FAILED:
