@@ -221,7 +221,7 @@ class SimBackend:
         return server
 
 
-SIM_REVISIONS_MAX = 400
+SIM_REVISIONS_MAX = 3000
 STEP_NS = MILLISECOND
 WAIT_STEPS_MAX = 60_000
 """A minute of simulated time without an event is a watch that has stopped."""
