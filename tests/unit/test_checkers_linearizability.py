@@ -206,6 +206,8 @@ def test_a_failed_compare_and_set_sees_an_unread_write() -> None:
 def test_a_model_refuses_what_it_does_not_understand() -> None:
     with pytest.raises(ValueError, match="counter does not understand"):
         judge([operation(Append(1), 1, 0, 1)], CounterModel())
+    with pytest.raises(ValueError, match="answered as a tuple"):
+        judge([operation(Read(), [1], 0, 1)], ListModel())
 
 
 def test_history_records_in_the_order_of_events() -> None:

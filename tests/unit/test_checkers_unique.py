@@ -73,6 +73,12 @@ def test_a_stale_read_is_named() -> None:
     assert "Write(value=2)" in violation.message
 
 
+def test_the_initial_value_after_a_write_is_stale() -> None:
+    operations = [operation(Write(1), None, 0, 10), operation(Read(), None, 20, 30)]
+    (violation,) = check_register(operations)
+    assert "None was surely held from the beginning to 20; 1 has no place" in violation.message
+
+
 def test_unwritten_and_future_values() -> None:
     assert "nobody wrote" in check_register([operation(Read(), 9, 0, 1)])[0].message
     operations = [operation(Read(), 9, 0, 1), operation(Write(9), None, 5, 6)]

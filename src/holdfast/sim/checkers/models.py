@@ -182,7 +182,7 @@ class ListModel:
         request, result = operation.request, operation.result
         match request:
             case Read():
-                shown = self._number(result if isinstance(result, tuple) else ())
+                shown = self._number(_shown(operation))
                 return Compiled(operation, lambda state: state if state == shown else IMPOSSIBLE, request)
             case Append(token):
                 token = token if token in seen else self.UNSEEN
@@ -216,8 +216,12 @@ class ListModel:
 
 
 def _shown(operation: Operation) -> tuple[Hashable, ...]:
-    is_read = isinstance(operation.request, Read)
-    return operation.result if is_read and isinstance(operation.result, tuple) else ()
+    """The tokens that the answer shows."""
+    if not isinstance(operation.request, Read):
+        return ()
+    if not isinstance(operation.result, tuple):
+        raise ValueError(f"a list is answered as a tuple: {operation}")
+    return operation.result
 
 
 def _without_unknown_reads(operations: Sequence[Operation]) -> list[Operation]:

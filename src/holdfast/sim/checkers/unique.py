@@ -25,7 +25,7 @@ from typing import Final
 from holdfast.sim.checkers.history import NEVER, Add, Append, Operation, Outcome, Read, Write, by_key
 from holdfast.sim.checkers.violation import Violation
 
-_BEFORE_ALL: Final = -1
+_BEFORE_ALL: Final = -NEVER
 
 
 def check_register(operations: Iterable[Operation], *, initial: Hashable = None) -> list[Violation]:
@@ -112,9 +112,9 @@ def _clashing_zones(zones: Sequence[_Zone]) -> str | None:
 
 
 def _clash(held: _Zone, other: _Zone) -> str:
+    since = held.first_return if held.write else "the beginning"
     lines = [
-        f"{held.value!r} was surely held from {held.first_return} to {held.last_call}; "
-        f"{other.value!r} has no place",
+        f"{held.value!r} was surely held from {since} to {held.last_call}; {other.value!r} has no place",
         *(str(each) for zone in (held, other) for each in dict.fromkeys((zone.write, zone.last)) if each),
     ]
     return "\n    ".join(lines)
