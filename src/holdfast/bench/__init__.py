@@ -47,14 +47,14 @@ def compare(
 ) -> Result:
     """Judge rates measured in pairs: the median of ours/other per round must reach *target*."""
     ratios = [mine / other for mine, other in zip(ours, others, strict=True)]
-    ratio = statistics.median(ratios)
+    ratio = round(statistics.median(ratios), 3)
     return Result(
         name=name,
         unit=unit,
         ours=statistics.median(ours),
         other=statistics.median(others),
         other_name=other_name,
-        ratio=round(ratio, 3),
+        ratio=ratio,
         ratio_low=round(min(ratios), 3),
         ratio_high=round(max(ratios), 3),
         rounds=len(ratios),
@@ -66,14 +66,14 @@ def compare(
 def within(name: str, times: Sequence[float], *, unit: str, limit: float) -> Result:
     """Judge times against a fixed limit: their median must not exceed it."""
     ratios = [time / limit for time in times]
-    ratio = statistics.median(ratios)
+    ratio = round(statistics.median(ratios), 3)
     return Result(
         name=name,
         unit=unit,
         ours=statistics.median(times),
         other=limit,
         other_name="limit",
-        ratio=round(ratio, 3),
+        ratio=ratio,
         ratio_low=round(min(ratios), 3),
         ratio_high=round(max(ratios), 3),
         rounds=len(ratios),

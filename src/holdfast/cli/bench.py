@@ -1,0 +1,95 @@
+"""``holdfast bench``: measure, beside a peer or the machine's limit in the same run."""
+
+from importlib import import_module
+from typing import Any
+
+import msgspec
+from cyclopts import App
+
+from holdfast import bench
+from holdfast.cli.output import Output, print_json, print_table, talk
+from holdfast.model.errors import InvalidRequest
+
+app = App(name="bench", help="Measure, beside a peer or the machine's limit.")
+
+
+@app.command
+def net(*, rounds: int = 9, seconds: float = 0.4, output: Output = "table") -> None:
+    """The native protocol beside a bare uvloop echo of the same frames.
+
+    Parameters
+    ----------
+    rounds: How often each side is measured; the median ratio is judged.
+    seconds: What each side gets in a round.
+    output: A table for people, one JSON object for scripts.
+    """
+    _show(_measure("net", rounds=rounds, seconds=seconds), output)
+
+
+@app.command
+def log(*, rounds: int = 5, seconds: float = 1.0, output: Output = "table") -> None:
+    """Records per second with group commit beside the machine's raw rate of syncs.
+
+    Parameters
+    ----------
+    rounds: How often each side is measured; the median ratio is judged.
+    seconds: What each side gets in a round.
+    output: A table for people, one JSON object for scripts.
+    """
+    _show(_measure("log", rounds=rounds, seconds=seconds), output)
+
+
+@app.command
+def detect(*, rounds: int = 20, output: Output = "table") -> None:
+    """How soon the other hosts know of a host that was killed.
+
+    Parameters
+    ----------
+    rounds: How many hosts are killed, one after the other.
+    output: A table for people, one JSON object for scripts.
+    """
+    _show(_measure("detect", rounds=rounds), output)
+
+
+@app.command(name="all")
+def everything(*, rounds: int | None = None, seconds: float | None = None, output: Output = "table") -> None:
+    """Every benchmark, one after the other.
+
+    Parameters
+    ----------
+    rounds: For each of them; their own numbers when not given.
+    seconds: What each side gets in a round, where that applies.
+    output: A table for people, one JSON object for scripts.
+    """
+    found = {
+        "net": _measure("net", rounds=rounds or 9, seconds=seconds or 0.4),
+        "log": _measure("log", rounds=rounds or 5, seconds=seconds or 1.0),
+        "detect": _measure("detect", rounds=rounds or 20),
+    }
+    results = [result for each in found.values() for result in each.pop("results")]
+    _show({"results": results, **found}, output)
+
+
+def _measure(name: str, **options: float) -> dict[str, Any]:
+    """Run ``holdfast.bench.NAME``, loaded only now: each needs a part of Holdfast that others do not."""
+    if any(value <= 0 for value in options.values()):
+        raise InvalidRequest("rounds and seconds must be more than nothing")
+    module = import_module(f"holdfast.bench.{name}")
+    found: dict[str, Any] = getattr(module, f"run_{name}_bench")(progress=_progress, **options)
+    return found
+
+
+def _progress(what: str) -> None:
+    talk.print(what, highlight=False)
+
+
+def _show(found: dict[str, Any], output: Output) -> None:
+    """A missed target is shown as missed; it is a finding, not a failure of the command."""
+    if output == "json":
+        print_json(found)
+        return
+    results = [msgspec.convert(result, bench.Result) for result in found["results"]]
+    print_table(bench.COLUMNS, [bench.row(result) for result in results])
+    missed = [result.name for result in results if not result.met]
+    if missed:
+        talk.print(f"[bold red]missed its target:[/] {'; '.join(missed)}")
