@@ -218,7 +218,7 @@ def test_the_first_reason_stands() -> None:
     session = open_acceptor()
     session.end(Reason(Why.SHUTTING_DOWN, "bye"))
     session.end(Reason(Why.INTERNAL, "later"))
-    session.lose("later still")
+    session.receive_eof()
     assert session.reason == Reason(Why.SHUTTING_DOWN, "bye")
     assert [reason.why for reason in said(session)] == [Why.SHUTTING_DOWN]
 

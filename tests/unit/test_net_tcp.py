@@ -189,6 +189,26 @@ def test_on_closed_is_told_once_on_both_ends() -> None:
     run(main)
 
 
+def test_a_connection_closed_by_its_own_admission_ends_like_any_other() -> None:
+    """Whoever is offered a connection may close it at once: both ends are told, once."""
+
+    async def main(world: World) -> None:
+        there, here = Kept(), Kept()
+
+        def on_connection(connection: Connection) -> Kept:
+            connection.send(Kind.STATUS_REPLY, b"parting words")
+            connection.close(Reason(Why.REFUSED, "not today"))
+            return there
+
+        server = await world.serve(on_connection)
+        await world.connect(server, lambda _: here)
+        assert (await here.end_comes()).message == "not today"
+        assert here.frames == [(Kind.STATUS_REPLY, b"parting words")]
+        assert [reason.why for reason in there.closed] == [Why.REFUSED]
+
+    run(main)
+
+
 def test_a_silent_stranger_is_given_up() -> None:
     """A connection that never says hello lasts for handshake_s, also when it trickles."""
 
@@ -238,7 +258,7 @@ def test_one_connection_too_many_is_told_so() -> None:
     run(main)
 
 
-def test_a_flood_of_connections_is_bounded() -> None:
+def test_a_flood_of_connections_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
     """Hundreds at once: those within the bound are served, the rest end, and the server goes on."""
 
     async def main(world: World) -> None:
@@ -249,6 +269,7 @@ def test_a_flood_of_connections_is_bounded() -> None:
         assert len(server.connections) == 20
 
     run(main)
+    assert not caplog.records  # the loop itself had nothing to complain of
 
 
 def test_versions_that_do_not_meet() -> None:

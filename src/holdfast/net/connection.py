@@ -20,7 +20,7 @@ from holdfast.net.handshake import Agreed, Identity, encode_goodbye
 from holdfast.net.kind import Kind
 from holdfast.net.layer import LayerFailed, layer_for
 from holdfast.net.reason import ON_PURPOSE, NotConnected, Reason, Why
-from holdfast.net.session import ALIVE_FRAME, Session, State
+from holdfast.net.session import ALIVE_FRAME, Session
 
 FLUSH_BYTES: Final = 64 * 1024
 """What gathers in one turn is written when it is this much, so that the peer can begin."""
@@ -263,7 +263,9 @@ class Connection(asyncio.Protocol):
             log.exception("a new connection's receiver failed", peer=str(self.peer))
             self.close(Reason(Why.INTERNAL, "the connection could not be served"))
             return
-        if not self.opening.done():
+        if self.reason is not None:
+            self._receiver.on_closed(self, self.reason)  # whoever was to receive has closed it already
+        elif not self.opening.done():
             self.opening.set_result(None)
 
     def _deliver(self, frames: list[Frame]) -> None:
@@ -303,7 +305,7 @@ class Connection(asyncio.Protocol):
     # --- sending
 
     def _refuse_to_send(self, kind: Kind, length: int) -> None:
-        if self.is_open:
+        if self._payload_bytes_max >= 0:
             raise InvalidRequest(f"{kind.name} of {length} bytes: the peer takes {self._payload_bytes_max}")
 
     def _flush_soon(self) -> None:
@@ -369,11 +371,7 @@ class Connection(asyncio.Protocol):
     # --- the end
 
     def _finish_if_ended(self) -> None:
-        if (
-            self._session is not None
-            and self._session.state is State.ENDED
-            and self._session.reason is not None
-        ):
+        if self._session is not None and self._session.reason is not None:
             self._finish(self._session.reason)
 
     def _finish(self, reason: Reason, *, tell_plainly: bool = False) -> None:

@@ -106,10 +106,6 @@ class Session:
         """End the session from this side; the peer is told. Ending it again does nothing."""
         self._fail(reason)
 
-    def lose(self, message: str) -> None:
-        """The transport is gone: nothing can be sent any more."""
-        self._end(Reason(Why.LOST, message))
-
     def frame(self, kind: Kind, payload: bytes) -> bytes:
         """The bytes of one application frame. Senders mind ``agreed.payload_bytes_max``."""
         invariant(self.state is State.OPEN, "frames are sent only in an open session")

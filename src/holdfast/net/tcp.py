@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
 import structlog
 
@@ -64,7 +64,7 @@ class Server:
         if self._listener is not None:
             await self._listener.wait_closed()
 
-    def _accept(self) -> Connection:
+    def _accept(self) -> asyncio.Protocol:
         held, refusal = self._connections, None
         if self._is_closing:
             refusal = Reason(Why.SHUTTING_DOWN, "the server is shutting down")
@@ -73,8 +73,7 @@ class Server:
         if refusal is not None:
             held = self._refused
             if len(self._refused) >= REFUSALS_MAX:
-                # The loop closes the socket when its protocol cannot be made.
-                raise ConnectionAbortedError(str(refusal))
+                return _Dropped()
 
         def forget(connection: Connection) -> None:
             del held[connection]
@@ -90,6 +89,13 @@ class Server:
         )
         held[connection] = None
         return connection
+
+
+class _Dropped(asyncio.Protocol):
+    """A connection that is not even refused."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        cast(asyncio.Transport, transport).abort()
 
 
 async def serve(

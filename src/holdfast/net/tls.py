@@ -104,7 +104,9 @@ class TlsPipe:
         return self._read_all() if self.is_ready else b""
 
     def send(self, plain: bytes) -> None:
-        self._tls.write(plain)
+        # In a pipe that broke nothing can be sent; the ``receive`` that broke it has said why.
+        with contextlib.suppress(ssl.SSLError):
+            self._tls.write(plain)
 
     def take_output(self) -> bytes:
         return self._to_wire.read()
