@@ -150,6 +150,15 @@ def test_a_failed_store_stops_the_generator(fault: str) -> None:
     assert machine.take(1)[0] > greatest
 
 
+def test_a_start_on_a_full_disk_is_refused() -> None:
+    """A generator that cannot store its first future timestamp says so instead of waiting for ever."""
+    machine = Machine()
+    machine.node.kill()
+    machine.node.disk.bytes_max = machine.node.disk.used()
+    machine.node.start()
+    assert machine.node.stops[0].startswith("generator_stopped: ")
+
+
 @pytest.mark.covers("CSN-25")
 def test_the_store_is_atomic() -> None:
     """Power lost inside any write or sync of a store: the old promise or the new one is there, whole."""
@@ -235,7 +244,7 @@ def test_csnstate_is_a_documented_line() -> None:
         "",
         text + " ",
         text.upper(),
-        text.replace("=17", "=65536"),
+        text.replace("sequence=17", "sequence=65536"),
         text.replace(" local", " locale"),
     ):
         with pytest.raises(InvalidRequest):
