@@ -86,7 +86,11 @@ class EtcdGateway:
     def leave(self, endpoint: str) -> None:
         """*endpoint* failed: ask the next one, unless somebody has moved on already."""
         if endpoint == self.endpoint:
-            self._current = (self._current + 1) % len(self._endpoints)
+            self._current = self._endpoints.index(self.after(endpoint))
+
+    def after(self, endpoint: str) -> str:
+        """The one to try when *endpoint* does not serve."""
+        return self._endpoints[(self._endpoints.index(endpoint) + 1) % len(self._endpoints)]
 
     async def post(
         self, path: str, body: msgspec.Struct, kind: type[Response], *, is_repeatable: bool

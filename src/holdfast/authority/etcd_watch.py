@@ -5,7 +5,8 @@ its leader, or has been silent for too long: a peer that vanished without a word
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack, aclosing
 from typing import Final
 
 import httpx
@@ -61,8 +62,8 @@ async def watch(
     """See :meth:`holdfast.authority.recipe.Authority.watch`."""
     first = max(revision, 1)
     key, end = domain.range(prefix)
+    endpoint = gateway.endpoint
     while True:
-        endpoint = gateway.endpoint
         request = WatchRequest(WatchCreate(key, end, first, progress_notify=True))
         assembler = Assembler(domain)
         try:
@@ -70,18 +71,20 @@ async def watch(
             if compacted is not None:
                 yield compacted
                 return
-            async for response in _stream(gateway, endpoint, request):
-                if response.compact_revision:
-                    yield Compacted(Revision(response.compact_revision + 1))
-                    return
-                for events in assembler.feed(response):
-                    yield events
-                    first = events.revision + 1
-                if not response.events and not response.created:
-                    # A progress notice: everything up to this revision has been delivered.
-                    first = max(first, response.header.revision + 1)
+            async with aclosing(_stream(gateway, endpoint, request)) as responses:
+                async for response in responses:
+                    if response.compact_revision:
+                        yield Compacted(Revision(response.compact_revision + 1))
+                        return
+                    for events in assembler.feed(response):
+                        yield events
+                        first = events.revision + 1
+                    if not response.events and not response.created:
+                        # A progress notice: everything up to this revision has been delivered.
+                        first = max(first, response.header.revision + 1)
         except (StreamEnded, NoReply, httpx.HTTPError, TimeoutError, msgspec.DecodeError):
-            gateway.leave(endpoint)
+            # The watch alone moves on: a quiet prefix is no reason for calls to change their endpoint.
+            endpoint = gateway.after(endpoint)
         await asyncio.sleep(REOPEN_PAUSE_S)
 
 
@@ -102,10 +105,15 @@ async def _compacted(gateway: EtcdGateway, key: bytes, first: int) -> Compacted 
     return None
 
 
-async def _stream(gateway: EtcdGateway, endpoint: str, request: WatchRequest) -> AsyncIterator[WatchResponse]:
+async def _stream(
+    gateway: EtcdGateway, endpoint: str, request: WatchRequest
+) -> AsyncGenerator[WatchResponse, None]:
     """One stream's responses; raises ``StreamEnded``, ``TimeoutError`` or httpx's errors when it is over."""
     body = msgspec.json.encode(request)
-    async with gateway.client.stream("POST", endpoint + "/v3/watch", content=body) as response:
+    opening = gateway.client.stream("POST", endpoint + "/v3/watch", content=body)
+    async with AsyncExitStack() as stack:
+        async with asyncio.timeout(gateway.deadlines.attempt_s):
+            response = await stack.enter_async_context(opening)
         if response.status_code != httpx.codes.OK:
             raise StreamEnded(f"HTTP {response.status_code}")
         lines = response.aiter_lines()
