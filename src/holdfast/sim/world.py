@@ -77,19 +77,18 @@ class World:
         heappush(self._heap, (self.now + delay_ns, number, function, args))
 
     def at(self, at_ns: int, function: Callable[..., object], *args: Any) -> None:
-        self.after(max(0, at_ns - self.now), function, *args)
+        self._scheduled = number = self._scheduled + 1
+        heappush(self._heap, (max(at_ns, self.now), number, function, args))
 
     def run_until(self, end_ns: int) -> None:
         """Run all events up to *end_ns*, or until the run is ended."""
-        heap = self._heap
-        while heap and not self._ended:
-            if heap[0][0] > end_ns:
-                break
+        heap, each_step = self._heap, self.each_step
+        while heap and heap[0][0] <= end_ns and not self._ended:
             self.now, _, function, args = heappop(heap)
             self.events += 1
             function(*args)
-            if self.each_step is not None:
-                self.each_step()
+            if each_step is not None:
+                each_step()
             if self.events >= EVENTS_MAX:
                 self.violation("engine", f"no end after {EVENTS_MAX} events")
         if not self._ended:
