@@ -15,6 +15,7 @@ import structlog
 from holdfast.model.errors import BrokenInvariant, InvalidRequest
 from holdfast.net.address import Address
 from holdfast.net.endpoint import Endpoint
+from holdfast.net.flow import Flow
 from holdfast.net.frame import HEADER, HEADER_BYTES, UNDECODABLE, Frame, encode_frame
 from holdfast.net.handshake import Agreed, Identity, encode_goodbye
 from holdfast.net.kind import Kind
@@ -93,10 +94,7 @@ class Connection(asyncio.Protocol):
         # The longest payload that may be sent now; below zero while the connection is not open, so that
         # sending has one thing to check.
         self._payload_bytes_max = -1
-        self._unwritable_since: float | None = None
-        self._drain_waiters: list[asyncio.Future[None]] = []
-        self._is_consumer_full = False
-        self._is_reading = True
+        self._flow = Flow(self._loop, is_connector=is_connector)
 
     # --- for the connection's users
 
@@ -114,7 +112,7 @@ class Connection(asyncio.Protocol):
     @property
     def is_writable(self) -> bool:
         """Whether the peer keeps up. ``send`` works in any case, until ``unsent_bytes_max``."""
-        return self.is_open and self._unwritable_since is None
+        return self.is_open and self._flow.unwritable_since is None
 
     @property
     def unsent_bytes(self) -> int:
@@ -137,21 +135,14 @@ class Connection(asyncio.Protocol):
     async def drain(self) -> None:
         """Wait until the connection is writable. Raises ``NotConnected`` when it has ended."""
         self._flush()
-        if self.reason is not None:
-            raise NotConnected(str(self.address), self.reason)
-        if self._unwritable_since is not None:
-            waiter: asyncio.Future[None] = self._loop.create_future()
-            self._drain_waiters.append(waiter)
-            await waiter
+        await self._flow.writable()
 
     def pause_reading(self) -> None:
         """Take no more from the peer, beyond what one read has brought already."""
-        self._is_consumer_full = True
-        self._apply_reading()
+        self._flow.hold(is_consumer_full=True)
 
     def resume_reading(self) -> None:
-        self._is_consumer_full = False
-        self._apply_reading()
+        self._flow.hold(is_consumer_full=False)
 
     def close(self, reason: Reason | None = None) -> None:
         """End the connection: what was sent before still leaves, then a Goodbye with the reason."""
@@ -170,7 +161,9 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(self._limits.unsent_bytes_high, self._limits.unsent_bytes_low)
+        self._flow.attach(
+            self._transport, high=self._limits.unsent_bytes_high, low=self._limits.unsent_bytes_low
+        )
         wire = transport.get_extra_info("socket")
         wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.address = Address(*(transport.get_extra_info("peername") or ("?", 0))[:2])
@@ -218,14 +211,10 @@ class Connection(asyncio.Protocol):
         self._on_gone(self)
 
     def pause_writing(self) -> None:
-        self._unwritable_since = self._loop.time()
-        self._apply_reading()
+        self._flow.pause_writing()
 
     def resume_writing(self) -> None:
-        self._unwritable_since = None
-        self._apply_reading()
-        for waiter in self._take_drain_waiters():
-            waiter.set_result(None)
+        self._flow.resume_writing()
 
     # --- receiving
 
@@ -284,24 +273,6 @@ class Connection(asyncio.Protocol):
             log.exception("a frame's receiver failed", peer=str(self.peer), kind=kind.name)
             self.close(Reason(Why.INTERNAL, f"{kind.name} could not be handled"))
 
-    def _apply_reading(self) -> None:
-        """Read unless the consumer is full or, on the accepting end, the peer does not take its answers.
-
-        Only the accepting end waits for its peer: if both did, two ends with much to say would each wait
-        for the other to read first, for ever.
-        """
-        transport = self._transport
-        is_held = self._is_consumer_full or (self._unwritable_since is not None and not self._is_connector)
-        wanted = self.reason is not None or not is_held
-        if transport is None or transport.is_closing() or wanted is self._is_reading:
-            return
-        self._is_reading = wanted
-        self._heard_at = self._loop.time()
-        if wanted:
-            transport.resume_reading()
-        else:
-            transport.pause_reading()
-
     # --- sending
 
     def _refuse_to_send(self, kind: Kind, length: int) -> None:
@@ -319,7 +290,7 @@ class Connection(asyncio.Protocol):
         self._flush_at = 0
         if self._gathered:
             self._write_gathered()
-            if self._unwritable_since is not None and self.unsent_bytes > self._limits.unsent_bytes_max:
+            if self._flow.unwritable_since is not None and self.unsent_bytes > self._limits.unsent_bytes_max:
                 self.close(Reason(Why.TOO_SLOW, f"{self.unsent_bytes} bytes wait to be taken"))
 
     def _write_gathered(self) -> None:
@@ -337,11 +308,6 @@ class Connection(asyncio.Protocol):
         if data and self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 
-    def _take_drain_waiters(self) -> list[asyncio.Future[None]]:
-        waiters = [waiter for waiter in self._drain_waiters if not waiter.done()]
-        self._drain_waiters.clear()
-        return waiters
-
     # --- time
 
     def _set_timer(self, delay_s: float, callback: Callable[[], None]) -> None:
@@ -358,9 +324,11 @@ class Connection(asyncio.Protocol):
         if now - self._timer_due > self._tick_s:
             # This process stood still: the peer's words may wait unread, so its silence proves nothing.
             self._heard_at = now
-        if self._is_reading and now - self._heard_at > idle_s:
+        heard_at = max(self._heard_at, self._flow.reading_since)
+        unwritable_since = self._flow.unwritable_since
+        if self._flow.is_reading and now - heard_at > idle_s:
             self.close(Reason(Why.IDLE, f"nothing was heard for {idle_s:g} s"))
-        elif self._unwritable_since is not None and now - self._unwritable_since > idle_s:
+        elif unwritable_since is not None and now - unwritable_since > idle_s:
             self.close(Reason(Why.TOO_SLOW, f"nothing could be sent for {idle_s:g} s"))
         else:
             if not self._has_sent:
@@ -385,6 +353,7 @@ class Connection(asyncio.Protocol):
             self._write_wire(encode_frame(Kind.GOODBYE, encode_goodbye(reason)))
         elif self._session is not None:
             self._write_plain(self._session.take_output())
+        self._flow.end(NotConnected(str(self.address), reason))
         self._let_go()
         self._tell()
 
@@ -398,7 +367,6 @@ class Connection(asyncio.Protocol):
         self._write_wire(self._layer.take_output())
         if transport.is_closing():
             return
-        self._apply_reading()
         if self.reason is not None and self.reason.by_peer:
             transport.close()
         else:
@@ -414,7 +382,5 @@ class Connection(asyncio.Protocol):
         note("connection ended", peer=who, address=str(self.address), reason=str(reason))
         if not self.opening.done():
             self.opening.set_result(reason)
-        for waiter in self._take_drain_waiters():
-            waiter.set_exception(NotConnected(str(self.address), reason))
         if self._receiver is not None:
             self._receiver.on_closed(self, reason)

@@ -47,6 +47,7 @@ MACHINE: Final = (
     "net/certificates.py",
     "net/connection.py",
     "net/endpoint.py",
+    "net/flow.py",
     "net/inbox.py",
     "net/layer.py",
     "net/reconnect.py",

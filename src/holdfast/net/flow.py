@@ -1,0 +1,77 @@
+"""Back-pressure of one connection, both ways: when it reads, and when its senders wait."""
+
+import asyncio
+
+from holdfast.net.reason import NotConnected
+
+
+class Flow:
+    """Reads unless the consumer is full or, on the accepting end, the peer does not take its answers.
+
+    Only the accepting end waits for its peer: if both did, two ends with much to say would each wait for the
+    other to read first, for ever.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, is_connector: bool) -> None:
+        self.unwritable_since: float | None = None
+        """When the bytes not yet taken by the peer passed the high mark; None below the low one."""
+        self.is_reading = True
+        self.reading_since = 0.0
+        """When reading last began or stopped: silence before that is nobody's."""
+        self._loop = loop
+        self._is_connector = is_connector
+        self._is_consumer_full = False
+        self._end: NotConnected | None = None
+        self._transport: asyncio.Transport | None = None
+        self._waiters: list[asyncio.Future[None]] = []
+
+    def attach(self, transport: asyncio.Transport, *, high: int, low: int) -> None:
+        self._transport = transport
+        transport.set_write_buffer_limits(high, low)
+
+    def pause_writing(self) -> None:
+        self.unwritable_since = self._loop.time()
+        self._apply()
+
+    def resume_writing(self) -> None:
+        self.unwritable_since = None
+        self._apply()
+        for waiter in self._take_waiters():
+            waiter.set_result(None)
+
+    def hold(self, *, is_consumer_full: bool) -> None:
+        self._is_consumer_full = is_consumer_full
+        self._apply()
+
+    async def writable(self) -> None:
+        """Wait until the peer keeps up. Raises ``NotConnected`` when the connection has ended."""
+        if self._end is not None:
+            raise NotConnected(self._end.where, self._end.reason)
+        if self.unwritable_since is not None:
+            waiter: asyncio.Future[None] = self._loop.create_future()
+            self._waiters.append(waiter)
+            await waiter
+
+    def end(self, error: NotConnected) -> None:
+        """The connection has ended: nobody waits any more, and what still comes is read to be dropped."""
+        self._end = error
+        self._apply()
+        for waiter in self._take_waiters():
+            waiter.set_exception(NotConnected(error.where, error.reason))
+
+    def _apply(self) -> None:
+        is_held = self._is_consumer_full or (self.unwritable_since is not None and not self._is_connector)
+        wanted = self._end is not None or not is_held
+        if self._transport is None or self._transport.is_closing() or wanted is self.is_reading:
+            return
+        self.is_reading = wanted
+        self.reading_since = self._loop.time()
+        if wanted:
+            self._transport.resume_reading()
+        else:
+            self._transport.pause_reading()
+
+    def _take_waiters(self) -> list[asyncio.Future[None]]:
+        waiters = [waiter for waiter in self._waiters if not waiter.done()]
+        self._waiters.clear()
+        return waiters
