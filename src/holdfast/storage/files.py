@@ -1,6 +1,7 @@
 """The log's files: names, the header in the first sector, and what may be set about them."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from struct import Struct
 from typing import Final, Protocol
@@ -82,6 +83,7 @@ class FileHeader:
     salt: int
 
 
+@lru_cache(maxsize=256)
 def file_name(number: int) -> str:
     return f"{_PREFIX}{number:08d}"
 

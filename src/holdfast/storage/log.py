@@ -171,7 +171,7 @@ class Log:
             raise InvalidRequest(f"no record: {wrong}") from None
         self._make_room(len(encoded))
         tail = self.tail(record.group)
-        if (record.first, record.previous) != (tail.position + 1, tail.checksum) or record.epoch < tail.epoch:
+        if not self._continues(tail, record):
             raise Conflict(f"{record.point} of group {record.group} does not continue {tail}")
         index = self._groups.get(record.group)
         if index is None:
@@ -301,6 +301,13 @@ class Log:
         if size > self._gathering.room:
             self._gathering.make_room(size)
 
+    @staticmethod
+    def _continues(tail: Point, record: Record) -> bool:
+        return (record.first, record.previous) == (
+            tail.position + 1,
+            tail.checksum,
+        ) and record.epoch >= tail.epoch
+
     def _begin_group(self, group: GroupId) -> GroupIndex:
         index = self._groups[group] = GroupIndex(anchor=self._gathering.next_place)
         self._holds.update(group, index)
@@ -365,9 +372,11 @@ class Log:
     def _is_long(self) -> bool:
         """Whether the log is longer than it may be. It may be twice as long as its live records, whatever
         was configured: copying those round and round would keep the disk busy and free nothing."""
+        files = len(self._writer.files)
+        if files <= self._config.files_max or self.phase is not Phase.OPEN:
+            return False
         live = sum(index.live_bytes for index in self._groups.values())
-        files_max = max(self._config.files_max, 2 * live // self._config.file_bytes + 2)
-        return self.phase is Phase.OPEN and len(self._writer.files) > files_max
+        return files > 2 * live // self._config.file_bytes + 2
 
     def _copy_forward(self, group: GroupId) -> None:
         """Append the group's live records again, at the head, in one go."""

@@ -78,10 +78,12 @@ class Recovered:
 def scan(disk: Readable, *, salt: int | None, sector: int) -> Recovered:
     """Read the whole log. Without *salt* (the identity is lost) the first file's own is believed; *sector* is
     used until a file says otherwise. Raises only what the disk raises."""
-    return _Scan(disk, salt, sector).run()
+    return Scan(disk, salt, sector).run()
 
 
-class _Scan:
+class Scan:
+    """One scan; see :func:`scan`."""
+
     def __init__(self, disk: Readable, salt: int | None, sector: int) -> None:
         self._disk = disk
         self._found = Recovered(salt, sector)

@@ -7,44 +7,52 @@ from holdfast.model.ports import Disk, Token
 
 
 class Syncs:
-    """The syncs that one owner waits for. Tokens are (owner's name, number), so owners can share a disk."""
+    """The syncs that one owner waits for. Tokens begin with the owner's name, so owners can share a disk."""
 
     def __init__(self, disk: Disk, owner: str, on_failed: Callable[[HoldfastError], None]) -> None:
         self._disk = disk
         self._owner = owner
         self._on_failed = on_failed
-        self._waiting: dict[int, tuple[list[int], Callable[[], None]]] = {}
+        self._waiting: dict[int, _Wait] = {}
         self._last = 0
         self._is_failed = False
 
     def after(self, names: Iterable[str], then: Callable[[], None], *, directory: bool = False) -> None:
         """Sync the files *names* and, when asked, the directory; call *then* when all of it is durable."""
-        left = [0]
+        wait = _Wait(then)
         for name in names:
-            self._disk.sync(name, self._token(left, then))
+            self._disk.sync(name, self._token(wait, name))
         if directory:
-            self._disk.sync_dir(self._token(left, then))
-        if not left[0]:
+            self._disk.sync_dir(self._token(wait, "the directory"))
+        if not wait.left:
             then()
 
     def on_synced(self, token: Token, ok: bool) -> bool:
         """Take the disk's answer; False when *token* is another owner's."""
         if not isinstance(token, tuple) or token[0] != self._owner:
             return False
-        left, then = self._waiting.pop(token[1])
-        if self._is_failed:
-            return True
-        if not ok:
+        wait = self._waiting.pop(token[1])
+        if ok and not self._is_failed:
+            wait.left -= 1
+            if not wait.left:
+                wait.then()
+        elif not self._is_failed:
             self._is_failed = True
-            self._on_failed(DiskFailed(f"{self._owner}: a sync failed"))
-            return True
-        left[0] -= 1
-        if not left[0]:
-            then()
+            self._on_failed(DiskFailed(f"{self._owner}: the sync of {token[2]} failed"))
         return True
 
-    def _token(self, left: list[int], then: Callable[[], None]) -> Token:
-        left[0] += 1
+    def _token(self, wait: "_Wait", name: str) -> Token:
+        wait.left += 1
         self._last += 1
-        self._waiting[self._last] = (left, then)
-        return (self._owner, self._last)
+        self._waiting[self._last] = wait
+        return (self._owner, self._last, name)
+
+
+class _Wait:
+    """A continuation, and how many syncs it still waits for."""
+
+    __slots__ = ("left", "then")
+
+    def __init__(self, then: Callable[[], None]) -> None:
+        self.left = 0
+        self.then = then

@@ -55,6 +55,8 @@ class Ledger:
     def __init__(self) -> None:
         self.state: dict[int, History] = {}
         """What is durable."""
+        self._before: dict[int, History] = {}  # what was durable before the last report
+        self._last: list[tuple[int, int, Change]] = []  # what that report added
         self._waiting: deque[tuple[int, int, Change]] = deque()
 
     def asked(self, number: int, group: int, change: Change) -> None:
@@ -63,10 +65,14 @@ class Ledger:
 
     def durable(self, number: int) -> int:
         """The log said that everything up to *number* is durable; returns how many changes that settled."""
-        before = len(self._waiting)
+        added = []
         while self._waiting and self._waiting[0][0] <= number:
-            _settle(self.state, *self._waiting.popleft())
-        return before - len(self._waiting)
+            added.append(self._waiting.popleft())
+            _settle(self.state, *added[-1])
+        for change in self._last:
+            _settle(self._before, *change)
+        self._last = added
+        return len(added)
 
     def acknowledged(self, group: int) -> int:
         """Up to which position the group's records are durable."""
@@ -76,11 +82,14 @@ class Ledger:
         """Whether changes of the group are not yet durable."""
         return any(waiting == group for _, waiting, _ in self._waiting)
 
-    def objection(self, found: dict[int, History]) -> str | None:
-        """What is wrong with what the log holds after a restart; None when it is as it must be."""
-        wrong = first_wrong = _difference(self.state, found)
-        state = copied(self.state)
-        for change in self._waiting:
+    def objection(self, found: dict[int, History], *, last_is_lost: bool = False) -> str | None:
+        """What is wrong with what the log holds after a restart; None when it is as it must be.
+
+        With *last_is_lost* it may lack what the last report added: that batch has rotted.
+        """
+        state = copied(self._before if last_is_lost else self.state)
+        wrong = first_wrong = _difference(state, found)
+        for change in (*(self._last if last_is_lost else ()), *self._waiting):
             if wrong is None:
                 return None
             _settle(state, *change)
@@ -90,6 +99,8 @@ class Ledger:
     def accept(self, found: dict[int, History]) -> None:
         """The log is open again with *found*: that is durable now, whatever else was asked before."""
         self.state = copied(found)
+        self._before = copied(found)
+        self._last = []
         self._waiting.clear()
 
 

@@ -17,6 +17,7 @@ from holdfast.storage.log import Log
 from holdfast.storage.reader import read_records
 from holdfast.storage.recovery import Recovered, scan
 
+DIRECTORY: Final = "store"
 AUTHORITY_NS: Final = 300 * MICROSECOND
 
 
@@ -26,7 +27,7 @@ class Host:
         self.work: Work | None = None
         self._ports = ports
         self._timers = ports.timers(self._on_timer)
-        self._disk = ports.disk("store", self._on_synced)
+        self._disk = ports.disk(DIRECTORY, self._on_synced)
         self._log: Log | None = None
         self._checkpoints: CheckpointStore | None = None
         self._identity = self._identify()
@@ -87,7 +88,7 @@ class Host:
             self.account.loud(error)
             self._found()
             return
-        self.account.recovered(store.store, state, is_doubtful=found.is_doubtful)
+        self.account.recovered(state, is_doubtful=found.is_doubtful)
         self._open(store, found, state)
 
     def _state(self, found: Recovered) -> dict[int, History]:

@@ -3,7 +3,7 @@
 import random
 from typing import Final
 
-from holdfast.model.errors import Corruption, Overloaded
+from holdfast.model.errors import Conflict, Corruption, Overloaded
 from holdfast.model.ids import Epoch, GroupId, Position, StoreId
 from holdfast.sim.checkers.ledger import appended, dropped, floored, operations
 from holdfast.sim.log.account import Account
@@ -13,6 +13,7 @@ from holdfast.storage.checkpoint import Checkpoint
 from holdfast.storage.checkpoints import CheckpointStore
 from holdfast.storage.files import LogConfig
 from holdfast.storage.log import Log
+from holdfast.storage.record import Kind, Point, encode
 
 CONFIG: Final = LogConfig(
     file_bytes=16 << 10,
@@ -68,34 +69,49 @@ class Work:
     def _turn(self, rng: random.Random) -> None:
         # One draw for a turn and one for each append: drawing would else take half the time.
         drawn = rng.getrandbits(32)
-        for _ in range(1 + (drawn & 1)):
+        for _ in range(1 if drawn & 3 else 3):
             self._append(rng.getrandbits(32))
-        chance = drawn >> 1 & 63
+        chance = drawn >> 2 & 63
         if chance < 2:
             self._drop(rng)
         elif chance < 4:
             self._read_back(GroupId(rng.randrange(1, 5)))
         elif chance == 4:
             self.log.settle()
+        elif chance == 5:
+            self._receive_astray(GROUPS[drawn >> 10 & 3])
         elif chance in CHECKPOINTS:
             self._checkpoint(CHECKPOINTS[chance])
         self.log.flush()
-        self._timers.set(TURN_NS[drawn >> 7 & 3], "turn")
+        self._timers.set(TURN_NS[drawn >> 8 & 3], "turn")
 
     def _append(self, drawn: int) -> None:
         log, account = self.log, self._account
         group = DRAWN[drawn & 63]
         count = 1 if drawn >> 6 & 3 else 3
         tail = log.tail(group)
-        first = tail.position + 1
-        body = b"%s/%d/%d/%d " % (self._prefix, group, first, len(account.issued)) + PADDINGS[drawn >> 8 & 7]
+        account.issued += 1
+        body = b"%s/%d/%d/%d " % (self._prefix, group, tail.position + 1, account.issued)
+        body += PADDINGS[drawn >> 8 & 7]
         try:
-            number = log.append(group, tail.epoch or Epoch(1), body, count)
+            if drawn >> 11 & 7:
+                number = log.append(group, tail.epoch or Epoch(1), body, count)
+            else:
+                number = log.append_received(_from_another(group, tail, body, count))
         except Overloaded:
             account.world.sometimes("an append was refused")
             return
-        account.issued[body] = (self._store, group, first)
         account.ledger.asked(number, group, appended(body, count))
+
+    def _receive_astray(self, group: GroupId) -> None:
+        """A record that continues another history than ours must be refused (S2)."""
+        tail = self.log.tail(group)
+        astray = Point(tail.position, tail.epoch, tail.checksum ^ 1)
+        try:
+            self.log.append_received(_from_another(group, astray, b"astray", 1))
+        except (Conflict, Overloaded):
+            return
+        self._account.violation("S2", f"group {group}: took a record that does not continue {tail}")
 
     def _drop(self, rng: random.Random) -> None:
         """Drop what lies beyond some record that is in no checkpoint yet."""
@@ -150,6 +166,19 @@ class Work:
         if floor is not None and floor > self.log.floor(done.group).position:
             number = self.log.set_floor(done.group, floor)
             self._account.ledger.asked(number, done.group, floored(floor))
+
+
+def _from_another(group: GroupId, tail: Point, body: bytes, count: int) -> bytes:
+    """A record after *tail*, as another member would send it."""
+    return encode(
+        Kind.DATA,
+        previous=tail.checksum,
+        group=group,
+        epoch=tail.epoch or Epoch(1),
+        first=Position(tail.position + 1),
+        count=count,
+        body=body,
+    )
 
 
 def content(store: StoreId, group: int, position: int) -> bytes:

@@ -7,16 +7,16 @@ the log holds what some prefix of the changes asked for amounts to, at least all
 back is refused (V5); damage is reported where bytes rotted, and only there. After healing, hosts get on.
 """
 
-import random
 from functools import partial
 from typing import ClassVar, Final
 
-from holdfast.sim.faults import DISK_KINDS, POWER_KINDS, PROCESS_KINDS, FaultKind, Field, Parameters
+from holdfast.sim.faults import DISK_KINDS, POWER_KINDS, PROCESS_KINDS
 from holdfast.sim.log.account import ROT, Account
+from holdfast.sim.log.faults import PUT_BACK, ROT_CHECKPOINT, ROT_TAIL
 from holdfast.sim.log.host import Host
 from holdfast.sim.log.work import CONFIG
 from holdfast.sim.node import NodePorts
-from holdfast.sim.options import MILLISECOND, SECOND, FaultEvent
+from holdfast.sim.options import MILLISECOND, SECOND
 from holdfast.sim.scenario import Bound, Scenario
 from holdfast.sim.world import World
 
@@ -26,37 +26,11 @@ SLOW_NS: Final = 2 * MILLISECOND
 """With slower syncs than this pruning may lag behind the writing."""
 
 
-def _draw_put_back(rng: random.Random, field: Field) -> Parameters:
-    return {
-        "after_ns": int(100 * MILLISECOND * 20 ** rng.random()),
-        "restart_ns": int(MILLISECOND * 1000 ** rng.random()),
-    }
-
-
-def _put_back(world: World, event: FaultEvent) -> bool:
-    """Copy the disk now, put the copy back later: a backup restored. Only after the next opening, because
-    a disk put back within one opening cannot be told by its number (V5 names that limit)."""
-    node = world.nodes[event.target]
-    host: Host | None = node.core
-    if host is None or host.store is None:
-        return False
-    account, store, image = host.account, host.store, node.disk.copy()
-
-    def put_back() -> None:
-        if not world.is_healed and account.openings[store.store] != (store.opening, store.nonce):
-            node.kill()
-            node.disk.replace(image)
-            node.restart(event.parameters["restart_ns"])
-
-    world.after(event.parameters["after_ns"], put_back)
-    return True
-
-
 class LogScenario(Scenario):
     name = "log"
     nodes = ("a", "b")
-    kinds = (*PROCESS_KINDS, *POWER_KINDS, *DISK_KINDS, *ROT, "wipe", "copy")
-    own_kinds = (FaultKind("put_back", _draw_put_back, _put_back),)
+    kinds = (*PROCESS_KINDS, *POWER_KINDS, *DISK_KINDS, "bit_rot", "zero_sector", "wipe", "copy")
+    own_kinds = (PUT_BACK, ROT_TAIL, ROT_CHECKPOINT)
     # Copied to and fro, a disk would be put back within one opening.
     bounds = (Bound(kinds=ROT, per_run=6), Bound(kinds=("copy",), per_run=1))
     fault_ns: ClassVar[int] = 4 * SECOND
