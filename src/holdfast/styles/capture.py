@@ -1,0 +1,158 @@
+"""An object's state as bytes and back (checklist FTC, Checkpointable and Updateable).
+
+A class may say how, by ``get_state`` and ``set_state`` (and ``get_update``, ``set_update`` for what changed
+since); otherwise its attributes are taken as they are. An attribute must come back as it went: annotate it
+on the class where its value alone does not tell (a set, a tuple, a struct of your own). One that cannot be
+captured is refused by name when the group is created, not discovered at the first failover.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, Final, Protocol, get_type_hints, runtime_checkable
+
+import msgspec
+
+from holdfast.model.errors import InvalidRequest
+
+STATE_BYTES_MAX: Final = 1 << 31
+
+
+class NoStateAvailable(Exception):
+    """Raised by ``get_state`` or ``get_update`` when the state cannot be had now; it is asked again later."""
+
+
+class InvalidState(Exception):
+    """Raised by ``set_state`` or ``set_update`` for a state it cannot take: the object counts as failed."""
+
+
+class NotCapturable(InvalidRequest):
+    """Raised when an object's state cannot be captured; names the attribute and what would help."""
+
+    code = "not_capturable"
+
+
+@runtime_checkable
+class Checkpointable(Protocol):
+    """A class that says itself what its state is."""
+
+    def get_state(self) -> bytes: ...
+
+    def set_state(self, state: bytes) -> None: ...
+
+
+@runtime_checkable
+class Updateable(Checkpointable, Protocol):
+    """A class that can also say what changed since its last ``get_state`` or ``get_update``."""
+
+    def get_update(self) -> bytes: ...
+
+    def set_update(self, update: bytes) -> None: ...
+
+
+class Capture:
+    """How the objects of one class are captured and restored."""
+
+    def __init__(self, cls: type) -> None:
+        self._cls = cls
+        self._types = _attribute_types(cls)
+        self.is_checkpointable = issubclass(cls, Checkpointable)
+        self.is_updateable = issubclass(cls, Updateable)
+        given = [name for name in ("get_state", "set_state") if callable(getattr(cls, name, None))]
+        if len(given) == 1:
+            raise NotCapturable(
+                f"{cls.__name__} has {given[0]} without its counterpart; give both or neither"
+            )
+
+    def state_of(self, instance: object) -> bytes:
+        """The whole state. Raises :class:`NotCapturable`, or what ``get_state`` raises."""
+        if isinstance(instance, Checkpointable):
+            return _as_bytes(instance.get_state(), f"{self._cls.__name__}.get_state")
+        return msgspec.msgpack.encode(
+            {name: self._encoded(name, value) for name, value in _attributes(instance)}
+        )
+
+    def restored(self, state: bytes, fresh: Callable[[], Any]) -> Any:
+        """An object with that state. *fresh* makes one as the group's creation did, for a class that sets its
+        state itself; any other is built bare, and its ``__init__`` is not run again."""
+        if self.is_checkpointable:
+            instance = fresh()
+            instance.set_state(state)
+            return instance
+        instance = object.__new__(self._cls)
+        for name, encoded in msgspec.msgpack.decode(state, type=dict[str, msgspec.Raw]).items():
+            object.__setattr__(
+                instance, name, msgspec.msgpack.decode(encoded, type=self._types.get(name, Any))
+            )
+        return instance
+
+    def check(self, instance: object) -> None:
+        """Raise :class:`NotCapturable` for the first attribute that does not come back as it went."""
+        if isinstance(instance, Checkpointable):
+            self.state_of(instance)
+            return
+        for name, value in _attributes(instance):
+            kind = self._types.get(name, Any)
+            try:
+                back = msgspec.msgpack.decode(self._encoded(name, value), type=kind)
+            except msgspec.DecodeError as error:
+                raise NotCapturable(
+                    f"{self._cls.__name__}.{name} is annotated {kind} but holds: {error}"
+                ) from None
+            if not _same(value, back):
+                raise NotCapturable(
+                    f"{self._cls.__name__}.{name} holds a {type(value).__name__} that would not come back "
+                    f"as it is: annotate it on the class ({name}: ...), or write get_state and set_state"
+                )
+
+    def _encoded(self, name: str, value: object) -> msgspec.Raw:
+        try:
+            return msgspec.Raw(msgspec.msgpack.encode(value))
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
+            raise NotCapturable(
+                f"{self._cls.__name__}.{name} cannot be captured ({error}): "
+                "leave it out of the object, or write get_state and set_state"
+            ) from None
+
+
+def _attributes(instance: object) -> list[tuple[str, Any]]:
+    """Every attribute that is set, from ``__dict__`` and ``__slots__``, by name."""
+    found = dict(getattr(instance, "__dict__", {}))
+    for cls in type(instance).__mro__:
+        slots = cls.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name not in ("__dict__", "__weakref__") and hasattr(instance, name):
+                found[name] = getattr(instance, name)
+    return sorted(found.items())
+
+
+def _attribute_types(cls: type) -> dict[str, Any]:
+    try:
+        return get_type_hints(cls)
+    except (NameError, TypeError):
+        return {}
+
+
+def _as_bytes(state: object, what: str) -> bytes:
+    if not isinstance(state, bytes | bytearray | memoryview):
+        raise NotCapturable(f"{what} returned a {type(state).__name__}; a state is bytes")
+    if len(state) > STATE_BYTES_MAX:
+        raise NotCapturable(f"{what} returned {len(state)} bytes; at most {STATE_BYTES_MAX}")
+    return bytes(state)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Equal, and of the same types all the way down: ``True`` is not 1 and a tuple is not a list."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return len(one) == len(other) and all(
+            key in other and _same(value, other[key]) for key, value in one.items()
+        )
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, msgspec.Struct):
+        return all(_same(getattr(one, name), getattr(other, name)) for name in one.__struct_fields__)
+    if dataclasses.is_dataclass(one):
+        fields = [field.name for field in dataclasses.fields(one)]
+        return all(_same(getattr(one, name), getattr(other, name)) for name in fields)
+    return bool(one == other) or (one != one and other != other)  # a NaN came back as a NaN

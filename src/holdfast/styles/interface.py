@@ -1,0 +1,133 @@
+"""A class as a group sees it: its operations, their arguments, and which of them change nothing.
+
+Any class will do. Its public methods are operations; one marked with :func:`query` promises to change nothing
+and is answered without being ordered. Arguments are checked against the method's signature and annotations
+before a call is ordered: a bad call gets one clear error and changes nothing.
+"""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import GenericAlias
+from typing import Any, Final, TypeVar, get_type_hints
+
+import msgspec
+
+from holdfast.model.errors import InvalidRequest
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+QUERY_MARK: Final = "__holdfast_query__"
+RESERVED: Final = ("get_state", "set_state", "get_update", "set_update", "is_alive")
+"""Methods by which Holdfast itself deals with an object; no caller reaches them."""
+SUGGESTIONS_MAX: Final = 12
+
+
+def query(method: Method) -> Method:
+    """Mark a method that changes nothing: it is answered from the primary's state and not ordered."""
+    setattr(method, QUERY_MARK, True)
+    return method
+
+
+class BadCall(InvalidRequest):
+    """Raised when a call cannot be made as written: no such method, or arguments that do not fit."""
+
+    code = "bad_call"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One public method."""
+
+    name: str
+    is_query: bool
+    is_async: bool
+    signature: inspect.Signature
+    """Without ``self``."""
+    types: dict[str, Any]
+    """The annotations of its parameters, as far as they can be resolved."""
+
+    def arguments(self, args: list[Any], kwargs: dict[str, Any]) -> inspect.BoundArguments:
+        """*args* and *kwargs* as the method takes them. Raises :class:`BadCall`."""
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise BadCall(f"{self.name}{self.signature}: {error}") from None
+        for name in bound.arguments:
+            if name in self.types:
+                bound.arguments[name] = self._converted(name, bound.arguments[name])
+        return bound
+
+    def _converted(self, name: str, value: Any) -> Any:
+        # *args and **kwargs arrive as a tuple and a dictionary of values of the annotated type.
+        kind = self.signature.parameters[name].kind
+        wanted = self.types[name]
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            wanted = GenericAlias(tuple, (wanted, ...))
+        elif kind is inspect.Parameter.VAR_KEYWORD:
+            wanted = GenericAlias(dict, (str, wanted))
+        try:
+            return msgspec.convert(value, wanted)
+        except msgspec.ValidationError as error:
+            raise BadCall(f"{self.name}: argument {name}: {error}") from None
+
+
+class Interface:
+    """The operations of one class."""
+
+    def __init__(self, cls: type) -> None:
+        self.cls = cls
+        self.operations = {name: _operation(name, method) for name, method in _public_methods(cls)}
+
+    def operation(self, name: str) -> Operation:
+        """The operation of that name. Raises :class:`BadCall` that says which there are."""
+        found = self.operations.get(name)
+        if found is not None:
+            return found
+        if name in RESERVED:
+            raise BadCall(f"{self.cls.__name__}.{name} is Holdfast's to call, not a caller's")
+        if name.startswith("_"):
+            raise BadCall(f"{self.cls.__name__}.{name} is private")
+        offered = ", ".join(sorted(self.operations)[:SUGGESTIONS_MAX]) or "none"
+        raise BadCall(f"{self.cls.__name__} has no method {name!r}; it has: {offered}")
+
+
+def _public_methods(cls: type) -> list[tuple[str, Callable[..., Any]]]:
+    return [
+        (name, method)
+        for name, method in inspect.getmembers(cls, inspect.isfunction)
+        if not name.startswith("_")
+        and name not in RESERVED
+        # A static or class method has no object to change, and is not an operation.
+        and not isinstance(inspect.getattr_static(cls, name), staticmethod | classmethod)
+    ]
+
+
+def _operation(name: str, method: Callable[..., Any]) -> Operation:
+    signature = inspect.signature(method)
+    parameters = list(signature.parameters.values())[1:]
+    return Operation(
+        name=name,
+        is_query=getattr(method, QUERY_MARK, False),
+        is_async=inspect.iscoroutinefunction(method),
+        signature=signature.replace(parameters=parameters),
+        types=_checkable_types(method, [parameter.name for parameter in parameters]),
+    )
+
+
+def _checkable_types(method: Callable[..., Any], names: list[str]) -> dict[str, Any]:
+    """The annotations msgspec can check; the others are the class's own business."""
+    try:
+        hints = get_type_hints(method)
+    except (NameError, TypeError):
+        # Names that exist only for the type checker. What cannot be resolved is not checked.
+        return {}
+    return {name: hints[name] for name in names if name in hints and _is_checkable(hints[name])}
+
+
+def _is_checkable(annotation: Any) -> bool:
+    try:
+        msgspec.json.Decoder(annotation)
+    except (TypeError, NotImplementedError):
+        return False
+    return True
