@@ -183,6 +183,26 @@ def test_the_connecting_end_checks_too() -> None:
     assert (other.reason.why, other.reason.by_peer) == (Why.REFUSED, True)
 
 
+VERSION_1_HELLO = bytes.fromhex(
+    "000000270199a8686f6c64666173740101a474657374a6636c69656e74a7636c69656e743100cd07d0cd3a98"
+)
+VERSION_1_WELCOME = bytes.fromhex("00000019029701a474657374a4686f7374a5686f73743107cd07d0cd3a98")
+VERSION_1_GOODBYE = bytes.fromhex("0000000d0392a4646f6e65a6636c6f736564")
+
+
+def test_version_1_stays_as_it_was_on_the_wire() -> None:
+    """The first version's bytes: understood for ever, and sent unchanged while it is spoken."""
+    one, other = connector(), acceptor()
+    assert one.take_output() == VERSION_1_HELLO
+    other.receive(VERSION_1_HELLO)
+    assert other.take_output() == VERSION_1_WELCOME
+    one.receive(VERSION_1_WELCOME)
+    assert one.agreed is not None
+    assert (one.agreed.peer, one.agreed.idle_ms) == (HOST, 15_000)
+    one.receive(VERSION_1_GOODBYE)
+    assert one.reason == Reason(Why.DONE, "closed", by_peer=True)
+
+
 def test_frames_before_a_violation_are_given() -> None:
     """What was in order is delivered; the violation and what follows it is not."""
     session = open_acceptor()

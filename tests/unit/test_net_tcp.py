@@ -1,6 +1,7 @@
 """Real sockets: pipelining, what ends a connection and what does not, limits, back-pressure."""
 
 import asyncio
+import random
 import socket
 from collections.abc import Callable
 
@@ -124,6 +125,36 @@ def test_a_bad_peer_ends_its_own_connection_only(data: bytes, why: Why) -> None:
         assert len(server.connections) == 1
 
     run(main)
+
+
+def test_strangers_with_random_bytes_harm_nobody(
+    rounds: Callable[..., int], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Random bytes before and after a good hello, many peers at once: a neighbour's conversation goes on,
+    each stranger is let go, and nothing fails in the loop."""
+    dice = random.Random(6)
+
+    async def main(world: World) -> None:
+        server = await world.serve(lambda _: Echo())
+        kept = Kept()
+        neighbour = await world.connect(server, lambda _: kept)
+
+        async def stranger(data: bytes) -> None:
+            peer = await world.raw(server)
+            peer.writer.write(data)
+            peer.writer.write_eof()
+            async with asyncio.timeout(20):
+                await peer.reader.read(-1)
+
+        for turn in range(rounds(short=10, long=500)):
+            hellos = [dice.choice((b"", HELLO)) + dice.randbytes(dice.randrange(200)) for _ in range(20)]
+            await asyncio.gather(*map(stranger, hellos))
+            neighbour.send(Kind.STATUS_REQUEST, b"%d" % turn)
+            assert (await kept.frames_come(turn + 1))[-1] == (Kind.STATUS_REQUEST, b"%d" % turn)
+        assert len(server.connections) == 1
+
+    run(main)
+    assert not caplog.records
 
 
 def test_a_stream_cut_inside_a_frame_is_truncated() -> None:
