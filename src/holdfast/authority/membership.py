@@ -7,7 +7,7 @@ opening one compares the guard they change, so whichever comes second is refused
 import msgspec
 
 from holdfast.authority import keys
-from holdfast.authority.contract import Applied, Delete, LeaseGone
+from holdfast.authority.contract import Absent, Applied, Delete, LeaseGone
 from holdfast.authority.outcome import (
     ATTEMPTS_MAX,
     Contended,
@@ -23,7 +23,7 @@ from holdfast.authority.outcome import (
 from holdfast.authority.recipe import Recipe
 from holdfast.authority.sessions import NoSession, Session, find_session
 from holdfast.authority.standing import INDEXER, MANAGER, Member, Transaction, read_standing
-from holdfast.model.ids import HostId, Incarnation, Nonce, Revision
+from holdfast.model.ids import HostId, Incarnation, Nonce
 
 
 class Held(msgspec.Struct, frozen=True, tag="held"):
@@ -63,10 +63,9 @@ def join(
             context_cas=context_cas,
             nonce=nonce,
         )
-        before: Seen[Member | None] = Seen(key, None, Revision(0)) if found is None else _maybe(found)
         result = yield from change(
             [
-                before.unchanged(),
+                Absent(key) if found is None else found.unchanged(),
                 live.unchanged(),
                 standing.last.unchanged(),
                 standing.guard.unchanged(),
@@ -154,7 +153,3 @@ def get_indexer_nodes() -> Recipe[tuple[str, ...]]:
     """GetIndexerNodes: the addresses of all active indexers (IM-122)."""
     standing = yield from read_standing()
     return tuple(each.value.address for each in standing.members if INDEXER in each.value.roles)
-
-
-def _maybe(found: Seen[Member]) -> Seen[Member | None]:
-    return Seen(found.key, found.value, found.modified, found.lease)

@@ -77,8 +77,9 @@ def bind(
         if isinstance(free, Taken):
             return free
         entry = Entry(name=name, target=target, host=owner.host, incarnation=owner.incarnation, nonce=nonce)
-        compares = _distinct([found.unchanged(), session.unchanged(), *free])
-        result = yield from change(compares, [put(found.key, entry)], nonce=nonce)
+        result = yield from change(
+            [found.unchanged(), session.unchanged(), *free], [put(found.key, entry)], nonce=nonce
+        )
         if isinstance(result, Applied):
             return Seen(found.key, entry, result.revision)
         if isinstance(result, InDoubt):
@@ -128,12 +129,3 @@ def _compares_if_free(found: Seen[Entry | None], owner: Session) -> Recipe[Seque
     if holder.value is not None and holder.value.incarnation == found.value.incarnation:
         return Taken(found.value)
     return [holder.unchanged()]
-
-
-def _distinct(compares: Sequence[Compare]) -> list[Compare]:
-    """Each compare once: the dead entry may be of an earlier incarnation of the owner's own host."""
-    distinct: list[Compare] = []
-    for compare in compares:
-        if compare not in distinct:
-            distinct.append(compare)
-    return distinct

@@ -207,8 +207,8 @@ def _holds_context(standing: Standing, host: HostId) -> bool:
 
 def _took_part(standing: Standing, member: Member) -> bool:
     committed = standing.committed.value
-    self = Participant(host=member.host, incarnation=member.incarnation)
-    return committed is not None and self in committed.participants
+    process = Participant(host=member.host, incarnation=member.incarnation)
+    return committed is not None and process in committed.participants
 
 
 def _past(transaction: Transaction, wanted: Status) -> Transaction | AlreadyDecided:
