@@ -216,6 +216,21 @@ def test_what_was_answered_survives(reopen: Open) -> None:
     assert [events.revision for events in store.history(Revision(1), 10)] == [1, 2]
 
 
+def test_a_file_left_by_a_killed_process_is_whole(reopen: Open, tmp_path: Path) -> None:
+    """What stands in the WAL only is there when the file and its WAL are opened elsewhere."""
+    store = reopen()
+    for number in range(50):
+        one(store, txn(Put(f"k{number}", bytes(100))))
+    left = tmp_path / "left"
+    left.mkdir()
+    for name in ("authority.sqlite", "authority.sqlite-wal"):
+        (left / name).write_bytes((tmp_path / name).read_bytes())
+    found = SqliteStore(str(left / "authority.sqlite"), now_ns=0)
+    assert found.revision == store.revision == 51
+    assert value(found, "k49") == bytes(100)
+    found.close()
+
+
 # --- leases
 
 

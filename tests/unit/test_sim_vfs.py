@@ -89,6 +89,23 @@ def test_what_was_read_after_a_kill_survives_a_power_cut() -> None:
         assert machine.read() == seen
 
 
+def test_what_was_read_after_a_failed_sync_survives_a_power_cut() -> None:
+    """The next process may be shown what the failed sync has lost: it writes it again before it answers."""
+    for seed in range(60):
+        machine = Machine(seed)
+        for number in range(5):
+            machine.put(number)
+        machine.node.disk.failing_syncs = 1
+        with pytest.raises(StoreFailed):
+            machine.put(5)
+        machine.node.kill()
+        machine.node.start()
+        seen = machine.read()
+        machine.node.power_cut()
+        machine.node.start()
+        assert machine.read() == seen
+
+
 def test_a_disk_that_lies_about_syncs_loses_commits() -> None:
     """The proof that the tests above can fail."""
     lost = 0

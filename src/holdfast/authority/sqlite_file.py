@@ -19,6 +19,7 @@ from holdfast.model.ids import Epoch, GroupId, Incarnation, LeaseId, Nonce, Revi
 APPLICATION_ID: Final = 0x48464155  # "HFAU": `file authority.sqlite` can tell it from other databases
 FORMAT: Final = 1
 CACHE_KIB: Final = 16_384
+REWRITE_BYTES: Final = 1 << 20
 
 RESTORE_STRIDE: Final = 1_000_000_000
 """A restored file lacks numbers it has issued. Each generation issues its own from here on, times the
@@ -59,7 +60,7 @@ def open_database(path: str, *, vfs: str | None = None, new_id: str | None = Non
         _prepare(db)
         if new_id is not None and is_new:
             _create(db, new_id)
-        settle(db)
+        settle(db, vfs)
     except apsw.Error as error:
         raise StoreFailed(f"cannot open the authority's file {path}: {error}") from error
     return db
@@ -110,13 +111,32 @@ def restore(db: apsw.Connection, above_epoch: Epoch, *, nonce: Nonce) -> Identit
     return identity
 
 
-def settle(db: apsw.Connection) -> None:
-    """Sync what a killed process had written and not synced, before anyone is told of it.
+def settle(db: apsw.Connection, vfs: str | None) -> None:
+    """Make durable what an ended process has left in the WAL, before anyone is told of it.
 
-    SQLite takes such frames for committed when it opens the file, and reading does not sync them: an answer
-    from them could be undone by a power cut. A checkpoint syncs the WAL first, then the file.
+    SQLite takes every whole frame for committed when it opens the file, synced or not, and an answer from an
+    unsynced one could be undone by a power cut. A checkpoint syncs the WAL first, then the file.
     """
+    rewrite_wal(db.filename_wal, vfs)
     db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+
+
+def rewrite_wal(path: str, vfs: str | None) -> None:
+    """Write the WAL over with its own bytes, and sync it. The file must be locked by us.
+
+    After a failed sync the system counts the lost pages as written: it shows them, and syncs nothing of them,
+    until they are written again (D1). A checkpoint from such frames, and then a power cut, would leave the
+    file ahead of its WAL, and the older frames would be laid over it.
+    """
+    flags = [apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_WAL, 0]
+    try:
+        wal = apsw.VFSFile(vfs or "", path, flags)
+    except apsw.CantOpenError:
+        return  # there is none
+    for offset in range(0, wal.xFileSize(), REWRITE_BYTES):
+        wal.xWrite(wal.xRead(min(REWRITE_BYTES, wal.xFileSize() - offset), offset), offset)
+    wal.xSync(apsw.SQLITE_SYNC_FULL)
+    wal.xClose()
 
 
 def _prepare(db: apsw.Connection) -> None:

@@ -42,7 +42,7 @@ from holdfast.authority.sqlite_leases import Leases
 from holdfast.authority.standing import Standing, Status, read_standing
 from holdfast.authority.subscriptions import Subscriptions
 from holdfast.model.ids import Epoch, LeaseId, Nonce, Revision
-from holdfast.sim.planted import Planted, replacing
+from holdfast.sim.planted import RUNS_MAX, Planted, replacing
 
 _apply = SqliteStore.apply
 _expire = SqliteStore.expire
@@ -177,7 +177,15 @@ def _read_standing_as_closed() -> Recipe[Standing]:
 
 
 def _bug(
-    name: str, rule: str, summary: str, owner: Any, attribute: str, broken: object, profile: str | None = None
+    name: str,
+    rule: str,
+    summary: str,
+    owner: Any,
+    attribute: str,
+    broken: object,
+    *,
+    profile: str | None = None,
+    runs_max: int = RUNS_MAX,
 ) -> Planted:
     return Planted(
         name=f"authority-{name}",
@@ -186,6 +194,7 @@ def _bug(
         summary=summary,
         plant=lambda: replacing(owner, attribute, broken),
         profile=profile,
+        runs_max=runs_max,
     )
 
 
@@ -252,7 +261,17 @@ PLANTED = (
         "What a killed process left unsynced is served without being synced.",
         sqlite_file,
         "settle",
-        lambda db: None,
+        lambda db, vfs: None,
+    ),
+    _bug(
+        "failed-sync-believed",
+        "D1",
+        "Frames whose sync has failed are synced again, not written again, by the next process.",
+        sqlite_file,
+        "rewrite_wal",
+        lambda path, vfs: None,
+        profile="syncs",
+        runs_max=600,
     ),
     _bug(
         "errors-survived",
