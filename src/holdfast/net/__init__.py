@@ -4,8 +4,9 @@ Owns the framing, the handshake (version, domain, role, id), the life of a conne
 and the domain's certificates. Leaves what frames mean to whoever sends and receives them: each subsystem has
 its range of :class:`Kind` and decodes its own payloads, with typed decoders.
 
-``frame``, ``handshake`` and ``session`` are the protocol without IO; ``connection`` and ``tcp`` are its
-asyncio driver (run it on uvloop); ``inbox``, ``requests`` and ``reconnect`` are ways to use a connection.
+``frame``, ``handshake`` and ``session`` are the protocol without IO. ``connection`` drives it on asyncio (run
+it on uvloop), over a ``layer`` that is plain or TLS and with the back-pressure of ``flow``; ``tcp`` listens
+and connects. ``inbox``, ``requests`` and ``reconnect`` are ways to use a connection.
 """
 
 from holdfast.net.address import Address
