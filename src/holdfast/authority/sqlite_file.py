@@ -19,7 +19,7 @@ from holdfast.model.ids import Epoch, GroupId, Incarnation, LeaseId, Nonce, Revi
 APPLICATION_ID: Final = 0x48464155  # "HFAU": `file authority.sqlite` can tell it from other databases
 FORMAT: Final = 1
 CACHE_KIB: Final = 16_384
-REWRITE_BYTES: Final = 1 << 20
+REWRITE_BYTES: Final = 1 << 16  # SQLite's own file system writes less than 128 KiB at a time
 
 RESTORE_STRIDE: Final = 1_000_000_000
 """A restored file lacks numbers it has issued. Each generation issues its own from here on, times the
