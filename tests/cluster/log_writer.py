@@ -114,7 +114,7 @@ class LogWriter:
                 return
 
     def _stop(self, error: HoldfastError) -> None:
-        os.write(1, f"stopped {error.code}\n".encode())
+        os.write(1, f"stopped {(self._disk.failure or error).code}\n".encode())
         os._exit(1)
 
 

@@ -169,7 +169,8 @@ class HostStore:
 
     def _fail(self, error: HoldfastError) -> None:
         if not self._failure.done():
-            self._failure.set_exception(error)
+            # The log hears only that a sync failed; the disk knows why: "no space left" is worth saying.
+            self._failure.set_exception(self._disk.failure or error)
 
     async def _durably(self, step: Callable[[Callable[[], None]], None]) -> None:
         done: asyncio.Future[None] = self._loop.create_future()
