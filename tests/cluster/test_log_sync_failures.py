@@ -1,0 +1,124 @@
+"""Failing, hanging and full disks under the real log: the writer stops and says so, and keeps its promises."""
+
+import random
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from faults.disk import FaultyDisk
+from faults.preload import CallFaults, environment
+from log_life import WORDS_TIMEOUT_S, LogLife
+from log_verify import Promises, verify
+
+pytestmark = pytest.mark.cluster
+
+CALLS_MAX = 60
+"""Calls before one fails: opening a new store makes some ten syncs, so some faults strike there."""
+
+
+def goes_on(directory: Path, promises: Promises) -> None:
+    """Nothing promised is lost, and a new life takes the log up again."""
+    verify(directory, promises)
+    with LogLife(directory, promises) as life:
+        assert life.victim.wait_for_lines(1, timeout_s=WORDS_TIMEOUT_S), life.victim.errors
+    verify(directory, promises)
+
+
+def live_with(directory: Path, promises: Promises, library: Path, faults: CallFaults) -> tuple[int, str]:
+    """Exit status and last words of a writer that suffers *faults*."""
+    with LogLife(directory, promises, env=environment(library, directory, faults)) as life:
+        status = life.victim.wait(timeout_s=WORDS_TIMEOUT_S)
+    return status, life.last_words
+
+
+def test_a_failed_sync_stops_the_writer(
+    failing_calls: Path, tmp_path: Path, rounds: Callable[..., int]
+) -> None:
+    """Whichever sync fails, of a file or of the directory, it is not retried: the writer ends (D1)."""
+    promises, dice = Promises(1), random.Random(1)
+    for _ in range(rounds(short=4, long=100)):
+        faults = CallFaults(sync_eio_at=dice.randint(1, CALLS_MAX))
+        assert live_with(tmp_path, promises, failing_calls, faults) == (1, "stopped disk_failed"), faults
+        verify(tmp_path, promises)
+    goes_on(tmp_path, promises)
+
+
+def test_a_full_disk_stops_the_writer(
+    failing_calls: Path, tmp_path: Path, rounds: Callable[..., int]
+) -> None:
+    """From any write or allocation on."""
+    promises, dice = Promises(2), random.Random(2)
+    for _ in range(rounds(short=4, long=100)):
+        faults = CallFaults(write_enospc_at=dice.randint(1, CALLS_MAX))
+        assert live_with(tmp_path, promises, failing_calls, faults) == (1, "stopped no_space"), faults
+        verify(tmp_path, promises)
+    goes_on(tmp_path, promises)
+
+
+def test_killed_at_a_sync(failing_calls: Path, tmp_path: Path, rounds: Callable[..., int]) -> None:
+    """In place of it or just after it: what was acknowledged is there, what was not may be."""
+    promises, dice = Promises(3), random.Random(3)
+    for number in range(rounds(short=4, long=100)):
+        at = dice.randint(1, CALLS_MAX)
+        faults = CallFaults(sync_kill_after=at) if number % 2 else CallFaults(sync_kill_at=at)
+        status, _ = live_with(tmp_path, promises, failing_calls, faults)
+        assert status == -signal.SIGKILL
+        verify(tmp_path, promises)
+    goes_on(tmp_path, promises)
+
+
+def test_a_short_write_is_completed(failing_calls: Path, tmp_path: Path) -> None:
+    """A write of half its bytes is no error; the rest follows, and the records are whole."""
+    promises = Promises(4)
+    settings = environment(failing_calls, tmp_path, CallFaults(write_short_at=12))
+    with LogLife(tmp_path, promises, env=settings) as life:
+        assert life.victim.wait_for_lines(200, timeout_s=WORDS_TIMEOUT_S), life.victim.errors
+    goes_on(tmp_path, promises)
+
+
+def test_what_a_failed_sync_should_have_kept_was_never_promised(
+    faulty_disk: FaultyDisk, rounds: Callable[..., int]
+) -> None:
+    """The disk drops the data of the failed sync, as Linux does, and then the power goes as well."""
+    promises, dice = Promises(5), random.Random(5)
+    directory = faulty_disk.path / "store"
+    for _ in range(rounds(short=3, long=50)):
+        faulty_disk.fail_syncs(1, after=dice.randint(0, CALLS_MAX))
+        with LogLife(directory, promises) as life:
+            assert life.victim.wait(timeout_s=WORDS_TIMEOUT_S) == 1
+        assert life.last_words == "stopped disk_failed"
+        faulty_disk.power_cut()
+        verify(directory, promises)
+    goes_on(directory, promises)
+
+
+def test_a_disk_that_fills_up_and_is_freed(faulty_disk: FaultyDisk) -> None:
+    """The log needs room only for new files; when there is none it stops, and goes on once there is."""
+    promises = Promises(6)
+    directory = faulty_disk.path / "store"
+    with LogLife(directory, promises) as life:
+        assert life.victim.wait_for_lines(1, timeout_s=WORDS_TIMEOUT_S)
+        faulty_disk.fill_up()
+        assert life.victim.wait(timeout_s=WORDS_TIMEOUT_S) == 1
+    assert life.last_words == "stopped no_space"
+    verify(directory, promises)
+    faulty_disk.free_up()
+    goes_on(directory, promises)
+
+
+def test_nothing_is_promised_while_a_sync_hangs(faulty_disk: FaultyDisk) -> None:
+    """No acknowledgement leaves before its sync has ended, however long that takes; then all goes on."""
+    promises = Promises(7)
+    directory = faulty_disk.path / "store"
+    with LogLife(directory, promises) as life:
+        assert life.victim.wait_for_lines(1, timeout_s=WORDS_TIMEOUT_S)
+        faulty_disk.hang_syncs()
+        time.sleep(0.1)  # what was on its way
+        said = len(life.victim.lines)
+        time.sleep(0.2)
+        assert len(life.victim.lines) == said
+        faulty_disk.resume_syncs()
+        assert life.victim.wait_for_lines(said + 20, timeout_s=WORDS_TIMEOUT_S)
+    goes_on(directory, promises)
