@@ -17,6 +17,7 @@ from holdfast.model.ports import Token
 from holdfast.model.units import SECOND
 from holdfast.sim.planted import Planted, replacing
 
+_due_reservation = Generator._due_reservation
 _encode = Reservation.encode
 _load = FutureStore.load
 _observe = LogicalTime.observe
@@ -64,6 +65,11 @@ def _change_before_refusing(
     except SkewTooLarge:
         time.network_ns += SECOND
         raise
+
+
+def _forget_the_sequence(generator: Generator) -> Reservation | None:
+    due = _due_reservation(generator)
+    return due and replace(due, sequence=0)
 
 
 def _sample_without_limit(time: LogicalTime, system_ns: int, *, until: int) -> None:
@@ -209,6 +215,13 @@ PLANTED = (
         scenario="clock",
         summary="a damaged clock file is taken for none",
         plant=lambda: replacing(FutureStore, "load", _begin_anew_when_damaged),
+    ),
+    Planted(
+        name="clock-forgets-the-sequence",
+        rule="CSN-43",
+        scenario="clock",
+        summary="a stop in good order stores T but not S",
+        plant=lambda: replacing(Generator, "_due_reservation", _forget_the_sequence),
     ),
     Planted(
         name="clock-is-sure-too-early",

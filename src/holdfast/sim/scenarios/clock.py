@@ -64,6 +64,7 @@ class Master:
         self._records = records
         self._rng = ports.random.stream("master")
         self._timers = ports.timers(self.on_timer)
+        self._is_closing = False
         self._in_flight: list[Csn] = []
         self._unsure: list[Csn] = []
         """Observed, but not yet sure to survive a crash."""
@@ -101,7 +102,7 @@ class Master:
     def on_message(self, peer: str, message: Hello) -> None:
         vector = Vector.parse(message.vector)
         newest = vector.newest()
-        if newest is None:
+        if newest is None or self._is_closing:
             return
         before = self.generator.csnstate()
         try:
@@ -116,6 +117,12 @@ class Master:
     def hear(self, csn: Csn) -> None:
         """A stranger shows *csn*."""
         self.on_message("stranger", Hello(STRANGER, Vector.of(GENERATION, [csn]).text()))
+
+    def close(self) -> None:
+        """Stop in good order; the process ends once that is stored."""
+        self._is_closing = True
+        self.generator.close()
+        self._stop_if_failed()
 
     def write(self, count: int) -> None:
         for _ in range(count):
@@ -146,6 +153,10 @@ class Master:
 
     def _stored(self) -> None:
         self._records.stored(self._ports.name)
+        if self._is_closing:
+            if self.generator.is_closed:
+                self._ports.stop("closed")
+            return
         unsure, self._unsure = self._unsure, []
         for csn in unsure:
             self._heard(csn, is_sure=self.generator.observe("again", csn))
@@ -180,11 +191,15 @@ class Records:
         try:
             generator.open(is_new=not self._has_stored[name])
         except Corruption as error:
-            if not any(self._world.faults[kind] for kind in DAMAGE):
+            if not self._was_damaged(name):
                 self._world.violation("CSN-25", f"{name}: {error}")
             self._world.sometimes("a damaged clock file is refused")
             self.damaged[name] = True
             raise
+
+    def _was_damaged(self, name: str) -> bool:
+        now, faults = self._world.now, self._world.options.faults
+        return any(f.kind in DAMAGE and f.target == name and f.at_ns <= now for f in faults)
 
     def stored(self, name: str) -> None:
         self._has_stored[name] = True
@@ -226,7 +241,7 @@ class Records:
                 self._world.violation("CSN-54", f"{name} claims {csn}, which is in flight")
 
 
-# --- faults of this scenario alone: strangers with high numbers
+# --- faults of this scenario alone: strangers with high numbers, and stops in good order
 
 
 def _draw_pull(rng: random.Random, _: Field) -> Parameters:
@@ -252,6 +267,18 @@ def _stranger(world: World, event: FaultEvent) -> bool:
     return True
 
 
+def _draw_close(rng: random.Random, _: Field) -> Parameters:
+    return {}
+
+
+def _close(world: World, event: FaultEvent) -> bool:
+    node = world.nodes[event.target]
+    if not node.alive or node.core is None:
+        return False
+    node.run(node.life, node.core.close)
+    return True
+
+
 class Clock(Scenario):
     name = "clock"
     nodes = tuple(REPLICAS)
@@ -260,6 +287,7 @@ class Clock(Scenario):
         FaultKind("pulled_ahead", _draw_pull, _stranger),
         FaultKind("far_ahead", _draw_far, _stranger),
         FaultKind("sequence_brink", _draw_brink, _stranger),
+        FaultKind("clean_stop", _draw_close, _close),
     )
     bounds = (Bound(kinds=DAMAGE, per_run=1),)
     fault_ns: ClassVar[int] = 15 * SECOND
