@@ -20,6 +20,11 @@ _OFFSET_MASK = (1 << _FILE_SHIFT) - 1
 _COMPACT_FROM = 1024
 
 
+def packed(place: Place) -> int:
+    """A place as one number; adding to it moves on in the file."""
+    return place.file << _FILE_SHIFT | place.offset
+
+
 @dataclass(frozen=True, slots=True)
 class Located:
     """A record's bytes: where they lie and which positions they hold."""
@@ -74,11 +79,11 @@ class GroupIndex:
     def records(self) -> int:
         return len(self._firsts) - self._start
 
-    def add(self, count: int, epoch: Epoch, checksum: int, file: int, offset: int, size: int) -> None:
-        """The next record; the hot path."""
+    def add(self, count: int, epoch: Epoch, checksum: int, packed_place: int, size: int) -> None:
+        """The next record; the hot path. Its place as :func:`packed` gives it."""
         first = self.position + 1
         self._firsts.append(first)
-        self._places.append(file << _FILE_SHIFT | offset)
+        self._places.append(packed_place)
         self._sizes.append(size)
         self._checksums.append(checksum)
         if epoch != self.epoch or not self._epochs:

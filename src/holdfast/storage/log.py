@@ -27,7 +27,7 @@ from holdfast.model.ids import Epoch, GroupId, Opening, Position, StoreId
 from holdfast.model.ports import Disk, NoTrace, Token, Trace
 from holdfast.storage.batch import Place
 from holdfast.storage.files import LogConfig
-from holdfast.storage.index import GroupIndex
+from holdfast.storage.index import GroupIndex, packed
 from holdfast.storage.pruning import Holds
 from holdfast.storage.reader import read_records
 from holdfast.storage.record import (
@@ -47,6 +47,8 @@ from holdfast.storage.recovery import Recovered
 from holdfast.storage.writer import Phase, Writer
 
 _DATA: Final = int(Kind.DATA)
+_pack_covered: Final = COVERED.pack
+_pack_checksum: Final = CHECKSUM.pack
 _NEVER: Final = 1 << 62
 _CONTROL_BYTES: Final = len(
     encode(
@@ -80,6 +82,7 @@ class Log:
         config.validate()
         self._disk = disk
         self._config = config
+        self._group_bytes_max = config.group_bytes_max
         self._on_durable = on_durable
         self._trace = trace or NoTrace()
         self._groups = recovered.groups
@@ -145,20 +148,22 @@ class Log:
         """
         size = RECORD_BYTES + len(body)
         gathering = self._gathering
-        if size > gathering.room:
+        if gathering.offset + size > gathering.limit:
             self._make_room(size)
         index = self._groups.get(group)
         if index is None:
             index = self._begin_group(group)
-        if index.live_bytes + size > self._config.group_bytes_max:
+        if index.live_bytes + size > self._group_bytes_max:
             raise Overloaded(f"group {group} holds {index.live_bytes} bytes in the log")
-        invariant(count > 0 and epoch >= index.epoch, "epochs never fall, and a record holds a position")
-        covered = COVERED.pack(index.checksum, group, epoch, index.position + 1, count, _DATA, len(body))
+        if count < 1 or epoch < index.epoch:
+            invariant(False, "epochs never fall, and a record holds a position")
+        covered = _pack_covered(index.checksum, group, epoch, index.position + 1, count, _DATA, len(body))
         checksum = crc32(body, crc32(covered))
-        gathering.pieces += (CHECKSUM.pack(checksum), covered, body)
-        index.add(count, epoch, checksum, gathering.file, gathering.offset, size)
-        gathering.took(size)
-        return gathering.appended
+        gathering.pieces += (_pack_checksum(checksum), covered, body)
+        index.add(count, epoch, checksum, gathering.packed_file + gathering.offset, size)
+        gathering.offset += size
+        gathering.records += 1
+        return gathering.appended_before + gathering.records
 
     def append_received(self, encoded: bytes) -> int:
         """Add a record as another member sent it (S2, S5).
@@ -179,7 +184,7 @@ class Log:
         if index.live_bytes + len(encoded) > self._config.group_bytes_max:
             raise Overloaded(f"group {record.group} holds {index.live_bytes} bytes in the log")
         place = self._gathering.put(encoded)
-        index.add(record.count, record.epoch, record.checksum, place.file, place.offset, len(encoded))
+        index.add(record.count, record.epoch, record.checksum, packed(place), len(encoded))
         return self._gathering.appended
 
     def drop(self, group: GroupId, after: Position, epoch: Epoch) -> int:
@@ -298,8 +303,7 @@ class Log:
     def _make_room(self, size: int) -> None:
         """The slow path of every append: a full batch, or a log that takes nothing."""
         self._writer.check_open()
-        if size > self._gathering.room:
-            self._gathering.make_room(size)
+        self._gathering.make_room(size)
 
     @staticmethod
     def _continues(tail: Point, record: Record) -> bool:
@@ -390,7 +394,7 @@ class Log:
         for record in records:
             encoded = record.encoded()
             place = self._gathering.put(encoded)
-            new.add(record.count, record.epoch, record.checksum, place.file, place.offset, len(encoded))
+            new.add(record.count, record.epoch, record.checksum, packed(place), len(encoded))
         self._groups[group] = new
         self._holds.update(group, new)
         self._trace.note("log_copied", group=group, records=len(records))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from holdfast.model.ids import Epoch, GroupId, Position
 from holdfast.storage.batch import Item, Place
-from holdfast.storage.index import GroupIndex
+from holdfast.storage.index import GroupIndex, packed
 from holdfast.storage.record import ORIGIN, Kind, Point, Unreadable, decode_point
 
 
@@ -61,7 +61,7 @@ class Replay:
         elif (item.first, item.previous) != (index.position + 1, index.checksum):
             self._break(index, item, place)
             index = self._begin(group, item, place)
-        index.add(item.count, Epoch(item.epoch), item.checksum, place.file, place.offset, item.size)
+        index.add(item.count, Epoch(item.epoch), item.checksum, packed(place), item.size)
 
     def _begin(self, group: GroupId, item: Item, place: Place) -> GroupIndex:
         """A group's history as far as it is known begins with this record."""
@@ -141,7 +141,7 @@ class Replay:
         if (item.first, item.previous) != (copy.position + 1, copy.checksum):
             del self._copies[group]  # a crash cut it short; this is a new record
             return False
-        copy.add(item.count, Epoch(item.epoch), item.checksum, place.file, place.offset, item.size)
+        copy.add(item.count, Epoch(item.epoch), item.checksum, packed(place), item.size)
         self._maybe_finish_copy(group)
         return True
 

@@ -19,7 +19,7 @@ CONFIG: Final = LogConfig(
     file_bytes=16 << 10,
     batch_bytes_max=4 << 10,
     gather_bytes_max=64 << 10,
-    group_bytes_max=10 << 10,
+    group_bytes_max=16 << 10,
     files_max=8,
 )
 CHUNK_BYTES: Final = 512

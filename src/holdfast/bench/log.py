@@ -1,0 +1,217 @@
+"""The log against the disk under it: records per second with group commit, beside raw write-and-sync.
+
+Both write the same number of bytes per batch to a preallocated file, in short rounds that take turns, so
+that a busy machine slows both alike; the ratio of medians is the result. The log's caller keeps one batch
+gathering while the one before syncs, as a host under load does.
+"""
+
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.bench import Progress, Result, compare
+from holdfast.model.errors import DiskFailed, HoldfastError
+from holdfast.model.ids import Epoch, GroupId, Opening, StoreId
+from holdfast.storage.batch import padded
+from holdfast.storage.disk import FileDisk
+from holdfast.storage.files import LogConfig, salt_of
+from holdfast.storage.log import Log
+from holdfast.storage.record import RECORD_BYTES
+from holdfast.storage.recovery import scan
+
+BATCHES: Final = (1, 8, 64, 512)
+TARGETS: Final = {64: 0.7}
+PROBE_BATCHES: Final = 50
+"""Before anything is known of the disk's rate."""
+BODY_BYTES: Final = 100
+FILE_BYTES: Final = 64 << 20
+STORE: Final = StoreId("bench")
+
+
+class Detail(Struct, frozen=True, kw_only=True):
+    """One size of batch, beyond the rates: microseconds from handing a batch over until it is durable."""
+
+    records_per_batch: int
+    p50_us: float
+    p99_us: float
+    raw_p50_us: float
+    raw_p99_us: float
+    cpu_us_per_record: float
+
+
+class Raw:
+    """Write and sync, nothing else: the machine's limit."""
+
+    def __init__(self, directory: Path, size: int) -> None:
+        self._descriptor = os.open(directory / "raw", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        os.posix_fallocate(self._descriptor, 0, FILE_BYTES)
+        self._data = os.urandom(size)
+        self._offset = 0
+
+    def round(self, batches: int) -> list[float]:
+        """Seconds that each of *batches* took."""
+        times = []
+        for _ in range(batches):
+            started = time.perf_counter()
+            os.pwrite(self._descriptor, self._data, self._offset)
+            os.fdatasync(self._descriptor)
+            times.append(time.perf_counter() - started)
+            self._offset = (self._offset + len(self._data)) % (FILE_BYTES - len(self._data))
+        return times
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class LogUnderLoad:
+    """A real log on a real disk; the calling thread is the owner's."""
+
+    def __init__(self, directory: Path, records_per_batch: int) -> None:
+        self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._records = records_per_batch
+        self._body = os.urandom(BODY_BYTES)
+        self._group = GroupId(1)
+        self._disk = FileDisk(directory, self._on_synced, self._calls.put)
+        self._is_open = False
+        self._started: dict[int, float] = {}
+        self._times: list[float] = []
+        self._left = 0
+        found = scan(self._disk, salt=salt_of(STORE), sector=512)
+        self._log = Log(
+            self._disk,
+            found,
+            store=STORE,
+            opening=Opening(1),
+            config=LogConfig(file_bytes=FILE_BYTES, files_max=2),
+            on_open=self._opened,
+            on_durable=self._on_durable,
+            on_stopped=self._stopped,
+        )
+        self._log.open()
+        while not self._is_open:
+            self._calls.get()()
+
+    def round(self, batches: int) -> list[float]:
+        """Seconds from handing each of *batches* to the log until it was durable."""
+        # What is behind us is checkpointed, so that the log prunes instead of filling the disk.
+        if self._log.tail(self._group).position:
+            self._log.set_floor(self._group, self._log.tail(self._group).position)
+        self._times, self._left = [], batches
+        self._hand_over()
+        self._hand_over()
+        while self._started:
+            self._calls.get()()
+        return self._times
+
+    def close(self) -> None:
+        self._disk.close()
+
+    def _hand_over(self) -> None:
+        if self._left:
+            self._left -= 1
+            started = time.perf_counter()
+            append, group, epoch, body = self._log.append, self._group, Epoch(1), self._body
+            number = 0
+            for _ in range(self._records):
+                number = append(group, epoch, body)
+            self._started[number] = started
+            self._log.flush()
+
+    def _on_durable(self, number: int) -> None:
+        now = time.perf_counter()
+        while self._started and (oldest := next(iter(self._started))) <= number:
+            self._times.append(now - self._started.pop(oldest))
+            self._hand_over()
+
+    def _on_synced(self, token: object, ok: bool) -> None:
+        self._log.on_synced(token, ok)
+
+    def _opened(self) -> None:
+        self._is_open = True
+
+    def _stopped(self, error: HoldfastError) -> None:
+        raise DiskFailed(f"the log stopped: {error}")
+
+
+def run_log_bench(
+    *,
+    rounds: int = 9,
+    seconds: float = 0.5,
+    progress: Progress = lambda _: None,
+    directory: Path | None = None,
+    batches: tuple[int, ...] = BATCHES,
+) -> dict[str, Any]:
+    """Measure below *directory* (default: the system's temporary one), on files that are removed again;
+    *seconds* is what each side gets in each round."""
+    results, details = [], []
+    for records in batches:
+        with tempfile.TemporaryDirectory(prefix="holdfast-bench-", dir=directory) as made:
+            result, detail = _measure(Path(made), records, rounds, seconds, progress)
+        results.append(msgspec.to_builtins(result))
+        details.append(msgspec.to_builtins(detail))
+    return {"results": results, "details": details, "body_bytes": BODY_BYTES}
+
+
+def _measure(
+    directory: Path, records: int, rounds: int, seconds: float, progress: Progress
+) -> tuple[Result, Detail]:
+    raw = Raw(directory, padded(records * (RECORD_BYTES + BODY_BYTES), 512))
+    log = LogUnderLoad(directory / "store", records)
+    name = f"log: batches of {records}"
+    ours, other = Side(log.round), Side(raw.round)
+    for number in range(rounds):
+        # Who goes first alternates: what a sync leaves for the disk to do, the next one pays.
+        for side in (ours, other) if number % 2 else (other, ours):
+            side.measure(seconds)
+        progress(f"{name}: round {number + 1} of {rounds}: {ours.rates[-1] / other.rates[-1]:.2f}")
+    log.close()
+    raw.close()
+    result = compare(
+        name,
+        [rate * records for rate in ours.rates],
+        [rate * records for rate in other.rates],
+        unit="records/s",
+        other_name="raw syncs x batch",
+        target=TARGETS.get(records),
+    )
+    detail = Detail(
+        records_per_batch=records,
+        p50_us=ours.percentile(50),
+        p99_us=ours.percentile(99),
+        raw_p50_us=other.percentile(50),
+        raw_p99_us=other.percentile(99),
+        cpu_us_per_record=ours.cpu_s * 1e6 / (len(ours.times) * records),
+    )
+    return result, detail
+
+
+class Side:
+    """One of the two that are compared, and what was measured of it."""
+
+    def __init__(self, work: Callable[[int], list[float]]) -> None:
+        self._work = work
+        self._batches = PROBE_BATCHES
+        self.rates: list[float] = []
+        """Batches per second, by round."""
+        self.times: list[float] = []
+        self.cpu_s = 0.0
+        work(PROBE_BATCHES)
+
+    def measure(self, seconds: float) -> None:
+        cpu, started = time.process_time(), time.perf_counter()
+        self.times += self._work(self._batches)
+        elapsed = time.perf_counter() - started
+        self.cpu_s += time.process_time() - cpu
+        self.rates.append(self._batches / elapsed)
+        self._batches = max(PROBE_BATCHES, int(seconds * self.rates[-1]))
+
+    def percentile(self, percent: int) -> float:
+        ordered = sorted(self.times)
+        return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)] * 1e6
