@@ -15,7 +15,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from holdfast.storage.record import CHECKSUM, HEADER, RECORD_BYTES, Kind, Unreadable
+from holdfast.storage.record import CHECKSUM, HEADER, RECORD_BYTES, Unreadable
 
 MAGIC: Final = b"HfB1"
 _END: Final = b"HfE1"
@@ -28,6 +28,7 @@ BATCH_BYTES: Final = _HEADER.size
 TRAILER_BYTES: Final = _TRAILER.size
 _COVERED_FROM: Final = len(MAGIC) + CHECKSUM.size
 SECTORS_MIN: Final = 2
+POSITION_MAX: Final = 1 << 62
 
 
 class Place(NamedTuple):
@@ -137,6 +138,8 @@ def items(batch: Batch, data: bytes) -> list[Item]:
     while offset + RECORD_BYTES <= end:
         checksum, previous, group, epoch, first, count, kind, length = unpack(data, offset)
         size = RECORD_BYTES + length
+        if first + count > POSITION_MAX:
+            raise Unreadable(f"positions up to {POSITION_MAX}", f"{count} from {first}")
         found.append(Item(checksum, previous, group, epoch, first, count, kind, offset, size))
         offset += size
     if offset != end or len(found) != batch.records:
@@ -157,7 +160,7 @@ def salvage(batch: Batch, data: bytes) -> tuple[list[Item], list[Item], bool]:
         if offset > end:
             break
         covered = memoryview(data)[item.offset + CHECKSUM.size : offset]
-        is_intact = crc32(covered) == checksum and kind in Kind.__members__.values()
+        is_intact = crc32(covered) == checksum and first + count <= POSITION_MAX
         (intact if is_intact else damaged).append(item)
     return intact, damaged, offset == end and len(intact) + len(damaged) == batch.records
 

@@ -158,16 +158,16 @@ class Scan:
                 return
             place, is_gap = resumed, True
 
-    def _next(self, place: Place, is_gap: bool) -> tuple[Place, Batch, bytes] | None:
+    def _next(self, place: Place, is_gap: bool) -> tuple[Place, Batch, list[Item], bytes] | None:
         """The batch that follows at *place*, or at the start of the next file."""
         for spot in (place, Place(place.file + 1, self._found.sector)):
             if spot.file in self._found.files:
                 try:
-                    batch, data = self._read(spot)
+                    batch, items, data = self._read(spot)
                 except Unreadable:
                     continue
                 if is_gap or self._continues(batch):
-                    return spot, batch, data
+                    return spot, batch, items, data
         return None
 
     def _continues(self, batch: Batch) -> bool:
@@ -178,9 +178,9 @@ class Scan:
             batch.opening >= last.opening
         )
 
-    def _take(self, place: Place, batch: Batch, data: bytes) -> Place:
+    def _take(self, place: Place, batch: Batch, items: list[Item], data: bytes) -> Place:
         found = self._found
-        self._replay_items(batches.items(batch, data), place, data)
+        self._replay_items(items, place, data)
         found.last = batch
         found.batches += 1
         found.mark = max(found.mark, batch.mark)
@@ -196,14 +196,14 @@ class Scan:
                 body = data[item.offset + RECORD_BYTES : item.offset + item.size]
             apply(item, Place(place.file, place.offset + item.offset), body)
 
-    def _read(self, place: Place) -> tuple[Batch, bytes]:
+    def _read(self, place: Place) -> tuple[Batch, list[Item], bytes]:
         """The whole, sound batch at *place*; raises ``Unreadable``."""
         batch = self._header(place)
         data = self._bytes(place, batch.size(self._found.sector))
         if len(data) < batch.size(self._found.sector):
             raise Unreadable(f"{batch.size(self._found.sector)} bytes", f"{len(data)} bytes")
         batches.check_payload(batch, data)
-        return batch, data
+        return batch, batches.items(batch, data), data
 
     def _header(self, place: Place) -> Batch:
         batch = batches.decode_header(self._bytes(place, BATCH_BYTES))
