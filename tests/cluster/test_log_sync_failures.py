@@ -1,16 +1,21 @@
-"""Failing, hanging and full disks under the real log: the writer stops and says so, and keeps its promises."""
+"""Failing, hanging, full and rotten disks under the real log: it stops, says so, and keeps its promises."""
 
+import json
 import random
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from faults.disk import FaultyDisk
 from faults.preload import CallFaults, environment
 from log_life import WORDS_TIMEOUT_S, LogLife
 from log_verify import Promises, verify
+from log_writer import body_of
 
 pytestmark = pytest.mark.cluster
 
@@ -121,4 +126,46 @@ def test_nothing_is_promised_while_a_sync_hangs(faulty_disk: FaultyDisk) -> None
         assert len(life.victim.lines) == said
         faulty_disk.resume_syncs()
         assert life.victim.wait_for_lines(said + 20, timeout_s=WORDS_TIMEOUT_S)
+    goes_on(directory, promises)
+
+
+def inspect(directory: Path) -> tuple[int, dict[str, Any]]:
+    """Exit status and findings of ``holdfast log inspect``."""
+    command = [sys.executable, "-m", "holdfast", "log", "inspect", str(directory), "--output", "json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WORDS_TIMEOUT_S)
+    return done.returncode, json.loads(done.stdout)
+
+
+def place_of(directory: Path, body: bytes) -> tuple[Path, int]:
+    """The log's file, and the offset in it, where *body* lies."""
+    for path in sorted(directory.glob("log-*")):
+        offset = path.read_bytes().find(body)
+        if offset >= 0:
+            return path, offset
+    raise LookupError(body)
+
+
+def test_a_flipped_bit_below_the_synced_mark_is_named_and_never_cut(faulty_disk: FaultyDisk) -> None:
+    """Inspection names the place and ends with 1; the log refuses to open and leaves all as it was (D2)."""
+    promises = Promises(8)
+    directory = faulty_disk.path / "store"
+    with LogLife(directory, promises) as life:
+        assert life.victim.wait_for_lines(200, timeout_s=WORDS_TIMEOUT_S)
+    assert inspect(directory)[0] == 0
+    # Some batches before the last: those after it prove that it was synced.
+    (group, first), serial = list(promises.acknowledged.items())[-50]
+    path, offset = place_of(directory, body_of(promises.seed, group, first, serial))
+    faulty_disk.flip_bits(path, offset, mask=0x10)
+
+    status, findings = inspect(directory)
+    assert (status, findings["is_damaged"]) == (1, True)
+    named = [problem for problem in findings["problems"] if problem["file"] == path.name]
+    assert named
+    assert min(problem["offset"] for problem in named) <= offset
+    with LogLife(directory, promises) as life:
+        assert life.victim.wait(timeout_s=WORDS_TIMEOUT_S) == 1
+    assert life.victim.lines == []
+    assert f"the log is damaged: {path.name}" in life.victim.errors
+
+    faulty_disk.flip_bits(path, offset, mask=0x10)
     goes_on(directory, promises)
