@@ -31,7 +31,13 @@ class EtcdCluster:
     """Three members (or one), started once; tests that hurt them heal them."""
 
     def __init__(
-        self, program: str, directory: Path, *, size: int = 3, options: tuple[str, ...] = ()
+        self,
+        program: str,
+        directory: Path,
+        *,
+        size: int = 3,
+        scheme: str = "http",
+        options: tuple[str, ...] = (),
     ) -> None:
         self._program = program
         self._options = options
@@ -39,7 +45,7 @@ class EtcdCluster:
         self.members = [
             Member(
                 f"m{number}",
-                f"http://127.0.0.1:{ports[2 * number]}",
+                f"{scheme}://127.0.0.1:{ports[2 * number]}",
                 f"http://127.0.0.1:{ports[2 * number + 1]}",
                 directory / f"m{number}",
             )

@@ -1,9 +1,12 @@
 """What only an etcd can do wrong: endpoints that die, hang, lose their leader, or are not what we need."""
 
 import asyncio
+import datetime
+import ssl
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
+from pathlib import Path
 
 import pytest
 from authority_backends import EtcdBackend
@@ -33,6 +36,8 @@ from holdfast.authority.etcd_watch import Assembler
 from holdfast.authority.etcd_wire import Domain, Header, StoredKey, WatchedEvent, WatchResponse, range_end
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import LeaseId, Revision
+from holdfast.net import Role
+from holdfast.net.certificates import create_domain, issue
 
 pytestmark = [
     pytest.mark.cluster,
@@ -262,6 +267,48 @@ def deaf_etcd(etcd_program: str, tmp_path_factory: pytest.TempPathFactory) -> It
         cluster.start(is_answering=False)
         yield cluster
     finally:
+        cluster.stop()
+
+
+async def test_an_etcd_that_demands_certificates_is_served_over_tls(
+    etcd_program: str, tmp_path: Path
+) -> None:
+    """With the domain's certificates calls and watches work; without one nothing is told."""
+    certs = tmp_path / "certs"
+    now = datetime.datetime.now(datetime.UTC)
+    create_domain(certs, "test", now)
+    issue(certs, Role.AUTHORITY, "etcd", now, addresses=("127.0.0.1",))
+    issue(certs, Role.HOST, "a", now)
+    cluster = EtcdCluster(
+        etcd_program,
+        tmp_path / "etcd",
+        size=1,
+        scheme="https",
+        options=(
+            f"--cert-file={certs / 'authority-etcd.pem'}",
+            f"--key-file={certs / 'authority-etcd.key'}",
+            f"--trusted-ca-file={certs / 'ca.pem'}",
+            "--client-cert-auth",
+        ),
+    )
+    ours = ssl.create_default_context(cafile=certs / "ca.pem")
+    stranger = ssl.create_default_context(cafile=certs / "ca.pem")
+    ours.load_cert_chain(certs / "host-a.pem", certs / "host-a.key")
+    authority = EtcdAuthority(cluster.endpoints, tls=ours, deadlines=Deadlines(call_s=1))
+    refused = EtcdAuthority(cluster.endpoints, tls=stranger, deadlines=Deadlines(call_s=1))
+    try:
+        cluster.start(is_answering=False)
+        async with asyncio.timeout(20):
+            while isinstance(await authority.ask(Get("a")), Unknown):
+                await asyncio.sleep(0.05)
+            await authority.check()
+            revision = await put(authority, "a")
+            async with aclosing(authority.watch("", revision)) as watch:  # type: ignore[type-var]  # as above
+                assert await revision_of(watch) == revision
+        assert isinstance(await refused.ask(Get("a")), Unknown)
+    finally:
+        await authority.close()
+        await refused.close()
         cluster.stop()
 
 

@@ -35,6 +35,10 @@ _NEVER_PROPOSED: Final = (NO_LEADER, TOO_MANY)
 _TROUBLE_CODES: Final = (1, 2, 4, 13, 14)
 
 
+TRANSPORT_ERRORS: Final = (httpx.HTTPError, OSError)
+"""How a connection fails. httpx lets TLS alerts through as they are; time-outs are OSErrors too."""
+
+
 class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
     """How long to wait for etcd."""
 
@@ -110,7 +114,7 @@ class EtcdGateway:
                 reason, was_proposed = self._trouble(endpoint, response)
             except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
                 reason, was_proposed = _said(endpoint, error), False
-            except (httpx.HTTPError, TimeoutError, msgspec.DecodeError) as error:
+            except (*TRANSPORT_ERRORS, msgspec.DecodeError) as error:
                 reason, was_proposed = _said(endpoint, error), True
             self.leave(endpoint)
             if was_proposed and not is_repeatable:
@@ -127,7 +131,7 @@ class EtcdGateway:
                 async with asyncio.timeout(self.deadlines.attempt_s):
                     found = await self.client.get(endpoint + "/version")
                     probe = await self.client.post(endpoint + "/v3/kv/range", content=b'{"key":"AA=="}')
-            except (httpx.HTTPError, TimeoutError):
+            except TRANSPORT_ERRORS:
                 continue  # Down or slow is not wrong: the others serve meanwhile.
             version = msgspec.json.decode(found.content, type=dict[str, str]).get("etcdserver", "0")
             if tuple(int(part) for part in version.split(".")[:2]) < VERSION_MIN:

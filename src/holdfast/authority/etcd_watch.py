@@ -13,7 +13,7 @@ import httpx
 import msgspec
 
 from holdfast.authority.contract import Compacted, Events, WatchEvent
-from holdfast.authority.etcd_gateway import Declined, EtcdGateway, NoReply
+from holdfast.authority.etcd_gateway import TRANSPORT_ERRORS, Declined, EtcdGateway, NoReply
 from holdfast.authority.etcd_wire import (
     Domain,
     RangeRequest,
@@ -82,7 +82,7 @@ async def watch(
                     if not response.events and not response.created:
                         # A progress notice: everything up to this revision has been delivered.
                         first = max(first, response.header.revision + 1)
-        except (StreamEnded, NoReply, httpx.HTTPError, TimeoutError, msgspec.DecodeError):
+        except (StreamEnded, NoReply, *TRANSPORT_ERRORS, msgspec.DecodeError):
             # The watch alone moves on: a quiet prefix is no reason for calls to change their endpoint.
             endpoint = gateway.after(endpoint)
         await asyncio.sleep(REOPEN_PAUSE_S)
@@ -108,7 +108,7 @@ async def _compacted(gateway: EtcdGateway, key: bytes, first: int) -> Compacted 
 async def _stream(
     gateway: EtcdGateway, endpoint: str, request: WatchRequest
 ) -> AsyncGenerator[WatchResponse, None]:
-    """One stream's responses; raises ``StreamEnded``, ``TimeoutError`` or httpx's errors when it is over."""
+    """One stream's responses; raises ``StreamEnded`` or a transport error when it is over."""
     body = msgspec.json.encode(request)
     opening = gateway.client.stream("POST", endpoint + "/v3/watch", content=body)
     async with AsyncExitStack() as stack:
