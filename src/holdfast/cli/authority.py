@@ -22,6 +22,7 @@ from holdfast.authority.sqlite_contents import Contents, read_contents
 from holdfast.authority.sqlite_file import open_database, read_identity, restored
 from holdfast.authority.sqlite_file import restore as restore_file
 from holdfast.cli.output import Output, print_json, print_table, talk
+from holdfast.machine import end_on_broken_invariant
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import Epoch, Nonce
 from holdfast.net import Address, Endpoint, Role, Tls
@@ -111,6 +112,7 @@ async def _serve(directory: Path, address: Address, endpoint: Endpoint, insecure
     lock = lock_directory(directory)
     service = AuthorityService(open_store(directory))
     loop = asyncio.get_running_loop()
+    end_on_broken_invariant(loop)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)

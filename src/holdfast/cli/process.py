@@ -10,7 +10,7 @@ from pathlib import Path
 
 import uvloop
 
-from holdfast.machine import log_to_stderr
+from holdfast.machine import end_on_broken_invariant, log_to_stderr
 from holdfast.model.ids import HostId
 
 PR_SET_PDEATHSIG = 1
@@ -67,6 +67,7 @@ def _run(work: Callable[[], Coroutine[object, object, None]]) -> int:
     log_to_stderr("info")
 
     async def main() -> None:
+        end_on_broken_invariant(asyncio.get_running_loop())
         await work()
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -16,7 +16,7 @@ import msgspec
 import uvloop
 
 from holdfast.authority.sessions import Session
-from holdfast.machine import LogTrace, LoopTimers, MachineClock, MachineRandom
+from holdfast.machine import LogTrace, LoopTimers, MachineClock, MachineRandom, end_on_broken_invariant
 from holdfast.model.ids import HostId, Incarnation
 from holdfast.model.units import SECOND
 from holdfast.net import (
@@ -105,6 +105,7 @@ class Heart:
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
+        end_on_broken_invariant(self._loop)
         try:
             self._server = self._loop.run_until_complete(
                 serve(self._listen, lambda _: self, self._endpoint_as(Incarnation(0)))

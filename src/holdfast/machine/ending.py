@@ -1,0 +1,36 @@
+"""How a process ends when the program contradicts itself.
+
+A broken invariant must stop the replica, but an event loop only reports what its call-backs raise and goes on
+with the next one. So a process that holds state tells its loop to end it instead.
+"""
+
+import asyncio
+import os
+import sys
+import traceback
+from typing import Any, Final
+
+import structlog
+
+from holdfast.model.errors import BrokenInvariant
+
+EXIT_BROKEN: Final = 70
+"""The code of a process that ended by a broken invariant."""
+
+log = structlog.get_logger("holdfast.process")
+
+
+def end_on_broken_invariant(loop: asyncio.AbstractEventLoop) -> None:
+    """End the process at once when a call-back of *loop* finds an invariant broken; log anything else."""
+    loop.set_exception_handler(_on_failure)
+
+
+def _on_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    error = context.get("exception")
+    if isinstance(error, BrokenInvariant):
+        # Nothing runs in order after this: what is in memory is not to be trusted with the disk.
+        print(f"holdfast: a broken invariant ends this process: {error}", file=sys.stderr)
+        traceback.print_exception(error)
+        sys.stderr.flush()
+        os._exit(EXIT_BROKEN)
+    log.error(context.get("message", "a call-back failed"), exc_info=error)
