@@ -50,7 +50,6 @@ class Mirror:
                 self._items.pop(change.key, None)
             else:
                 self._items[change.key] = change.item
-        self._actor.done(self.name)
 
     def check_caught_up(self) -> None:
         """At the end, when all is quiet: nothing is missing."""

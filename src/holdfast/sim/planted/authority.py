@@ -338,6 +338,14 @@ PLANTED = (
         lambda standing, nonce: [],
     ),
     _bug(
+        "anybody-elected",
+        "IM-35",
+        "A host that did not take part in the last commit may become coordinator.",
+        election,
+        "_is_eligible",
+        lambda standing, member: True,
+    ),
+    _bug(
         "join-while-open",
         "IM-34",
         "A host may join while a transaction is open.",
