@@ -66,9 +66,9 @@ class Batch:
         return padded(self.length, sector)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: a scan makes millions, and freezing triples the cost
 class Item:
-    """The header of one record inside a batch, and where its bytes lie in the payload."""
+    """The header of one record inside a batch, and where its bytes lie in the batch."""
 
     checksum: int
     previous: int

@@ -39,6 +39,7 @@ class Gathering:
         self._size_of_file = size_of_file
         self._sealed: deque[Sealed] = deque()
         self._sealed_bytes = 0
+        self._is_shut = True
         self._begin(place)
 
     def _begin(self, place: Place, *, marks: int = 0) -> None:
@@ -56,9 +57,15 @@ class Gathering:
         """Records taken before those of this batch."""
         self.offset = place.offset + BATCH_BYTES
         """Where the next record goes, if it fits."""
-        self.limit = self.offset + min(room, self._config.batch_bytes_max)
-        """Records end here at the latest."""
+        self._end = self.offset + min(room, self._config.batch_bytes_max)
+        self.limit = 0 if self._is_shut else self._end
+        """Records end here at the latest; 0 while none are taken, so that the hot path asks one thing."""
         self._is_due = False
+
+    def admit(self) -> None:
+        """Take records from now on."""
+        self._is_shut = False
+        self.limit = self._end
 
     @property
     def appended(self) -> int:
@@ -127,6 +134,7 @@ class Gathering:
         self._sealed.clear()
         self.pieces.clear()
         self.records, self.limit, self._is_due = 0, 0, False
+        self._is_shut = True
 
     @property
     def _length(self) -> int:

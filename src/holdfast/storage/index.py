@@ -79,6 +79,11 @@ class GroupIndex:
     def records(self) -> int:
         return len(self._firsts) - self._start
 
+    @property
+    def entries(self) -> int:
+        """Records in memory: those kept, and trimmed ones not yet given back."""
+        return len(self._firsts)
+
     def add(self, count: int, epoch: Epoch, checksum: int, packed_place: int, size: int) -> None:
         """The next record; the hot path. Its place as :func:`packed` gives it."""
         first = self.position + 1

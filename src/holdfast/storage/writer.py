@@ -170,6 +170,7 @@ class Writer:
 
     def _opened(self, appended: int, end: Place) -> None:
         self.phase = Phase.OPEN
+        self.gathering.admit()
         self.durable, self.mark = appended, end
         self._trace.note("log_open", opening=self._opening, at=tuple(end), doubtful=self.is_doubtful)
         self._on_open()
