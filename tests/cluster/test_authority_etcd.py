@@ -119,6 +119,31 @@ async def test_a_change_to_an_endpoint_that_hangs_is_unknown_and_not_sent_again(
         await authority.close()
 
 
+async def test_a_change_whose_connection_breaks_is_unknown_and_not_sent_again(
+    etcd_backend: EtcdBackend,
+) -> None:
+    """An endpoint that took it and died may have passed it on; a read is simply asked elsewhere (A1)."""
+
+    async def take_and_die(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(take_and_die, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    endpoints = [f"http://127.0.0.1:{port}", *etcd_backend.cluster.endpoints]
+    changing = etcd_backend.connect_to(endpoints, "broken/")
+    reading = etcd_backend.connect_to(endpoints, "broken/")
+    try:
+        assert isinstance(await changing.ask(Txn((), (Put("a", b"1"),))), Unknown)
+        found = await reading.ask(Get("a"))
+        assert isinstance(found, Got)
+        assert found.item is None
+    finally:
+        await changing.close()
+        await reading.close()
+        server.close()
+
+
 async def test_a_change_goes_elsewhere_when_it_was_certainly_not_taken(etcd_backend: EtcdBackend) -> None:
     """A refused connection has carried nothing: another endpoint may be asked."""
     dead = "http://127.0.0.1:1"
@@ -233,7 +258,8 @@ async def test_a_watch_from_the_compacted_revision_itself_is_not_trusted(
     assert isinstance(removed, Applied)
     await put(authority, "b")
     etcd_backend.cluster.compact(removed.revision)
-    events = [event async for event in authority.watch("", removed.revision)]
+    async with asyncio.timeout(10):
+        events = [event async for event in authority.watch("", removed.revision)]
     assert len(events) == 1
     assert isinstance(events[0], Compacted)
 
