@@ -36,15 +36,13 @@ from holdfast.authority.identity import Identity
 from holdfast.authority.outcome import Guard, InDoubt, Removed, Seen, change, put, read
 from holdfast.authority.recipe import Recipe
 from holdfast.authority.sqlite import SqliteStore
-from holdfast.authority.sqlite_file import StoreFailed
-from holdfast.authority.sqlite_history import History
 from holdfast.authority.sqlite_leases import Leases
 from holdfast.authority.standing import Standing, Status, read_standing
 from holdfast.authority.subscriptions import Subscriptions
 from holdfast.model.ids import Epoch, LeaseId, Nonce, Revision
 from holdfast.sim.planted import RUNS_MAX, Planted, replacing
 
-_apply = SqliteStore.apply
+_commit = SqliteStore._commit
 _expire = SqliteStore.expire
 _give_up_overdue = AuthorityClient._give_up_overdue
 _leases_init = Leases.__init__
@@ -60,17 +58,13 @@ def _prepare_without_sync(db: apsw.Connection) -> None:
     db.execute("PRAGMA synchronous = OFF")
 
 
-def _apply_in_spite_of_errors(store: SqliteStore, requests: Sequence[Request], now_ns: int) -> list[Result]:
-    """What a careful programmer writes who has not heard of the failed sync: roll back, say so, go on."""
+def _commit_in_spite_of_errors(store: SqliteStore) -> None:
+    """Roll back what could not be committed, and go on."""
     try:
-        return _apply(store, requests, now_ns)
-    except StoreFailed as error:
-        store._failure = None
+        _commit(store)
+    except apsw.Error:
         if store._db.in_transaction:
             store._db.execute("ROLLBACK")
-        store._fresh.clear()
-        store._history = History(store._db, store._history._limits)
-        return [Unknown(str(error)) for _ in requests]
 
 
 def _apply_without_commit(store: SqliteStore, requests: Sequence[Request], now_ns: int) -> list[Result]:
@@ -278,9 +272,8 @@ PLANTED = (
         "A6",
         "After an error of the disk the store rolls back and goes on.",
         SqliteStore,
-        "apply",
-        _apply_in_spite_of_errors,
-        profile="disks",
+        "_commit",
+        _commit_in_spite_of_errors,
     ),
     Planted(
         name="authority-answers-before-commit",
