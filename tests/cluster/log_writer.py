@@ -72,11 +72,21 @@ class LogWriter:
             store=store.store,
             opening=store.opening,
             config=CONFIG,
-            on_open=self._turn,
+            on_open=self._begin_turns,
             on_durable=self._on_durable,
             on_stopped=self._stop,
         )
         self._log.open()
+
+    def _begin_turns(self) -> None:
+        """Lives too short to reach a floor of their own must not fill the log in the long run."""
+        assert self._log is not None
+        for group in self._log.groups():
+            tail = self._log.tail(group).position
+            if tail - self._log.floor(group).position > FLOOR_BEHIND:
+                os.write(1, f"floor {group} {tail}\n".encode())
+                self._log.set_floor(group, tail)
+        self._turn()
 
     def _turn(self) -> None:
         assert self._log is not None
@@ -122,7 +132,11 @@ def main(arguments: list[str]) -> None:
     if "--no-sync" in arguments:
         arguments.remove("--no-sync")
         os.fdatasync = os.fsync = lambda descriptor: None  # type: ignore[assignment]  # the point of it
-    writer = LogWriter(Path(arguments[0]), int(arguments[1]))
+    try:
+        writer = LogWriter(Path(arguments[0]), int(arguments[1]))
+    except HoldfastError as error:  # the disk fails before anything is open
+        os.write(1, f"stopped {error.code}\n".encode())
+        raise
     while True:
         writer.calls.get()()
 
