@@ -6,6 +6,7 @@ again, and is, whenever a new session begins. Watches survive sessions: they are
 at the first revision not yet seen (:mod:`.wire` says how loss and repetition are noticed).
 """
 
+from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Final
@@ -90,7 +91,7 @@ class AuthorityClient:
         self._nonce = 0
         self._heard_at = clock.now()
         self._number = 0
-        self._unsent: list[_Pending] = []
+        self._unsent: deque[_Pending] = deque()
         self._sent: dict[int, _Pending] = {}  # by number, which only grows: the first is the floor
         self._deadline_is_set = False
 
@@ -163,7 +164,7 @@ class AuthorityClient:
         self._trace.note("authority_session_lost", why=why)
         self._session = None
         sent, self._sent = self._sent, {}
-        self._unsent = [pending for pending in sent.values() if pending.is_read] + self._unsent
+        self._unsent.extendleft(reversed([pending for pending in sent.values() if pending.is_read]))
         for pending in sent.values():
             if not pending.is_read:
                 self._on_authority(pending.token, Unknown(why))
@@ -207,7 +208,7 @@ class AuthorityClient:
             floor = next(iter(self._sent), number)
             if number - floor >= REQUESTS_IN_FLIGHT_MAX:
                 return
-            pending = self._unsent.pop(0)
+            pending = self._unsent.popleft()
             self._number = number
             self._sent[number] = pending
             self._send(Ask(self._session, floor, number, pending.request))
@@ -222,7 +223,7 @@ class AuthorityClient:
         now = self._clock.now()
         overdue = [pending for pending in (*self._sent.values(), *self._unsent) if pending.deadline <= now]
         self._sent = {number: pending for number, pending in self._sent.items() if pending.deadline > now}
-        self._unsent = [pending for pending in self._unsent if pending.deadline > now]
+        self._unsent = deque(pending for pending in self._unsent if pending.deadline > now)
         self._deadline_is_set = False
         waiting = [pending.deadline for pending in (*self._sent.values(), *self._unsent)]
         if waiting:

@@ -46,6 +46,7 @@ class AuthorityService:
             random=MachineRandom(),
             trace=LogTrace(process="authority"),
         )
+        self._on_message = self._guarded(self._core.on_message)
 
     async def listen(self, address: Address, endpoint: Endpoint, *, insecure: bool = False) -> Address:
         """Serve on *address*; answers the real one."""
@@ -74,7 +75,7 @@ class AuthorityService:
         if kind is not Kind.AUTHORITY_ASK:
             raise msgspec.ValidationError(f"an authority takes no {kind.name}")
         message = decode_client_message(payload)
-        self._guarded(self._core.on_message)(self._peers[connection], message)
+        self._on_message(self._peers[connection], message)
 
     def on_closed(self, connection: Connection, reason: Reason) -> None:
         peer = self._peers.pop(connection)
