@@ -1,0 +1,156 @@
+"""`holdfast authority` as people and agents run it: real processes, real files."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from holdfast.authority.contract import Applied, Get, Got, Put, Request, Result, Txn, Unknown
+from holdfast.authority.remote import RemoteAuthority
+from holdfast.authority.serving import FILE_NAME
+from holdfast.net import Address, Endpoint, Identity, Role
+
+pytestmark = [pytest.mark.cluster, pytest.mark.anyio]
+
+HOLDFAST = [sys.executable, "-m", "holdfast", "authority"]
+FILE_BYTES_MAX = 300_000
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def run(*arguments: str, answer: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*HOLDFAST, *arguments], input=answer, capture_output=True, text=True, timeout=30, check=False
+    )
+
+
+@contextmanager
+def serving(
+    directory: Path, *, before: Callable[[], None] | None = None
+) -> Iterator[tuple[subprocess.Popen[str], Address]]:
+    """A process that serves *directory*, and where; killed at the end if it still runs."""
+    process = subprocess.Popen(
+        [*HOLDFAST, "serve", "--dir", str(directory)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=before,
+    )
+    assert process.stdout is not None
+    try:
+        yield process, Address.parse(process.stdout.readline().split()[-1])
+    finally:
+        process.kill()
+        process.communicate(timeout=10)
+
+
+async def ask(address: Address, *requests: Request) -> list[Result]:
+    authority = RemoteAuthority(address, Endpoint(Identity("holdfast", Role.CLIENT, "test")))
+    try:
+        return [await authority.ask(request) for request in requests]
+    finally:
+        await authority.close()
+
+
+def put(key: str, value: bytes) -> Txn:
+    return Txn((), (Put(key, value),))
+
+
+def ends(process: subprocess.Popen[str]) -> tuple[int, str]:
+    _, errors = process.communicate(timeout=10)
+    return process.returncode, errors
+
+
+async def test_what_was_applied_survives_kill_and_termination(tmp_path: Path) -> None:
+    """kill -9 loses nothing; SIGTERM ends cleanly with exit code 0 and leaves no WAL behind."""
+    with serving(tmp_path) as (process, address):
+        (applied,) = await ask(address, put("k", b'"kept"'))
+        assert isinstance(applied, Applied)
+        process.kill()
+    with serving(tmp_path) as (process, address):
+        (got,) = await ask(address, Get("k"))
+        assert isinstance(got, Got)
+        assert got.item is not None
+        assert got.item.value == b'"kept"'
+        process.send_signal(signal.SIGTERM)
+        assert ends(process)[0] == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == [FILE_NAME, "lock"]
+
+
+def test_a_second_one_says_who_holds_the_directory(tmp_path: Path) -> None:
+    """Two cannot serve, inspect or restore one file; the message names the holder's pid."""
+    with serving(tmp_path) as (process, _):
+        for verb in (["serve"], ["inspect"], ["restore", "--above-epoch", "1", "--yes"]):
+            refused = run(verb[0], "--dir", str(tmp_path), *verb[1:])
+            assert refused.returncode == 1
+            assert f"pid {process.pid}" in refused.stderr
+
+
+def test_other_addresses_need_tls_or_an_explicit_word(tmp_path: Path) -> None:
+    """Loopback unless told otherwise: refused as misuse, before anything listens."""
+    refused = run("serve", "--dir", str(tmp_path), "--listen", "0.0.0.0:0")
+    assert refused.returncode == 2
+    assert "--insecure" in refused.stderr
+
+
+async def test_an_error_of_the_disk_ends_the_process(tmp_path: Path) -> None:
+    """A6: exit code 1 and one clear line; the change that met the error is unknown, the others are there."""
+
+    def small_files() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES_MAX, FILE_BYTES_MAX))
+
+    with serving(tmp_path, before=small_files) as (process, address):
+        small, large = await ask(address, put("small", b""), put("large", os.urandom(2 * FILE_BYTES_MAX)))
+        assert isinstance(small, Applied)
+        assert isinstance(large, Unknown)
+        code, errors = ends(process)
+        assert code == 1
+        assert "the authority ends: the authority's file failed" in errors
+    with serving(tmp_path) as (_, address):
+        small, large = await ask(address, Get("small"), Get("large"))
+        assert isinstance(small, Got)
+        assert isinstance(large, Got)
+        assert small.item is not None
+        assert large.item is None
+
+
+async def test_inspect_and_restore(tmp_path: Path) -> None:
+    """Inspect shows what is there; restore shows, asks, and changes only when told yes (A5)."""
+    assert run("inspect", "--dir", str(tmp_path)).returncode == 2
+    with serving(tmp_path) as (process, address):
+        await ask(address, put("k", b'{"n":1}'), put("raw", b"\xff"))
+        process.send_signal(signal.SIGTERM)
+        assert ends(process)[0] == 0
+
+    def inspected() -> dict[str, object]:
+        shown = run("inspect", "--dir", str(tmp_path), "--output", "json")
+        assert shown.returncode == 0
+        found: dict[str, object] = json.loads(shown.stdout)
+        return found
+
+    before = inspected()
+    assert before["revision"] == 3
+    assert {item["key"]: item["value"] for item in before["keys"] if item["key"] != "authority/identity"} == {  # type: ignore[attr-defined]  # parsed JSON
+        "k": {"n": 1},
+        "raw": {"base64": "/w=="},
+    }
+    for arguments, answer in ((["--dry-run"], ""), ([], "n\n")):
+        asked = run("restore", "--dir", str(tmp_path), "--above-epoch", "9", *arguments, answer=answer)
+        assert asked.returncode == 0
+        assert "nothing was changed" in asked.stderr
+    assert inspected() == before
+    assert run("restore", "--dir", str(tmp_path), "--above-epoch", "9", answer="y\n").returncode == 0
+    identity = inspected()["identity"]
+    assert isinstance(identity, dict)
+    assert (identity["generation"], identity["floors"]["epoch"]) == (2, 9)
+    assert run("restore", "--dir", str(tmp_path), "--above-epoch", "8", "--yes").returncode == 2
