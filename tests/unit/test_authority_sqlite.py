@@ -183,6 +183,17 @@ def test_a_page_ends_before_it_outgrows_a_message(store: SqliteStore) -> None:
     assert keys_found == [f"big/{number}" for number in range(6)]
 
 
+def test_a_refusal_stays_a_message(store: SqliteStore) -> None:
+    """However much stands at the compared keys; nothing changes either way."""
+    for number in range(6):
+        one(store, txn(Put(f"big/{number}", bytes(900_000))))
+    before = store.revision
+    compares = [Absent(f"big/{number}") for number in range(6)]
+    assert isinstance(one(store, txn(*compares, Put("k", b""))), Invalid)
+    assert isinstance(one(store, txn(*compares[:2], Put("k", b""))), Refused)
+    assert store.revision == before
+
+
 @pytest.mark.parametrize(
     "request_",
     [

@@ -48,8 +48,10 @@ from holdfast.model.ids import LeaseId, Revision
 
 CHECKPOINT_PAGES: Final = 1_000
 """WAL pages after which the file itself is brought forward."""
+ANSWER_BYTES_MAX: Final = 4_000_000
+"""Of values in one answer: it must remain one message."""
 LIST_BYTES_MAX: Final = 2_000_000
-"""A page of a list ends past this, so that one answer stays a message."""
+"""A page of a list ends with the value that passes this."""
 _AFTER_ALL_TEXT: Final = b""  # SQLite orders every blob after every text
 
 _COLUMNS: Final = "SELECT key, value, created, modified, lease FROM item"
@@ -181,11 +183,18 @@ class SqliteStore:
     def _txn(self, txn: Txn) -> Result:
         found = tuple([self._read(compare.key) for compare in txn.compares])
         if not all(map(_holds, txn.compares, found)):
-            return Refused(found, self.revision)
+            return self._refused(found)
         for change in txn.changes:
             if isinstance(change, Put) and change.lease and change.lease not in self._leases:
                 return LeaseGone(change.lease)
         return Applied(self._change(txn.changes))
+
+    def _refused(self, found: tuple[KeyValue | None, ...]) -> Refused | Invalid:
+        if sum([len(item.value) for item in found if item is not None]) > ANSWER_BYTES_MAX:
+            return Invalid(
+                f"refused, and what was compared is longer than the {ANSWER_BYTES_MAX} of an answer"
+            )
+        return Refused(found, self.revision)
 
     def _lease_grant(self, asked: int, now_ns: int) -> LeaseGranted:
         seconds = granted_seconds(asked)

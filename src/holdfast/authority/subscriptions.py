@@ -9,9 +9,9 @@ first gap would make a network that reorders send the whole window again for eve
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
-from holdfast.authority.contract import Events, WatchEvent
+from holdfast.authority.contract import KEY_BYTES_MAX, Events, WatchEvent
 from holdfast.authority.wire import WATCH_WINDOW, WATCHES_MAX, WatchEvents, WatchStart, WatchStop
-from holdfast.model.errors import Overloaded
+from holdfast.model.errors import InvalidRequest, Overloaded
 from holdfast.model.ids import Revision
 
 
@@ -54,6 +54,8 @@ class Subscriptions:
         self._number = 0
 
     def add(self, token: Hashable, prefix: str, revision: Revision, session: int | None) -> None:
+        if len(prefix) > KEY_BYTES_MAX:
+            raise InvalidRequest(f"a prefix of {len(prefix)} characters; at most {KEY_BYTES_MAX}")
         if len(self._by_token) >= WATCHES_MAX:
             raise Overloaded(f"{WATCHES_MAX} watches at the authority already")
         self._by_token[token] = subscription = _Subscription(token, prefix, revision)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.authority.contract import Compacted, Events, WatchEvent
+from holdfast.authority.contract import KEY_BYTES_MAX, Compacted, Events, WatchEvent
 from holdfast.authority.sqlite import SqliteStore
 from holdfast.authority.wire import WATCH_WINDOW, WATCHES_MAX, WatchEvents, WatchStart
 from holdfast.model.ids import Revision
@@ -46,7 +46,7 @@ class Watching:
     def start(self, peer: str, start: WatchStart) -> None:
         """Begin a watch. A repeated start, or one too many, is passed over; the client's ping finds out."""
         watches = self._watches.setdefault(start.session, {})
-        if start.watch in watches or len(watches) >= WATCHES_MAX:
+        if start.watch in watches or len(watches) >= WATCHES_MAX or len(start.prefix) > KEY_BYTES_MAX:
             return
         watch = _Watch(start.session, start.watch, peer, start.prefix, start.revision)
         watches[start.watch] = watch
