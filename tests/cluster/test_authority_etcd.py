@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from authority_backends import EtcdBackend
-from etcd_cluster import EtcdCluster
+from etcd_cluster import ELECTION_MS, EtcdCluster
 
 from holdfast.authority.contract import (
     Absent,
@@ -188,14 +188,19 @@ async def test_without_a_leader_nothing_is_taken_and_no_lease_is_lost(
     consumer = asyncio.create_task(consume())
     leader = cluster.leader()
     survivor = next(member for member in cluster.members if member is not leader)
+    alone = etcd_backend.connect_to([survivor.client], "alone/", call_s=0.5)
     for member in cluster.members:
         if member is not survivor:
             cluster.kill(member)
     try:
+        # Until its election time is over the survivor believes in the leader that it had.
+        await asyncio.sleep(2 * ELECTION_MS / 1000)
         assert isinstance(await authority.ask(LeaseKeep(granted.lease)), Unknown)
-        refused = await authority.ask(Txn((), (Put("during", b""),)))
+        refused = await alone.ask(Txn((), (Put("during", b""),)))
         assert isinstance(refused, Unknown)
+        assert "no leader" in refused.reason  # it was turned away at the door, not left to hang
     finally:
+        await alone.close()
         cluster.heal()
     assert await authority.ask(LeaseKeep(granted.lease)) == granted
     after = await put(authority, "after")
