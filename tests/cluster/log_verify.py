@@ -12,7 +12,7 @@ from zlib import crc32
 from log_writer import body_of
 
 SECTOR = 512
-BATCH = struct.Struct("<4sIQIIQQIIIIII")
+BATCH = struct.Struct("<4sIQIIQQIIIIIII")
 RECORD = struct.Struct("<IIQQQIII")
 
 
@@ -52,7 +52,7 @@ def records_in(directory: Path) -> dict[tuple[int, int], set[bytes]]:
 
 
 def _batch(data: bytes, offset: int) -> Iterable[tuple[int, int, bytes]]:
-    magic, checksum, _, _, _, _, _, _, _, _, length, body_sum, _ = BATCH.unpack_from(data, offset)
+    magic, checksum, _, _, _, _, _, _, _, _, _, _, length, body_sum = BATCH.unpack_from(data, offset)
     start = offset + BATCH.size
     payload = data[start : start + length]
     if magic != b"HfB1" or crc32(data[offset + 8 : start]) != checksum or crc32(payload) != body_sum:

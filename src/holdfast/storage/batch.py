@@ -19,9 +19,9 @@ from holdfast.storage.record import CHECKSUM, HEADER, RECORD_BYTES, Unreadable
 
 MAGIC: Final = b"HfB1"
 _END: Final = b"HfE1"
-# magic, checksum | salt, file, records, number, opening, mark (2), previous, length, body, flags
-_HEADER: Final = Struct("<4sIQIIQQIIIIII")
-_COVERED: Final = Struct("<QIIQQIIIIII")
+# magic, checksum | salt, file, records, number, opening, mark (2), previous, flags, oldest, length, body
+_HEADER: Final = Struct("<4sIQIIQQIIIIIII")
+_COVERED: Final = Struct("<QIIQQIIIIIII")
 _TRAILER: Final = Struct("<4sI")
 BATCH_BYTES: Final = _HEADER.size
 """What a batch needs in front of its records; behind them it needs ``TRAILER_BYTES``."""
@@ -56,6 +56,8 @@ class Batch:
     mark: Place
     previous: int
     flags: int
+    oldest: int
+    """The oldest file of the log: whatever lies in older ones was void when this was written (D4)."""
     length: int = 0
     """Bytes of all records."""
     body: int = 0
@@ -97,9 +99,10 @@ def encode(batch: Batch, payload: bytes, sector: int) -> tuple[int, bytes]:
         batch.opening,
         *batch.mark,
         batch.previous,
+        batch.flags,
+        batch.oldest,
         len(payload),
         crc32(payload),
-        batch.flags,
     )
     checksum = crc32(covered)
     gap = padded(len(payload), sector) - BATCH_BYTES - len(payload) - TRAILER_BYTES
@@ -112,12 +115,12 @@ def decode_header(data: bytes) -> Batch:
     if len(data) < BATCH_BYTES or data[: len(MAGIC)] != MAGIC:
         raise Unreadable("a batch", _glimpse(data))
     _, checksum, salt, file, records, number, opening, *rest = _HEADER.unpack_from(data)
-    mark_file, mark_offset, previous, length, body, flags = rest
+    mark_file, mark_offset, previous, flags, oldest, length, body = rest
     computed = crc32(memoryview(data)[_COVERED_FROM:BATCH_BYTES])
     if computed != checksum:
         raise Unreadable(f"header checksum {checksum:#010x}", f"{computed:#010x}")
     mark = Place(mark_file, mark_offset)
-    return Batch(salt, file, records, number, opening, mark, previous, flags, length, body, checksum)
+    return Batch(salt, file, records, number, opening, mark, previous, flags, oldest, length, body, checksum)
 
 
 def check_payload(batch: Batch, data: bytes) -> None:

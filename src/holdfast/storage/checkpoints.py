@@ -51,6 +51,7 @@ class CheckpointStore:
         self._chunk_bytes = chunk_bytes
         self._syncs = Syncs(disk, "checkpoint", on_failed)
         self._positions: dict[GroupId, list[Position]] = {}
+        self._finished_here: dict[GroupId, list[Position]] = {}
         for name in disk.list():
             found = checkpoint_of(name)
             if found is None:
@@ -65,9 +66,13 @@ class CheckpointStore:
         return list(self._positions.get(group, ()))
 
     def floor(self, group: GroupId) -> Position | None:
-        """Up to here the log need not keep records: every checkpoint kept can do without them."""
-        positions = self._positions.get(group, [])
-        return positions[0] if len(positions) >= KEPT else None
+        """Up to here the log need not keep records: every checkpoint kept can do without them.
+
+        Only those finished in this life count: the last one may have died because the sync of a name
+        failed, and then that name is seen, but not on the disk.
+        """
+        finished = self._finished_here.get(group, [])
+        return finished[-KEPT] if len(finished) >= KEPT else None
 
     def begin(self, group: GroupId, point: Point) -> CheckpointWriter:
         """A writer for the checkpoint of *group* at *point*; give it to :meth:`finish` at the end."""
@@ -108,6 +113,9 @@ class CheckpointStore:
         if done.point.position not in positions:
             positions.append(done.point.position)
             positions.sort()
+        finished = self._finished_here.setdefault(done.group, [])
+        finished.append(done.point.position)
+        del finished[:-KEPT]
         for position in positions[:-KEPT]:
             self._remove(done.group, position)
         then(done)

@@ -120,13 +120,13 @@ class StoreIdentity:
         self._syncs.after((), lambda: self._write(new, then), directory=True)
 
     def begin_opening(self, nonce: Nonce, then: Callable[[], None]) -> None:
-        """Write the intent to open. An intent already there is kept: ask for it, not for *nonce*."""
+        """Write the intent to open. An intent already there is kept: ask for it, not for *nonce*.
+
+        It is written again all the same: what the last life left may be seen without being durable.
+        """
         invariant(self.store is not None, "only a store can be opened")
         assert self.store is not None  # for the type checker: the invariant has stopped us otherwise
-        if self.store.intent is None:
-            self._write(msgspec.structs.replace(self.store, intent=nonce), then)
-        else:
-            then()
+        self._write(msgspec.structs.replace(self.store, intent=self.store.intent or nonce), then)
 
     def finish_opening(self, then: Callable[[], None]) -> None:
         """The authority has raised the number with the intent's nonce: write that down."""

@@ -9,6 +9,7 @@ nothing on this disk can say which, and the log ends here *in doubt*.
 
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final
 
 from holdfast.model.errors import Corruption
@@ -117,9 +118,20 @@ class Scan:
         numbers = sorted(n for n in map(file_number, self._disk.list()) if n is not None)
         for number in numbers:
             self._consider(number, is_last=number == numbers[-1])
-        for before, after in zip(found.files, found.files[1:], strict=False):
-            if after != before + 1:
-                self._damage(Place(before + 1, 0), "a file", "none")
+        if not self._gaps():
+            return
+        # A removal that was never synced may have come undone, after later ones were synced.
+        sound = [batch for file in found.files for _, batch in self._batches_in(file, 0)]
+        oldest = max((batch.oldest for batch in sound), default=0)
+        found.unusable += [file_name(file) for file in found.files if file < oldest]
+        found.files = [file for file in found.files if file >= oldest]
+        for file in self._gaps():
+            self._damage(Place(file, 0), "a file", "none")
+
+    def _gaps(self) -> list[int]:
+        """The first missing number of each gap between the files."""
+        files = self._found.files
+        return [before + 1 for before, after in pairwise(files) if after != before + 1]
 
     def _consider(self, number: int, *, is_last: bool) -> None:
         found = self._found

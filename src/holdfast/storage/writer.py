@@ -55,11 +55,7 @@ class Writer:
         self.durable = 0
         self.mark = recovered.end
         """Up to here the log is synced."""
-        self.files = [
-            file
-            for file in recovered.files
-            if file <= recovered.end.file or disk.size(file_name(file)) == config.file_bytes
-        ]
+        self.files = [file for file in recovered.files if _is_in_use(file, recovered)]
         """Numbers of the files, oldest first; the last may still be in the making."""
         self._disk = disk
         self._recovered = recovered
@@ -77,7 +73,7 @@ class Writer:
         self._written = (0, recovered.end)  # records and place up to which the disk was told
         self._unsynced: list[int] = []
         self._is_syncing = False
-        start = recovered.end if self.files else Place(1, self._config.sector_bytes)
+        start = recovered.end if self.files else Place(recovered.end.file or 1, self._config.sector_bytes)
         self.gathering = Gathering(start, self._config, self._size_of_file)
 
     # --- what the log asks
@@ -128,7 +124,8 @@ class Writer:
 
     def _rewrite_unproven(self) -> None:
         found = self._recovered
-        # Made ahead, but never finished or of another size: made again when they are needed.
+        # Made ahead and never used: the last life may have failed to sync their names, and syncing them
+        # again would not help. They are made again.
         wrong = [file_name(file) for file in found.files if file not in self.files]
         for name in (*found.unusable, *wrong):
             self._disk.remove(name)
@@ -155,12 +152,10 @@ class Writer:
         self.gathering.put_mark()
         self.gathering.seal()
         self._write_sealed()
-        blank = {file: span for file, span in self._recovered.blank.items() if file in self.files}
+        blank = self._recovered.blank
         for file, (start, end) in blank.items():
             self._blank(file, max(self._written[1], Place(file, start)), end)
-        # The files made ahead too: they may be there without ever having been synced.
-        ahead = [file for file in self._ready if file >= self._written[1].file]
-        names = map(file_name, dict.fromkeys((*self._take_unsynced(), *blank, *ahead)))
+        names = map(file_name, dict.fromkeys((*self._take_unsynced(), *blank)))
         self._syncs.after(names, partial(self._opened, *self._written), directory=True)
 
     def _blank(self, file: int, start: Place, end: int) -> None:
@@ -210,6 +205,7 @@ class Writer:
             mark=self.mark,
             previous=self._checksum,
             flags=Flag.DOUBTFUL if self.is_doubtful else Flag.NONE,
+            oldest=self.files[0],
         )
         self._checksum, data = batches.encode(batch, b"".join(sealed.pieces), self._config.sector_bytes)
         self._disk.write_at(file_name(file), offset, data)
@@ -255,3 +251,8 @@ class Writer:
             self.gathering.shut()
             self._trace.note("log_stopped", reason=str(error))
             self._on_stopped(error)
+
+
+def _is_in_use(file: int, recovered: Recovered) -> bool:
+    """Whether any batch was ever written to the file."""
+    return file in recovered.blank or (recovered.last is not None and file <= recovered.end.file)
