@@ -60,6 +60,7 @@ MACHINE: Final = (
     "sim/report.py",
     "sim/runner.py",
     "sim/sealed.py",
+    "storage/directory.py",
     "storage/disk.py",
     "storage/lock.py",
 )
