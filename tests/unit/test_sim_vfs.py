@@ -106,10 +106,27 @@ def test_what_was_read_after_a_failed_sync_survives_a_power_cut() -> None:
         assert machine.read() == seen
 
 
+def test_a_wal_whose_maker_was_killed_keeps_its_commits() -> None:
+    """The name of a WAL is durable before anything in it is acknowledged, whoever made it (D3)."""
+    for operations in range(1, 25):
+        for seed in range(4):
+            machine = Machine(seed)
+            machine.store.close()
+            machine.node.kill()
+            machine.node.disk.crash_after(operations, power=False)
+            machine.node.start()
+            machine.node.start()
+            machine.node.disk.heal()
+            machine.put(7)
+            machine.node.power_cut()
+            machine.node.start()
+            assert machine.read() == 7
+
+
 def test_a_disk_that_lies_about_syncs_loses_commits() -> None:
     """The proof that the tests above can fail."""
     lost = 0
-    for seed in range(10):
+    for seed in range(30):
         machine = Machine(seed)
         machine.node.disk.lies = True
         for number in range(20):

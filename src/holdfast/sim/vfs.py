@@ -83,14 +83,14 @@ class SimVfs(apsw.VFS):
         path = name.filename() if isinstance(name, apsw.URIFilename) else name
         if path is None:
             raise apsw.CantOpenError("temporary files belong in memory")
-        is_new = not self._disk.exists(path)
-        if is_new:
-            if not flags[0] & apsw.SQLITE_OPEN_CREATE:
+        may_create = bool(flags[0] & apsw.SQLITE_OPEN_CREATE)
+        if not self._disk.exists(path):
+            if not may_create:
                 raise apsw.CantOpenError(f"{path}: no such file")
             _translated(self._disk.write_at, path, 0, b"")
         flags[1] = flags[0]
-        is_journal = flags[0] & (apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_MAIN_JOURNAL)
-        return SimVfsFile(self._disk, path, syncs_directory=is_new and bool(is_journal))
+        is_journal = bool(flags[0] & (apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_MAIN_JOURNAL))
+        return SimVfsFile(self._disk, path, syncs_directory=may_create and is_journal)
 
     def xDelete(self, filename: str, syncdir: bool) -> None:
         if not self._disk.exists(filename):
@@ -137,7 +137,8 @@ class SimVfsFile:
     def __init__(self, disk: DiskHandle | _Nowhere, path: str, *, syncs_directory: bool) -> None:
         self._disk = disk
         self._path = path
-        # As SQLite's own file system does: the first sync of a new journal makes its name durable too.
+        # As SQLite's own file system does: the first sync of a journal that this process may have created
+        # makes its name durable too.
         self._syncs_directory = syncs_directory
 
     def xRead(self, amount: int, offset: int) -> bytes:
