@@ -31,7 +31,7 @@ def test_a_repetition_gets_the_first_reply() -> None:
     table = Retention()
     assert table.judge(A, 1, 100) == FRESH
     executed(table, A, 1)
-    assert table.judge(A, 1, 100) == Repeated(b"reply 1")
+    assert table.judge(A, 1, 100) == Repeated(b"reply 1", Position(1))
     assert table.judge(B, 1, 100) == FRESH
 
 
@@ -55,7 +55,7 @@ def test_an_entry_lives_until_the_groups_time_passes_its_expiration_and_then_it_
     table = Retention()
     executed(table, A, 1, expiration_s=100)
     table.advance(99)
-    assert table.judge(A, 1, 100) == Repeated(b"reply 1")
+    assert table.judge(A, 1, 100) == Repeated(b"reply 1", Position(1))
     table.advance(100)
     assert table.judge(A, 1, 100) == EXPIRED
     assert len(table) == 0
@@ -76,7 +76,7 @@ def test_the_floor_forgets_what_the_client_no_longer_awaits_and_refuses_late_cop
     table.raise_floor(A, 3, horizon_s=100)
     assert len(table) == 1
     assert table.judge(A, 2, 100) == ABANDONED
-    assert table.judge(A, 3, 100) == Repeated(b"reply 3")
+    assert table.judge(A, 3, 100) == Repeated(b"reply 3", Position(3))
     table.raise_floor(A, 2, horizon_s=100)
     assert table.judge(A, 2, 100) == ABANDONED
 
@@ -106,7 +106,7 @@ def test_asking_for_an_outcome_settles_it() -> None:
     assert table.judge(A, 1, 100) == NEVER
     assert table.settle(A, 1, 100) == NEVER
     executed(table, A, 2)
-    assert table.settle(A, 2, 100) == Repeated(b"reply 2")
+    assert table.settle(A, 2, 100) == Repeated(b"reply 2", Position(2))
     table.begin(A, 3, Position(9), 100)
     assert table.settle(A, 3, 100) == InProgress(Position(9))
 

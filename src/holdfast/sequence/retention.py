@@ -12,6 +12,7 @@ nothing of that client can still arrive unexpired, and it is forgotten altogethe
 by what clients await and by what may still come.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Final, Generic, TypeVar
@@ -31,9 +32,10 @@ class Fresh:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """It has been executed: this was the reply."""
+    """It has been executed: this was the reply. Not to be told before *position* is committed (S4)."""
 
     reply: bytes
+    position: Position
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,9 @@ class Retention:
         if entry is not None:
             if entry.never_runs:
                 return NEVER
-            return Repeated(entry.reply) if entry.reply is not None else InProgress(entry.position)
+            if entry.reply is None:
+                return InProgress(entry.position)
+            return Repeated(entry.reply, entry.position)
         if expiration_s <= self.time_s:
             return EXPIRED
         if known is not None and number < known.floor:
@@ -111,7 +115,9 @@ class Retention:
 
     def advance(self, time_s: int) -> None:
         """The group's time has moved on: forget what has expired by it."""
-        self.time_s = max(self.time_s, time_s)
+        if time_s <= self.time_s:
+            return
+        self.time_s = time_s
         for client, number in self._entries_due.take(self.time_s):
             del self._clients[client].entries[number]
         for client in self._clients_due.take(self.time_s):
@@ -119,30 +125,45 @@ class Retention:
 
     def begin(self, client: ClientId, number: int, position: Position, expiration_s: int) -> None:
         """A fresh request was ordered at *position*."""
-        invariant(number not in self._client(client, expiration_s).entries, "a request is ordered once")
-        self._keep(client, number, _Entry(position, expiration_s))
+        known = self._clients.get(client)
+        if known is None or expiration_s > known.horizon_s:
+            known = self._client(client, expiration_s)
+        if number in known.entries:
+            invariant(False, f"request {client}#{number} is ordered once")
+        known.entries[number] = _Entry(position, expiration_s)
+        self._entries_due.add(expiration_s, (client, number))
 
-    def finish(self, client: ClientId, number: int, reply: bytes) -> None:
-        """It was executed. One that expired meanwhile needs no reply any more."""
+    def finish(self, client: ClientId, number: int, reply: bytes, position: Position | None = None) -> None:
+        """It was executed; the reply is final with *position*, which is where it was ordered unless the reply
+        has a record of its own (E1). One that expired meanwhile needs no reply any more."""
         known = self._clients.get(client)
         entry = known.entries.get(number) if known is not None else None
         if entry is not None:
             entry.reply = reply
+            if position is not None:
+                entry.position = position
 
     def raise_floor(self, client: ClientId, floor: int, horizon_s: int) -> None:
         """The client awaits nothing below *floor*, and no request of its expires after *horizon_s*."""
         known = self._client(client, horizon_s)
         if floor > known.floor:
-            for number in [number for number in known.entries if number < floor]:
-                self._entries_due.remove(known.entries.pop(number).expiration_s, (client, number))
+            # Whichever is less: a client may leap, and it may leave thousands above its floor.
+            passed: Sequence[int] = range(known.floor, floor)
+            if len(passed) > len(known.entries):
+                passed = [number for number in known.entries if number < floor]
+            for number in passed:
+                entry = known.entries.pop(number, None)
+                if entry is not None:
+                    self._entries_due.remove(entry.expiration_s, (client, number))
             known.floor = floor
 
     def settle(self, client: ClientId, number: int, expiration_s: int) -> Verdict:
         """Answer for the outcome of a request, for good: what is fresh now will never run (X3)."""
         verdict = self.judge(client, number, expiration_s)
         if isinstance(verdict, Fresh):
-            self._client(client, expiration_s)
-            self._keep(client, number, _Entry(Position(0), expiration_s, never_runs=True))
+            known = self._client(client, expiration_s)
+            known.entries[number] = _Entry(Position(0), expiration_s, never_runs=True)
+            self._entries_due.add(expiration_s, (client, number))
             return NEVER
         return verdict
 
@@ -179,10 +200,6 @@ class Retention:
             known.horizon_s = horizon_s
         return known
 
-    def _keep(self, client: ClientId, number: int, entry: _Entry) -> None:
-        self._clients[client].entries[number] = entry
-        self._entries_due.add(entry.expiration_s, (client, number))
-
 
 class _Calendar(Generic[Item]):
     """What falls due at which second; removing early costs nothing and leaves nothing behind."""
@@ -191,7 +208,10 @@ class _Calendar(Generic[Item]):
         self._days: dict[int, dict[Item, None]] = {}
 
     def add(self, time_s: int, item: Item) -> None:
-        self._days.setdefault(time_s, {})[item] = None
+        day = self._days.get(time_s)
+        if day is None:
+            day = self._days[time_s] = {}
+        day[item] = None
 
     def remove(self, time_s: int, item: Item) -> None:
         day = self._days.get(time_s)

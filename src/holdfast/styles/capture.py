@@ -16,6 +16,8 @@ from holdfast.model.errors import InvalidRequest
 
 STATE_BYTES_MAX: Final = 1 << 31
 
+_digests: Final = msgspec.msgpack.Encoder(order="deterministic")
+
 
 class NoStateAvailable(Exception):
     """Raised by ``get_state`` or ``get_update`` when the state cannot be had now; it is asked again later."""
@@ -84,6 +86,25 @@ class Capture:
                 instance, name, msgspec.msgpack.decode(encoded, type=self._types.get(name, Any))
             )
         return instance
+
+    def digest_of(self, instance: object) -> bytes:
+        """Bytes that are equal for equal states. Unlike the state they do not follow the order of sets,
+        which is another in each process."""
+        if isinstance(instance, Checkpointable):
+            return self.state_of(instance)
+        return _digests.encode(dict(_attributes(instance)))
+
+    def update_of(self, instance: object) -> bytes:
+        """What changed since the last state or update; the class must be updateable."""
+        if not isinstance(instance, Updateable):
+            raise NotCapturable(f"{self._cls.__name__} has no get_update and set_update")
+        return _as_bytes(instance.get_update(), f"{self._cls.__name__}.get_update")
+
+    def apply_update(self, instance: object, update: bytes) -> None:
+        """Raises :class:`InvalidState`."""
+        if not isinstance(instance, Updateable):
+            raise NotCapturable(f"{self._cls.__name__} has no get_update and set_update")
+        instance.set_update(update)
 
     def check(self, instance: object) -> None:
         """Raise :class:`NotCapturable` for the first attribute that does not come back as it went."""

@@ -7,7 +7,7 @@ before a call is ordered: a bad call gets one clear error and changes nothing.
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import GenericAlias
 from typing import Any, Final, TypeVar, get_type_hints
 
@@ -21,6 +21,10 @@ QUERY_MARK: Final = "__holdfast_query__"
 RESERVED: Final = ("get_state", "set_state", "get_update", "set_update", "is_alive")
 """Methods by which Holdfast itself deals with an object; no caller reaches them."""
 SUGGESTIONS_MAX: Final = 12
+POSITIONAL: Final = "*"
+"""In a map of named arguments, the key that holds the positional ones."""
+
+_anything: Final = msgspec.msgpack.Decoder(list[Any] | dict[str, Any])
 
 
 def query(method: Method) -> Method:
@@ -46,6 +50,28 @@ class Operation:
     """Without ``self``."""
     types: dict[str, Any]
     """The annotations of its parameters, as far as they can be resolved."""
+    _whole: msgspec.msgpack.Decoder[Any] | None = field(init=False, compare=False, repr=False)
+    """Reads and checks all parameters, given by position, in one step: what nearly every call looks like."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_whole", _decoder_of_all(self.signature, self.types))
+
+    def decoded(self, arguments: msgspec.Raw | bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Encoded arguments as the method takes them. Raises :class:`BadCall`."""
+        if self._whole is not None:
+            try:
+                return self._whole.decode(arguments), {}
+            except msgspec.DecodeError:
+                pass  # defaults, names, or a mistake: the long way says which
+        try:
+            found = _anything.decode(arguments)
+        except msgspec.DecodeError as error:
+            raise BadCall(f"{self.name}: arguments are neither an array nor a map: {error}") from None
+        positional = found if isinstance(found, list) else found.pop(POSITIONAL, [])
+        if not isinstance(positional, list):
+            raise BadCall(f"{self.name}: the positional arguments are not an array")
+        bound = self.arguments(positional, {} if isinstance(found, list) else found)
+        return bound.args, bound.kwargs
 
     def arguments(self, args: list[Any], kwargs: dict[str, Any]) -> inspect.BoundArguments:
         """*args* and *kwargs* as the method takes them. Raises :class:`BadCall`."""
@@ -123,6 +149,16 @@ def _checkable_types(method: Callable[..., Any], names: list[str]) -> dict[str, 
         # Names that exist only for the type checker. What cannot be resolved is not checked.
         return {}
     return {name: hints[name] for name in names if name in hints and _is_checkable(hints[name])}
+
+
+def _decoder_of_all(
+    signature: inspect.Signature, types: dict[str, Any]
+) -> msgspec.msgpack.Decoder[Any] | None:
+    parameters = list(signature.parameters.values())
+    if any(each.kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD for each in parameters):
+        return None
+    kinds = tuple(types.get(each.name, Any) for each in parameters)
+    return msgspec.msgpack.Decoder(GenericAlias(tuple, kinds if kinds else ((),)))
 
 
 def _is_checkable(annotation: Any) -> bool:

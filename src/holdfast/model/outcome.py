@@ -1,0 +1,128 @@
+"""What became of a call, as bytes that travel, are retained and are replayed.
+
+Decoded once, by whoever wants the value: the caller's proxy, or the method that made a nested call. On the
+way an outcome is opaque bytes.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.model.errors import HoldfastError, InvalidRequest
+
+TEXT_CHARACTERS_MAX: Final = 4096
+"""How much of an exception's text a reply repeats: it is retained by every member until it expires."""
+
+
+class Returned(msgspec.Struct, frozen=True, array_like=True, tag=0):
+    """The method returned this."""
+
+    value: Any
+
+
+class Raised(msgspec.Struct, frozen=True, array_like=True, tag=1):
+    """The method raised an exception; what it changed before stays changed."""
+
+    type_name: str
+    text: str
+
+
+class Refused(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    """The method was never run, and will not be for this request."""
+
+    code: str
+    text: str
+
+
+class Poisoned(msgspec.Struct, frozen=True, array_like=True, tag=3):
+    """The call ended several processes and is not tried again (PROTOCOL E4)."""
+
+    attempts: int
+
+
+class Unknown(msgspec.Struct, frozen=True, array_like=True, tag=4):
+    """A nested call had no answer before it expired; it may have run (E3)."""
+
+    text: str
+
+
+Outcome = Returned | Raised | Refused | Poisoned | Unknown
+
+_decoder: Final[msgspec.msgpack.Decoder[Outcome]] = msgspec.msgpack.Decoder(Outcome)
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+class MethodRaised(HoldfastError):
+    """Raised when a group's method raised: carries the type and text of its exception."""
+
+    code = "method_raised"
+
+    def __init__(self, type_name: str, text: str) -> None:
+        super().__init__(f"{type_name}: {text}" if text else type_name)
+        self.type_name = type_name
+        self.text = text
+
+
+class CallRefused(InvalidRequest):
+    """Raised when a group refused a call without running it; the reason's own code is in ``reason``."""
+
+    code = "call_refused"
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+class CallPoisoned(HoldfastError):
+    """Raised when a call ended several processes and was therefore given up (E4)."""
+
+    code = "poisoned"
+
+
+class NestedOutcomeUnknown(HoldfastError):
+    """Raised when a nested call had no answer before it expired: it may have been executed (E3)."""
+
+    code = "outcome_unknown"
+
+
+def encode_outcome(outcome: Outcome) -> bytes:
+    return _encode(outcome)
+
+
+def encode_returned(value: object) -> bytes:
+    """The same bytes as for :class:`Returned`, without making one: most calls return."""
+    return _encode((0, value))
+
+
+def encode_raised(error: BaseException) -> bytes:
+    kind = type(error)
+    module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+    return _encode(Raised(module + kind.__qualname__, _text_of(error)[:TEXT_CHARACTERS_MAX]))
+
+
+def decode_outcome(encoded: bytes) -> Outcome:
+    """Raises ``msgspec.DecodeError`` for anything that is not an outcome."""
+    return _decoder.decode(encoded)
+
+
+def value_of(outcome: Outcome) -> Any:
+    """What the method returned; raises the error that says why there is nothing."""
+    match outcome:
+        case Returned(value=value):
+            return value
+        case Raised(type_name=type_name, text=text):
+            raise MethodRaised(type_name, text)
+        case Refused(code=reason, text=text):
+            raise CallRefused(reason, text)
+        case Poisoned(attempts=attempts):
+            raise CallPoisoned(f"the call ended {attempts} processes and is not tried again")
+        case Unknown(text=text):
+            raise NestedOutcomeUnknown(text)
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        # An exception's own __str__ is the user's code, and it may fail in its turn.
+        return ""

@@ -1,0 +1,194 @@
+"""What a method may ask for instead of a clock, a die, a thread or a socket.
+
+Everything here comes from the operation that is being executed, so every member and every replay gets the
+same. ``holdfast.context`` is the one :class:`Context`; outside an operation all it does is say so.
+"""
+
+import random
+from collections.abc import Callable, Generator
+from contextvars import ContextVar
+from typing import Any, Final
+from uuid import UUID  # fence: only the value; its random source is not used
+
+import msgspec
+
+from holdfast.model.errors import InvalidRequest
+from holdfast.model.ids import ClientId
+from holdfast.model.outcome import Outcome, value_of
+from holdfast.model.units import SECOND
+from holdfast.styles.cron import parse_schedule
+from holdfast.styles.interface import Interface
+from holdfast.styles.operation import RequestId, encode_arguments
+from holdfast.styles.timers import Timers
+
+
+class OutsideOperation(InvalidRequest):
+    """Raised when ``holdfast.context`` is used where no operation is being executed."""
+
+    code = "outside_operation"
+
+
+class NotOrdered(InvalidRequest):
+    """Raised when a query, or a stateless group, asks for what only an ordered operation can have."""
+
+    code = "not_ordered"
+
+
+class Scope:
+    """One operation that is being executed, as its method may see it."""
+
+    __slots__ = ("calls", "client", "group", "interface", "number", "random", "time_ns", "timers")
+
+    def __init__(self, group: str, interface: Interface, timers: Timers | None) -> None:
+        self.group = group
+        self.interface = interface
+        self.timers = timers
+        """None where nothing is ordered: no timer can be set there and no group called."""
+        self.client = ClientId("")
+        self.number = 0
+        self.time_ns = 0
+        self.calls = 0
+        self.random: random.Random | None = None
+
+    def begin(self, client: ClientId, number: int, time_ns: int) -> None:
+        """Stand for this operation from here on."""
+        self.client = client
+        self.number = number
+        self.time_ns = time_ns
+        self.calls = 0
+        self.random = None
+
+    def dice(self) -> random.Random:
+        if self.random is None:
+            self.random = random.Random(f"{self.group}/{self.client}/{self.number}")
+        return self.random
+
+
+scope_now: ContextVar[Scope | None] = ContextVar("scope_now", default=None)
+"""Set by :mod:`.execution` around every step of a method."""
+
+
+class NestedCall:
+    """A call to another group, as an operation makes it. Awaiting it suspends the operation until its
+    outcome is a record of the sequence (E3)."""
+
+    __slots__ = ("arguments", "call", "group", "method")
+
+    def __init__(self, group: str, method: str, arguments: msgspec.Raw) -> None:
+        self.group = group
+        self.method = method
+        self.arguments = arguments
+        self.call = 0
+        """Which of the operation's calls this is, from 1; numbered when it is awaited."""
+
+    def __await__(self) -> Generator["NestedCall", Outcome, Any]:
+        scope, _ = _ordered("calls another group")
+        scope.calls += 1
+        self.call = scope.calls
+        outcome = yield self
+        return value_of(outcome)
+
+
+class OtherGroup:
+    """Another group, seen from within an operation: its methods can be awaited."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, method: str) -> Callable[..., NestedCall]:
+        if method.startswith("_"):
+            raise AttributeError(f"{method} is private to the group {self._name}")
+
+        def call(*args: object, **kwargs: object) -> NestedCall:
+            return NestedCall(self._name, method, encode_arguments(args, kwargs))
+
+        return call
+
+
+class Context:
+    """The operation that is being executed. Use it from methods of a group's class."""
+
+    def time(self) -> float:
+        """Seconds since the Unix epoch by the group's time: that of the operation, not of the machine."""
+        return self.time_ns() / SECOND
+
+    def time_ns(self) -> int:
+        """The same in nanoseconds. A query sees the time of the last operation."""
+        return _scope().time_ns
+
+    @property
+    def random(self) -> random.Random:
+        """A generator seeded by the operation's request id."""
+        return _scope().dice()
+
+    def uuid4(self) -> UUID:
+        """A UUID that every replay of this operation gets as well."""
+        return UUID(int=_scope().dice().getrandbits(128), version=4)
+
+    @property
+    def request_id(self) -> RequestId:
+        """The id under which this operation is executed once; also that of every repetition of it."""
+        scope = _scope()
+        return RequestId(scope.client, scope.number)
+
+    @property
+    def this_group(self) -> str:
+        """The name of the group whose method is running."""
+        return _scope().group
+
+    def group(self, name: str) -> OtherGroup:
+        """Another group: ``await context.group("stock").reserve(item)`` calls it once, replays or not.
+
+        Raises what the call comes to: ``MethodRaised``, ``CallRefused``, ``NestedOutcomeUnknown``.
+        """
+        _ordered("calls another group")
+        return OtherGroup(name)
+
+    def call_later(self, delay_s: float, method: str | Callable[..., object], *args: object) -> int:
+        """Call a method of this object once, *delay_s* from now by the group's time; survives failover.
+
+        Returns the timer, for :meth:`cancel`.
+        """
+        if not 0 <= delay_s <= DELAY_S_MAX:
+            raise InvalidRequest(f"a delay is between 0 and {DELAY_S_MAX} s, not {delay_s}")
+        scope, timers = _ordered("sets a timer")
+        due_ns = scope.time_ns + round(delay_s * SECOND)
+        return timers.set(due_ns, _name(scope, method), encode_arguments(args, {}))
+
+    def cron(self, schedule: str, method: str | Callable[..., object], *args: object) -> int:
+        """Call a method again and again at the times of a five-field cron expression, in UTC."""
+        scope, timers = _ordered("sets a timer")
+        due_ns = parse_schedule(schedule).after(scope.time_ns)
+        arguments = encode_arguments(args, {})
+        return timers.set(due_ns, _name(scope, method), arguments, schedule=schedule)
+
+    def cancel(self, timer: int) -> bool:
+        """Whether the timer was still to come; it will not."""
+        return _ordered("cancels a timer")[1].cancel(timer)
+
+
+DELAY_S_MAX: Final = 100 * 366 * 24 * 3600
+
+context: Final = Context()
+
+
+def _scope() -> Scope:
+    scope = scope_now.get()
+    if scope is None:
+        raise OutsideOperation("holdfast.context is for methods of a group while they execute an operation")
+    return scope
+
+
+def _ordered(does: str) -> tuple[Scope, Timers]:
+    scope = _scope()
+    if scope.timers is None:
+        raise NotOrdered(
+            f"only an ordered operation {does}: queries and stateless groups have no record of it"
+        )
+    return scope, scope.timers
+
+
+def _name(scope: Scope, method: str | Callable[..., object]) -> str:
+    """The name of a method of the object itself, checked now rather than when the timer falls due."""
+    name = method if isinstance(method, str) else getattr(method, "__name__", "")
+    return scope.interface.operation(name).name

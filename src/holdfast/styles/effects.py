@@ -1,0 +1,50 @@
+"""What executing a record brings about, besides the change of the object."""
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from holdfast.model.ids import ClientId, Position
+from holdfast.sequence.retention import Verdict
+from holdfast.styles.operation import Reply, RequestId
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """A call to another group that an operation waits for. It may leave once everything up to *position* is
+    committed, and from the primary only. Repeating it is harmless: its id is made of the operation's (E3)."""
+
+    caller: RequestId
+    call: int
+    group: str
+    method: str
+    arguments: msgspec.Raw
+    expiration_s: int
+    chain: tuple[str, ...]
+    position: Position
+
+
+@dataclass(slots=True)
+class Effects:
+    """What became of one record."""
+
+    outcomes: list[bytes | None] = field(default_factory=list)
+    """One for each call of the record; None for one that has to wait."""
+    later: list[Reply] = field(default_factory=list)
+    """Outcomes of calls that were ordered before and had to wait."""
+    divergence: str = ""
+    """How the replay differs from what was recorded; empty when it does not."""
+    settled: Verdict | None = None
+
+
+class Job(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """An operation that was ordered and waits for its turn."""
+
+    client: ClientId
+    number: int
+    method: str
+    arguments: msgspec.Raw
+    expiration_s: int
+    time_ns: int
+    chain: tuple[str, ...] = ()
+    is_timer: bool = False

@@ -1,0 +1,478 @@
+"""The machine that executes a group's records on its object: same records, same state, same replies.
+
+Rules. Whether a call runs is decided by the retention table and the record's CSN alone (X2). Methods run one
+at a time, in the order of their positions (E2): while one waits for another group (E3), those ordered after
+it queue. An exception is an ordinary reply. Time and randomness come from the operation (:mod:`.context`).
+
+State. The object, the retention table, the timers and the queue are saved together, and with them the
+position they stand for. A method that waits cannot be saved: its frame is not data. So no state is captured
+while one waits; :meth:`Execution.when_at_rest` gives the next moment, which comes between two operations even
+if the queue never empties. A member that loads an older state meets the waiting call again in the records
+that follow, runs it again, and resumes it from the recorded outcomes of its nested calls.
+"""
+
+import hashlib
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.model.csn import ZERO, Csn
+from holdfast.model.errors import invariant
+from holdfast.model.ids import ClientId, Position
+from holdfast.model.outcome import Poisoned, Refused, Unknown, decode_outcome, encode_outcome
+from holdfast.sequence.retention import (
+    ABANDONED,
+    EXPIRED,
+    FRESH,
+    NEVER,
+    InProgress,
+    Repeated,
+    Retention,
+    Verdict,
+)
+from holdfast.styles.context import NestedCall, Scope, scope_now
+from holdfast.styles.definition import Definition
+from holdfast.styles.effects import Effects, Job, Outgoing
+from holdfast.styles.interface import BadCall, Interface
+from holdfast.styles.operation import (
+    Call,
+    Calls,
+    Executed,
+    Forward,
+    NestedReply,
+    Poison,
+    Record,
+    Replied,
+    Reply,
+    RequestId,
+    Sent,
+    Settled,
+    Stamp,
+    State,
+    TimerFired,
+    Update,
+    Upgraded,
+    decode_calls,
+)
+from holdfast.styles.stepping import Suspended, call, close, step
+from holdfast.styles.timers import Timers
+
+SAVED_VERSION: Final = 1
+TIMER_DURATION_S: Final = 300
+"""How long the nested calls of a method that a timer started may take."""
+
+REFUSALS: Final = {
+    EXPIRED: encode_outcome(Refused("expired", EXPIRED.why)),
+    ABANDONED: encode_outcome(Refused("abandoned", ABANDONED.why)),
+    NEVER: encode_outcome(Refused("never_runs", NEVER.why)),
+}
+
+
+@dataclass(slots=True)
+class _Running:
+    job: Job
+    coroutine: Suspended
+    scope: Scope
+    waits_for: NestedCall
+
+
+class _Saved(msgspec.Struct, frozen=True, array_like=True):
+    version: int
+    class_version: str
+    position: Position
+    time_ns: int
+    csn: Csn
+    state: bytes
+    retention: bytes
+    timers: bytes
+    queue: list[Job]
+    poisoned: list[tuple[ClientId, int, int]]
+
+
+class Execution:
+    """One member's object and everything that belongs to it. Driven by one style, from one thread."""
+
+    def __init__(self, definition: Definition, instance: object | None = None) -> None:
+        """A group at its beginning. Raises :class:`.capture.NotCapturable`."""
+        self.definition = definition
+        self.position = Position(0)
+        """Everything up to here has been applied."""
+        self.csn = ZERO
+        self.time_ns = 0
+        self.version = definition.version
+        self.retention = Retention()
+        self.timers = Timers()
+        self.poisoned: dict[RequestId, int] = {}
+        """Requests that must not run when their turn comes, with how many processes they ended (E4)."""
+        self._operations = definition.interface.operations
+        self._instance = definition.fresh() if instance is None else instance
+        if instance is None:
+            definition.capture.check(self._instance)
+        self._scope = Scope(definition.group, definition.interface, self.timers)
+        self._running: _Running | None = None
+        self._queue: deque[Job] = deque()
+        self._at_rest: Callable[[], None] | None = None
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether no method waits, so that the state can be captured."""
+        return self._running is None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits at all: every call applied has its outcome."""
+        return self._running is None and not self._queue
+
+    def when_at_rest(self, then: Callable[[], None]) -> None:
+        """Call *then* between two operations: now, or when the method that waits has ended."""
+        if self.is_at_rest:
+            then()
+        else:
+            self._at_rest = then
+
+    def outgoing(self) -> Outgoing | None:
+        """The call to another group that is being waited for."""
+        if self._running is None:
+            return None
+        job, nested = self._running.job, self._running.waits_for
+        return Outgoing(
+            RequestId(job.client, job.number),
+            nested.call,
+            nested.group,
+            nested.method,
+            nested.arguments,
+            job.expiration_s,
+            (*job.chain, self.definition.group),
+            self.position,
+        )
+
+    # --- records
+
+    def apply(self, first: Position, record: Record) -> Effects:
+        """Execute or replay the record at *first*, which must be the next one."""
+        if isinstance(record, Calls):
+            return self.calls(first, record.stamp, record.sent, decode_calls(record.sent.calls))
+        if isinstance(record, Executed):
+            return self._replay(first, record)
+        self._move_to(first, first)
+        effects = Effects()
+        match record:
+            case Replied():
+                self._take_replies(record, effects)
+            case NestedReply():
+                self._take_time(record.stamp)
+                self._resume(record, effects)
+            case TimerFired():
+                self._take_time(record.stamp)
+                self._fire(record, effects)
+            case Settled():
+                self._take_time(record.stamp)
+                effects.settled = self.retention.settle(record.client, record.number, record.expiration_s)
+            case Poison():
+                self._take_time(record.stamp)
+                self._poison(record, effects)
+            case Upgraded():
+                self.version = record.version
+            case State() | Update() | Forward():
+                pass  # they say what has been executed already
+        return effects
+
+    def calls(self, first: Position, stamp: Stamp, sent: Sent, calls: list[Call]) -> Effects:
+        """Execute the calls of one client frame."""
+        self._move_to(first, first + len(calls) - 1)
+        self._take_time(stamp)
+        client, retention, time_ns = sent.client, self.retention, self.time_ns
+        retention.raise_floor(client, sent.floor, sent.horizon_s)
+        outcomes: list[bytes | None] = []
+        token = scope_now.set(self._scope)
+        try:
+            for position, each in enumerate(calls, first):
+                number, expiration_s = each.number, each.expiration_s
+                verdict = retention.judge(client, number, expiration_s)
+                if verdict is not FRESH:
+                    outcomes.append(_known(verdict))
+                    continue
+                retention.begin(client, number, Position(position), expiration_s)
+                outcome = self._start(each, client, time_ns, sent.chain)
+                if outcome is not None:
+                    retention.finish(client, number, outcome)
+                outcomes.append(outcome)
+        finally:
+            scope_now.reset(token)
+        return Effects(outcomes)
+
+    def query(self, method: str, arguments: msgspec.Raw, request: RequestId) -> bytes:
+        """Answer from the state as it is. Only while at rest: half an operation is nobody's to see."""
+        invariant(self.is_at_rest, "a query never sees half an operation")
+        scope = Scope(self.definition.group, self.definition.interface, None)
+        scope.begin(*request, self.time_ns)
+        return run_at_once(self._instance, self.definition.interface, scope, method, arguments)
+
+    # --- state
+
+    def save(self) -> bytes:
+        """Everything, as of ``position``. Raises what ``get_state`` raises."""
+        invariant(self.is_at_rest, "a method that waits cannot be saved")
+        return msgspec.msgpack.encode(
+            _Saved(
+                SAVED_VERSION,
+                self.version,
+                self.position,
+                self.time_ns,
+                self.csn,
+                self.definition.capture.state_of(self._instance),
+                self.retention.save(),
+                self.timers.save(),
+                list(self._queue),
+                [(*request, attempts) for request, attempts in self.poisoned.items()],
+            )
+        )
+
+    @classmethod
+    def load(cls, definition: Definition, saved: bytes) -> "Execution":
+        """What was saved; call :meth:`go_on` next. Raises what ``set_state`` raises, and
+        ``msgspec.DecodeError`` for bytes that are no saved state."""
+        found = msgspec.msgpack.decode(saved, type=_Saved)
+        invariant(found.version == SAVED_VERSION, f"a state of version {found.version} cannot be read")
+        execution = cls(definition, definition.capture.restored(found.state, definition.fresh))
+        execution.position, execution.csn, execution.time_ns = found.position, found.csn, found.time_ns
+        execution.version = found.class_version
+        execution.retention = Retention.load(found.retention)
+        execution.replace_timers(found.timers)
+        execution._queue.extend(found.queue)
+        execution.poisoned = {RequestId(client, number): n for client, number, n in found.poisoned}
+        return execution
+
+    def go_on(self) -> Effects:
+        """Run what waits in the queue, after :meth:`load`."""
+        effects = Effects()
+        self._drain(effects)
+        return effects
+
+    def digest(self) -> bytes:
+        """Equal for members with equal states."""
+        state = self.definition.capture.digest_of(self._instance)
+        return _digest(state, self.retention.save(), self.timers.save())
+
+    def get_update(self) -> bytes:
+        return self.definition.capture.update_of(self._instance)
+
+    def set_update(self, update: bytes, timers: bytes) -> None:
+        """Take what changed since. Raises ``InvalidState``."""
+        self.definition.capture.apply_update(self._instance, update)
+        self.replace_timers(timers)
+
+    def replace_timers(self, saved: bytes) -> None:
+        self.timers = Timers.load(saved)
+        self._scope.timers = self.timers
+
+    def discard(self) -> None:
+        """Give up the object and the method that waits in it (E1)."""
+        if self._running is not None:
+            close(self._running.coroutine)
+            self._running = None
+
+    def keep_account(self, first: Position, record: Record) -> None:
+        """Take a record whose effect on the object comes as an update: who has had which reply, and what time
+        it is."""
+        if isinstance(record, Calls | Executed):
+            calls = decode_calls(record.sent.calls)
+            self._move_to(first, first + len(calls) - 1)
+            self._take_time(record.stamp)
+            self._account(first, record.sent, calls, record.outcomes if isinstance(record, Executed) else [])
+        elif isinstance(record, NestedReply | TimerFired):
+            self._move_to(first, first)
+            self._take_time(record.stamp)
+        else:
+            self.apply(first, record)
+
+    def _account(self, first: Position, sent: Sent, calls: list[Call], outcomes: list[bytes]) -> None:
+        self.retention.raise_floor(sent.client, sent.floor, sent.horizon_s)
+        for index, each in enumerate(calls):
+            if self.retention.judge(sent.client, each.number, each.expiration_s) is FRESH:
+                self.retention.begin(sent.client, each.number, Position(first + index), each.expiration_s)
+                if outcomes:
+                    self.retention.finish(sent.client, each.number, outcomes[index])
+
+    # --- one operation
+
+    def _start(self, each: Call, client: ClientId, time_ns: int, chain: tuple[str, ...]) -> bytes | None:
+        """Run a call now, or let it wait behind the one that does. The scope is already the current one."""
+        if self._running is None and not self.poisoned:
+            operation = self._operations.get(each.method)
+            if operation is not None and not operation.is_async:
+                # The path of nearly every call: no object is made for it.
+                try:
+                    args, kwargs = operation.decoded(each.arguments)
+                except BadCall as error:
+                    return _refused(error)
+                self._scope.begin(client, each.number, time_ns)
+                return call(getattr(self._instance, each.method), args, kwargs)
+        job = Job(client, each.number, each.method, each.arguments, each.expiration_s, time_ns, chain)
+        if self._running is not None:
+            self._queue.append(job)
+            return None
+        return self._run(job)
+
+    def _run(self, job: Job) -> bytes | None:
+        """The outcome of an operation; None when it waits for another group."""
+        attempts = self.poisoned.pop(RequestId(job.client, job.number), 0)
+        if attempts:
+            return encode_outcome(Poisoned(attempts))
+        try:
+            operation = self.definition.interface.operation(job.method)
+            args, kwargs = operation.decoded(job.arguments)
+        except BadCall as error:
+            return _refused(error)
+        method = getattr(self._instance, job.method)
+        scope = Scope(self.definition.group, self.definition.interface, self.timers)
+        scope.begin(job.client, job.number, job.time_ns)
+        if not operation.is_async:
+            token = scope_now.set(scope)
+            try:
+                return call(method, args, kwargs)
+            finally:
+                scope_now.reset(token)
+        return self._step(job, method(*args, **kwargs), scope, None)
+
+    def _step(self, job: Job, coroutine: Suspended, scope: Scope, send: Any) -> bytes | None:
+        reached = step(coroutine, scope, send)
+        if isinstance(reached, bytes):
+            self._running = None
+            return reached
+        self._running = _Running(job, coroutine, scope, reached)
+        return None
+
+    def _drain(self, effects: Effects) -> None:
+        """Run what queues, up to the next one that waits."""
+        while self._running is None:
+            if self._at_rest is not None:
+                then, self._at_rest = self._at_rest, None
+                then()
+            if not self._queue:
+                return
+            job = self._queue.popleft()
+            self._end(job, self._run(job), effects)
+
+    def _end(self, job: Job, outcome: bytes | None, effects: Effects) -> None:
+        if outcome is None or job.is_timer:
+            return
+        self.retention.finish(job.client, job.number, outcome)
+        effects.later.append(Reply(job.client, job.number, outcome))
+
+    # --- one record of each kind
+
+    def _replay(self, first: Position, record: Executed) -> Effects:
+        calls = decode_calls(record.sent.calls)
+        effects = self.calls(first, record.stamp, record.sent, calls)
+        for each, outcome, recorded in zip(calls, effects.outcomes, record.outcomes, strict=True):
+            if outcome != recorded:
+                # The client may have it already, so the recorded one stands (E1).
+                self.retention.finish(record.sent.client, each.number, recorded)
+                request = RequestId(record.sent.client, each.number)
+                effects.divergence = f"{each.method} of {request} gave {outcome!r}, recorded is {recorded!r}"
+        effects.outcomes = list(record.outcomes)
+        return effects
+
+    def _take_replies(self, record: Replied, effects: Effects) -> None:
+        for reply in record.replies:
+            verdict = self.retention.judge(reply.client, reply.number, self.retention.time_s + 1)
+            if isinstance(verdict, Repeated) and verdict.reply != reply.outcome:
+                effects.divergence = f"{reply.request} gave {verdict.reply!r}, recorded is {reply.outcome!r}"
+            self.retention.finish(reply.client, reply.number, reply.outcome, self.position)
+
+    def _resume(self, record: NestedReply, effects: Effects) -> None:
+        running = self._running
+        if running is None or (running.job.client, running.job.number, running.waits_for.call) != (
+            record.client,
+            record.number,
+            record.call,
+        ):
+            return  # a second answer to a call that has one
+        try:
+            outcome = decode_outcome(record.outcome)
+        except msgspec.DecodeError as error:
+            outcome = Unknown(f"the answer cannot be read: {error}")
+        job = running.job
+        self._end(job, self._step(job, running.coroutine, running.scope, outcome), effects)
+        self._drain(effects)
+
+    def _fire(self, record: TimerFired, effects: Effects) -> None:
+        timer = self.timers.fire(record.timer, record.due_ns, self.time_ns)
+        if timer is None:
+            return
+        job = Job(
+            ClientId(f"timer/{timer.number}"),
+            timer.firings + 1,
+            timer.method,
+            timer.arguments,
+            self.retention.time_s + TIMER_DURATION_S,
+            self.time_ns,
+            is_timer=True,
+        )
+        self._queue.append(job)
+        self._drain(effects)
+
+    def _poison(self, record: Poison, effects: Effects) -> None:
+        outcome = encode_outcome(Poisoned(record.attempts))
+        client, number = record.client, record.number
+        verdict = self.retention.judge(client, number, record.expiration_s)
+        if verdict is FRESH:
+            self.retention.begin(client, number, self.position, record.expiration_s)
+            self.retention.finish(client, number, outcome)
+        elif isinstance(verdict, InProgress):
+            self.poisoned[RequestId(client, number)] = record.attempts
+        elif isinstance(verdict, Repeated) and verdict.reply != outcome:
+            effects.divergence = f"{RequestId(client, number)} is poisoned, but here it ran"
+            self.retention.finish(client, number, outcome)
+
+    def _move_to(self, first: int, last: int) -> None:
+        invariant(first == self.position + 1, f"position {first} does not follow {self.position}")
+        self.position = Position(last)
+
+    def _take_time(self, stamp: Stamp) -> None:
+        self.csn = stamp.csn
+        self.time_ns = max(self.time_ns, stamp.time_ns)
+        self.retention.advance(stamp.csn.timestamp)
+
+
+def run_at_once(
+    instance: object, interface: Interface, scope: Scope, method: str, arguments: msgspec.Raw
+) -> bytes:
+    """The outcome of a method that can wait for nothing: a query, or any of a stateless group."""
+    try:
+        operation = interface.operation(method)
+        args, kwargs = operation.decoded(arguments)
+    except BadCall as error:
+        return _refused(error)
+    bound = getattr(instance, method)
+    if operation.is_async:
+        reached = step(bound(*args, **kwargs), scope, None)
+        invariant(isinstance(reached, bytes), "calling another group is refused in this scope")
+        return reached if isinstance(reached, bytes) else b""
+    token = scope_now.set(scope)
+    try:
+        return call(bound, args, kwargs)
+    finally:
+        scope_now.reset(token)
+
+
+def _known(verdict: Verdict) -> bytes | None:
+    if isinstance(verdict, Repeated):
+        return verdict.reply
+    return None if isinstance(verdict, InProgress) else REFUSALS[verdict]  # type: ignore[index]  # not Fresh
+
+
+def _refused(error: BadCall) -> bytes:
+    return encode_outcome(Refused(error.code, str(error)))
+
+
+def _digest(*parts: bytes) -> bytes:
+    total = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        total.update(len(part).to_bytes(8, "big"))
+        total.update(part)
+    return total.digest()

@@ -1,0 +1,206 @@
+"""The records of a group's sequence: what its members execute, replay, and agree on.
+
+One record stands for one or more positions. A batch of calls takes a position for each call and is kept as
+the client sent it, duplicates included: every replay judges them by the same table and the same CSN and so
+decides the same (X2). All other records take one position.
+
+=============  =====================================================================================
+`Calls`        ordered, executed by whoever reads them: active groups, and calls that had to wait
+`Executed`     executed by a passive primary before they were ordered, with their outcomes (E1)
+`Replied`      outcomes of calls that were ordered as `Calls` (E1)
+`NestedReply`  the outcome of a call to another group: whoever waits for it resumes from here (E3)
+`TimerFired`   a durable timer has fallen due (E6)
+`Settled`      somebody asked for a request's outcome: if it has not run, it never will (X3)
+`Poison`       a call that ended processes is given up (E4)
+`Upgraded`     from here on this version of the class executes (E7)
+`State`        the primary's whole state, for warm backups (FTC-308)
+`Update`       what changed since the last `State` or `Update`
+`Forward`      warm backups may replay up to here: what changed is cheaper to compute than to send (E5)
+=============  =====================================================================================
+
+Setting and cancelling a timer are no records: they are effects of the method that does it, and a replay of
+that method repeats them.
+
+New fields get defaults and go last; samples of every version are kept in ``tests/compat``.
+"""
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from holdfast.model.csn import Csn
+from holdfast.model.ids import ClientId, Position
+from holdfast.model.units import SECOND
+
+
+class RequestId(NamedTuple):
+    """Names a request for ever: the client and its number of it."""
+
+    client: ClientId
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.client}#{self.number}"
+
+
+class Call(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One call as its client sent it."""
+
+    number: int
+    method: str
+    arguments: msgspec.Raw
+    """An array of positional arguments, or a map of named ones whose key ``*`` holds the positional."""
+    expiration_s: int
+    """In the group's time (X4)."""
+
+
+class Stamp(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """When the primary ordered a record: its CSN, and the nanoseconds within the CSN's second."""
+
+    csn: Csn
+    nanos: int = 0
+
+    @property
+    def time_ns(self) -> int:
+        return self.csn.timestamp * SECOND + self.nanos
+
+
+class Sent(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Calls of one client's frame, as they came. ``calls`` is a list of :class:`Call`."""
+
+    client: ClientId
+    floor: int
+    """The lowest number the client still awaits."""
+    horizon_s: int
+    """The latest expiration it has ever used."""
+    calls: msgspec.Raw
+    chain: tuple[str, ...] = ()
+    """The groups that wait for these calls, outermost first (E3)."""
+
+
+class Calls(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
+    stamp: Stamp
+    sent: Sent
+
+
+class Executed(msgspec.Struct, frozen=True, array_like=True, tag=2, gc=False):
+    stamp: Stamp
+    sent: Sent
+    outcomes: list[bytes]
+    """One for each call, in their order."""
+
+
+class Reply(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    client: ClientId
+    number: int
+    outcome: bytes
+
+    @property
+    def request(self) -> RequestId:
+        return RequestId(self.client, self.number)
+
+
+class Replied(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):
+    replies: list[Reply]
+
+
+class NestedReply(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=False):
+    stamp: Stamp
+    client: ClientId
+    number: int
+    """With *client*, the request that made the call."""
+    call: int
+    """Which of its calls, counted from 1."""
+    outcome: bytes
+
+
+class TimerFired(msgspec.Struct, frozen=True, array_like=True, tag=5, gc=False):
+    stamp: Stamp
+    timer: int
+    due_ns: int
+    """As the timer was set; with *timer*, it makes a firing unique."""
+
+
+class Settled(msgspec.Struct, frozen=True, array_like=True, tag=6, gc=False):
+    stamp: Stamp
+    client: ClientId
+    number: int
+    expiration_s: int
+
+
+class Poison(msgspec.Struct, frozen=True, array_like=True, tag=7, gc=False):
+    stamp: Stamp
+    client: ClientId
+    number: int
+    expiration_s: int
+    attempts: int
+
+
+class Upgraded(msgspec.Struct, frozen=True, array_like=True, tag=8, gc=False):
+    version: str
+
+
+class State(msgspec.Struct, frozen=True, array_like=True, tag=9, gc=False):
+    saved: bytes
+    """Everything :meth:`.execution.Execution.save` gives, as of the position before this record."""
+
+
+class Update(msgspec.Struct, frozen=True, array_like=True, tag=10, gc=False):
+    update: bytes
+    """What ``get_update`` gave, as of the position before this record."""
+    timers: bytes
+
+
+class Forward(msgspec.Struct, frozen=True, array_like=True, tag=11, gc=False):
+    pass
+
+
+Record = (
+    Calls
+    | Executed
+    | Replied
+    | NestedReply
+    | TimerFired
+    | Settled
+    | Poison
+    | Upgraded
+    | State
+    | Update
+    | Forward
+)
+
+_records: Final[msgspec.msgpack.Decoder[Record]] = msgspec.msgpack.Decoder(Record)
+_calls: Final = msgspec.msgpack.Decoder(list[Call])
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+class Placed(NamedTuple):
+    """A record where it stands in the sequence."""
+
+    first: Position
+    record: Record
+
+
+def encode_record(record: Record) -> bytes:
+    return _encode(record)
+
+
+def decode_record(body: bytes) -> Record:
+    """Raises ``msgspec.DecodeError`` for anything that is not a record."""
+    return _records.decode(body)
+
+
+def decode_calls(calls: msgspec.Raw | bytes) -> list[Call]:
+    """Raises ``msgspec.DecodeError`` for anything that is not a list of calls."""
+    return _calls.decode(calls)
+
+
+def encode_calls(calls: list[Call]) -> msgspec.Raw:
+    return msgspec.Raw(_encode(calls))
+
+
+def encode_arguments(args: tuple[object, ...], kwargs: dict[str, object]) -> msgspec.Raw:
+    """Arguments as a call carries them. Raises ``TypeError`` for what msgpack has no form for."""
+    if not kwargs:
+        return msgspec.Raw(_encode(args))
+    return msgspec.Raw(_encode({**kwargs, "*": args} if args else kwargs))

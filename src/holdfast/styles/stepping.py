@@ -1,0 +1,82 @@
+"""Running one method: to its end, or to where it waits for another group.
+
+No task is made and no event loop is needed. An ``async def`` method is stepped by hand and may wait for one
+thing only, a call to another group: whatever else it awaited would end at another moment in each replay.
+"""
+
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Final
+
+from holdfast.model.errors import InvalidRequest
+from holdfast.model.outcome import Outcome, Raised, encode_outcome, encode_raised, encode_returned
+from holdfast.styles.context import NestedCall, Scope, scope_now
+
+Suspended = Coroutine[Any, Any, Any]
+
+REFUSED_AWAITS_MAX: Final = 16
+"""How often a method may catch :class:`CannotAwait` and await something wrong again."""
+REPLY_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Every member keeps a reply until its client has it; and it must fit into a frame, with others."""
+
+CAUGHT: Final = (Exception, SystemExit)
+"""What a method may raise as its ordinary reply. A method that calls ``sys.exit`` ends itself, not a host."""
+
+
+class CannotAwait(InvalidRequest):
+    """Raised into a method that awaits anything but a call to another group."""
+
+    code = "cannot_await"
+
+
+def call(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+    """The outcome of an ordinary method."""
+    try:
+        value = method(*args, **kwargs)
+    except CAUGHT as error:
+        return encode_raised(error)
+    return encoded(value)
+
+
+def step(coroutine: Suspended, scope: Scope, send: Outcome | None) -> bytes | NestedCall:
+    """Run on to the method's outcome, or to the call it waits for. *send* is the outcome of the last one."""
+    token = scope_now.set(scope)
+    try:
+        awaited = coroutine.send(send)
+        for _ in range(REFUSED_AWAITS_MAX):
+            if isinstance(awaited, NestedCall):
+                return awaited
+            awaited = coroutine.throw(CannotAwait(_advice(awaited)))
+        close(coroutine)
+        return encode_raised(CannotAwait(_advice(awaited)))
+    except StopIteration as finished:
+        return encoded(finished.value)
+    except CAUGHT as error:
+        return encode_raised(error)
+    finally:
+        scope_now.reset(token)
+
+
+def close(coroutine: Suspended) -> None:
+    """Give a suspended method up, with the object it works on."""
+    with suppress(*CAUGHT):
+        coroutine.close()
+
+
+def encoded(value: object) -> bytes:
+    """What the caller gets for this value, which may be that it cannot travel."""
+    try:
+        outcome = encode_returned(value)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        return encode_outcome(Raised("holdfast.NotEncodable", f"the method's result cannot be sent: {error}"))
+    if len(outcome) > REPLY_BYTES_MAX:
+        text = f"the method's result has {len(outcome)} bytes; at most {REPLY_BYTES_MAX}"
+        return encode_outcome(Raised("holdfast.NotEncodable", text))
+    return outcome
+
+
+def _advice(awaited: object) -> str:
+    return (
+        f"a method cannot await {type(awaited).__name__}: it may await calls to other groups, by "
+        "holdfast.context.group(...), and use holdfast.context.call_later to go on at a later time"
+    )

@@ -1,0 +1,97 @@
+"""Records and states that earlier versions wrote are read for ever: a log outlives the program."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from holdfast.model.csn import Csn
+from holdfast.model.ids import ClientId, ReplicaId
+from holdfast.model.outcome import Outcome, Poisoned, Raised, Refused, Returned, Unknown, decode_outcome
+from holdfast.styles.definition import Definition
+from holdfast.styles.execution import Execution
+from holdfast.styles.operation import (
+    Call,
+    Calls,
+    Executed,
+    Forward,
+    NestedReply,
+    Poison,
+    Record,
+    Replied,
+    Reply,
+    Sent,
+    Settled,
+    Stamp,
+    State,
+    TimerFired,
+    Update,
+    Upgraded,
+    decode_calls,
+    decode_record,
+)
+
+SAMPLES = json.loads((Path(__file__).parent / "operation_records_v1.json").read_text(encoding="utf-8"))
+"""What version 1 wrote, in hexadecimal. Never edited: a new version adds a file of its own."""
+
+CLIENT = ClientId("client-1")
+STAMP = Stamp(Csn(1_700_000_000, 7, ReplicaId(3), 2), 123_456_789)
+CALL = Call(12, "deposit", msgspec.Raw(bytes.fromhex("92a5616c69636505")), 1_700_000_060)
+SENT = Sent(CLIENT, 10, 1_700_000_060, msgspec.Raw(msgspec.msgpack.encode([CALL])), ("outer",))
+
+RECORDS: dict[str, Record] = {
+    "calls": Calls(STAMP, SENT),
+    "executed": Executed(STAMP, SENT, [b"\x92\x00\x05"]),
+    "replied": Replied([Reply(CLIENT, 12, b"\x92\x00\x05")]),
+    "nested_reply": NestedReply(STAMP, CLIENT, 12, 1, b"\x92\x00\x05"),
+    "timer_fired": TimerFired(STAMP, 4, 1_700_000_005_000_000_000),
+    "settled": Settled(STAMP, CLIENT, 12, 1_700_000_060),
+    "poison": Poison(STAMP, CLIENT, 12, 1_700_000_060, 2),
+    "upgraded": Upgraded("2.0"),
+    "state": State(b"state"),
+    "update": Update(b"update", b"timers"),
+    "forward": Forward(),
+}
+OUTCOMES: dict[str, Outcome] = {
+    "returned": Returned({"alice": [1, 2.5, None]}),
+    "raised": Raised("ValueError", "too little"),
+    "refused": Refused("expired", "too late"),
+    "poisoned": Poisoned(2),
+    "unknown": Unknown("no answer"),
+}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_records_of_version_1_are_read(name: str) -> None:
+    assert decode_record(bytes.fromhex(SAMPLES[name])) == RECORDS[name]
+
+
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_outcomes_of_version_1_are_read(name: str) -> None:
+    assert decode_outcome(bytes.fromhex(SAMPLES[name])) == OUTCOMES[name]
+
+
+def test_calls_of_version_1_are_read() -> None:
+    record = decode_record(bytes.fromhex(SAMPLES["calls"]))
+    assert isinstance(record, Calls)
+    assert decode_calls(record.sent.calls) == [CALL]
+
+
+class Account:
+    def __init__(self) -> None:
+        self.balance = 0
+
+    def deposit(self, amount: int) -> int:
+        self.balance += amount
+        return self.balance
+
+
+def test_a_state_saved_by_version_1_is_loaded() -> None:
+    """With its object, its replies, its timers and what queued in it."""
+    loaded = Execution.load(Definition("account", Account, Account), bytes.fromhex(SAMPLES["saved"]))
+    assert loaded.position == 4
+    assert len(loaded.retention) == 3
+    assert loaded.timers.next_due_ns() == 1_700_000_009_000_000_000
+    (reply,) = loaded.go_on().later
+    assert (reply.number, decode_outcome(reply.outcome)) == (3, Returned(12))

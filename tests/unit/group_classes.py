@@ -1,0 +1,91 @@
+"""Classes that tests run as groups, and the records that call them."""
+
+from typing import Any
+
+import holdfast as hf
+from holdfast.model.csn import Csn
+from holdfast.model.ids import ClientId, Position, ReplicaId
+from holdfast.model.outcome import Outcome, decode_outcome
+from holdfast.styles.definition import Definition
+from holdfast.styles.execution import Execution
+from holdfast.styles.operation import Call, Calls, Sent, Stamp, encode_arguments, encode_calls
+
+A, B = ClientId("a"), ClientId("b")
+LATER_S = 1_000_000
+
+
+class Counter:
+    """Does one of everything."""
+
+    seen: list[str]
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.seen = []
+
+    def add(self, amount: int = 1) -> int:
+        self.total += amount
+        return self.total
+
+    def spoil(self, amount: int) -> None:
+        self.total += amount
+        raise ValueError(f"spoilt by {amount}")
+
+    def note(self, text: str) -> None:
+        self.seen.append(text)
+
+    def roll(self) -> list[Any]:
+        found = [hf.context.time(), hf.context.random.random(), str(hf.context.uuid4())]
+        self.seen.append(repr(found))
+        return [*found, list(hf.context.request_id), hf.context.this_group]
+
+    def remind(self, delay_s: float, text: str) -> int:
+        return hf.context.call_later(delay_s, self.note, text)
+
+    def repeat(self, schedule: str, text: str) -> int:
+        return hf.context.cron(schedule, "note", text)
+
+    def forget(self, timer: int) -> bool:
+        return hf.context.cancel(timer)
+
+    async def fetch(self, group: str, *names: str) -> list[Any]:
+        """Calls another group once for each name; the total grows before and after each."""
+        found = []
+        for name in names:
+            self.total += 1
+            found.append(await hf.context.group(group).get(name))
+            self.total += 1
+        return found
+
+    async def at_once(self, amount: int) -> int:
+        return self.add(amount)
+
+    @hf.query
+    def get(self) -> int:
+        return self.total
+
+
+def definition(cls: type = Counter, group: str = "g") -> Definition:
+    return Definition(group, cls, cls)
+
+
+def call(number: int, method: str, *args: object, expiration_s: int = LATER_S, **kwargs: object) -> Call:
+    return Call(number, method, encode_arguments(args, kwargs), expiration_s)
+
+
+def sent(*calls: Call, client: ClientId = A, floor: int = 1) -> Sent:
+    return Sent(client, floor, max((each.expiration_s for each in calls), default=0), encode_calls([*calls]))
+
+
+def stamp(time_s: int = 10, nanos: int = 0, sequence: int = 0) -> Stamp:
+    return Stamp(Csn(time_s, sequence, ReplicaId(1)), nanos)
+
+
+def following(execution: Execution) -> Position:
+    return Position(execution.position + 1)
+
+
+def run(execution: Execution, *calls: Call, time_s: int = 10, client: ClientId = A) -> list[Outcome | None]:
+    """The outcomes of calls ordered as one batch."""
+    effects = execution.apply(following(execution), Calls(stamp(time_s), sent(*calls, client=client)))
+    return [outcome if outcome is None else decode_outcome(outcome) for outcome in effects.outcomes]
