@@ -20,6 +20,7 @@ from holdfast.sim.authority.registers import check_registers
 from holdfast.sim.authority.server_node import AuthorityNode, restore_old_copy
 from holdfast.sim.authority.stage import Stage
 from holdfast.sim.authority.store_file import is_opening
+from holdfast.sim.disk import Image
 from holdfast.sim.faults import (
     CLOCK_KINDS,
     DISK_KINDS,
@@ -164,11 +165,11 @@ class Authority(Scenario):
         if image:
             world.after(event.parameters["after_ns"], self._restore, world, event, image)
 
-    def _restore(self, world: World, event: FaultEvent, image: object) -> None:
+    def _restore(self, world: World, event: FaultEvent, image: Image) -> None:
         if world.is_healed:
             return
         node = world.nodes[AUTHORITY]
-        restore_old_copy(node, image, self._stage.truth)  # type: ignore[arg-type]  # what copy() gave
+        restore_old_copy(node, image, self._stage.truth)
         self._stage.leases.restored()
         world.faults["restore"] += 1
         node.restart(event.parameters["down_ns"])
