@@ -141,6 +141,19 @@ def test_a_failed_sync_is_told_and_the_checkpoint_does_not_count() -> None:
     assert machine.store.positions(GROUP) == []
 
 
+def test_another_stores_checkpoints_are_removed() -> None:
+    """Unless they are damaged: then nobody can say whose they are, and the damage is reported."""
+    machine = Machine()
+    machine.write(10, b"mine")
+    machine.write(20, b"mine too")
+    name = checkpoint_name(GROUP, Position(20))
+    machine.disk.write_at(name, 8, b"\xff")  # within the salt
+    other = CheckpointStore(machine.disk, salt=8, on_failed=machine.failed.append)
+    assert other.positions(GROUP) == [20]
+    assert len(other.choose(GROUP).damaged) == 1
+    assert machine.disk.list() == []
+
+
 def test_names() -> None:
     name = checkpoint_name(GROUP, Position(10))
     assert checkpoint_of(name) == (5, 10)

@@ -19,6 +19,7 @@ from holdfast.storage.checkpoint import (
     checkpoint_name,
     checkpoint_of,
     read_chunks,
+    read_header,
     verify,
 )
 from holdfast.storage.record import Point
@@ -56,7 +57,7 @@ class CheckpointStore:
             found = checkpoint_of(name)
             if found is None:
                 continue
-            if name.endswith(ASIDE):
+            if name.endswith(ASIDE) or self._is_foreign(name):
                 disk.remove(name)
             else:
                 self._positions.setdefault(found[0], []).append(found[1])
@@ -107,6 +108,16 @@ class CheckpointStore:
     def on_synced(self, token: Token, ok: bool) -> bool:
         """Take the disk's answer; False when it was not for a checkpoint."""
         return self._syncs.on_synced(token, ok)
+
+    def _is_foreign(self, name: str) -> bool:
+        """Whether a whole checkpoint is another store's: removed once, and a failed sync has undone that."""
+        try:
+            if read_header(self._disk, name).salt == self._salt:
+                return False
+            verify(self._disk, name)
+            return True
+        except Corruption:
+            return False  # whose it is cannot be told; :meth:`choose` reports it
 
     def _finished(self, done: Checkpoint, then: Callable[[Checkpoint], None]) -> None:
         positions = self._positions.setdefault(done.group, [])

@@ -145,7 +145,9 @@ class Scan:
             if found.salt is None:
                 found.salt = header.salt
             if header.salt != found.salt:
-                raise Unreadable(f"store {found.salt:#x}", f"store {header.salt:#x}")
+                # An earlier store's: it was removed, and a failed sync has undone that.
+                found.unusable.append(name)
+                return
         except Unreadable as wrong:
             if is_last and not self._batches_in(number, 0):
                 found.unusable.append(name)  # the crash came while it was made: nothing is in it yet

@@ -93,7 +93,9 @@ class Writer:
 
     def flush(self) -> None:
         """Write and sync what has gathered; while a sync runs it goes on gathering."""
-        if not self._is_syncing and self.phase is Phase.OPEN:
+        if self._is_syncing or self.phase is not Phase.OPEN:
+            return
+        if self._unsynced or self.gathering.has_records:
             self.guarded(self._flush)
 
     def write_all(self) -> bool:

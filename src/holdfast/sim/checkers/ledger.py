@@ -55,8 +55,8 @@ class Ledger:
     def __init__(self) -> None:
         self.state: dict[int, History] = {}
         """What is durable."""
-        self._before: dict[int, History] = {}  # what was durable before the last report
-        self._last: list[tuple[int, int, Change]] = []  # what that report added
+        self._accepted: dict[int, History] = {}  # what was durable when the log was opened
+        self._reports: list[list[tuple[int, int, Change]]] = []  # what each report since then has added
         self._waiting: deque[tuple[int, int, Change]] = deque()
 
     def asked(self, number: int, group: int, change: Change) -> None:
@@ -69,9 +69,7 @@ class Ledger:
         while self._waiting and self._waiting[0][0] <= number:
             added.append(self._waiting.popleft())
             _settle(self.state, *added[-1])
-        for change in self._last:
-            _settle(self._before, *change)
-        self._last = added
+        self._reports.append(added)
         return len(added)
 
     def acknowledged(self, group: int) -> int:
@@ -87,9 +85,9 @@ class Ledger:
 
         With *last_is_lost* it may lack what the last report added: that batch has rotted.
         """
-        state = copied(self._before if last_is_lost else self.state)
+        state, last = self._before_last_report() if last_is_lost else (copied(self.state), [])
         wrong = first_wrong = _difference(state, found)
-        for change in (*(self._last if last_is_lost else ()), *self._waiting):
+        for change in (*last, *self._waiting):
             if wrong is None:
                 return None
             _settle(state, *change)
@@ -99,9 +97,18 @@ class Ledger:
     def accept(self, found: dict[int, History]) -> None:
         """The log is open again with *found*: that is durable now, whatever else was asked before."""
         self.state = copied(found)
-        self._before = copied(found)
-        self._last = []
+        self._accepted = copied(found)
+        self._reports.clear()
         self._waiting.clear()
+
+    def _before_last_report(self) -> tuple[dict[int, History], list[tuple[int, int, Change]]]:
+        """What was durable before the last report, and what that one added."""
+        state = copied(self._accepted)
+        *earlier, last = [report for report in self._reports if report] or [[]]
+        for report in earlier:
+            for change in report:
+                _settle(state, *change)
+        return state, last
 
 
 def copied(state: dict[int, History]) -> dict[int, History]:

@@ -20,15 +20,15 @@ CONFIG: Final = LogConfig(
     batch_bytes_max=4 << 10,
     gather_bytes_max=64 << 10,
     group_bytes_max=16 << 10,
-    files_max=8,
+    files_max=10,
 )
 CHUNK_BYTES: Final = 512
 GROUPS: Final = tuple(map(GroupId, (1, 2, 3, 4)))
 """The last is quiet and writes no checkpoints: it must be copied forward."""
 DRAWN: Final = tuple(map(GroupId, (1, 2, 3) * 21 + (4,)))
-CHECKPOINTS: Final = dict(enumerate(map(GroupId, (1, 1, 1, 1, 1, 2, 2, 2, 3)), start=8))
+CHECKPOINTS: Final = dict(enumerate(map(GroupId, (1, 1, 2, 3)), start=8))
 """Which number of 64, drawn at each turn, lets which group write a checkpoint."""
-PADDINGS: Final = tuple(map(bytes, (0, 0, 0, 0, 0, 20, 100, 1500)))
+PADDINGS: Final = tuple(map(bytes, (0, 0, 0, 0, 0, 20, 100, 900)))
 TURN_NS: Final = (200 * MICROSECOND, MILLISECOND, MILLISECOND, 3 * MILLISECOND)
 COMPARE_NS: Final = 40 * MILLISECOND
 
@@ -74,7 +74,7 @@ class Work:
         chance = drawn >> 2 & 63
         if chance < 2:
             self._drop(rng)
-        elif chance < 4:
+        elif chance == 3:
             self._read_back(GroupId(rng.randrange(1, 5)))
         elif chance == 4:
             self.log.settle()
@@ -82,7 +82,8 @@ class Work:
             self._receive_astray(GROUPS[drawn >> 10 & 3])
         elif chance in CHECKPOINTS:
             self._checkpoint(CHECKPOINTS[chance])
-        self.log.flush()
+        if drawn >> 12 & 1:
+            self.log.flush()
         self._timers.set(TURN_NS[drawn >> 8 & 3], "turn")
 
     def _append(self, drawn: int) -> None:
