@@ -37,7 +37,7 @@ from holdfast.authority.contract import (
     Unchanged,
 )
 from holdfast.authority.sqlite import SqliteStore
-from holdfast.authority.sqlite_file import RESTORE_STRIDE, StoreFailed, open_database, restore
+from holdfast.authority.sqlite_file import StoreFailed, open_database, restore
 from holdfast.authority.sqlite_history import HistoryLimits
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import Epoch, LeaseId, Nonce, Revision
@@ -384,14 +384,15 @@ def test_restore_continues_above_everything_the_lost_file_issued(tmp_path: Path)
     store.apply([LeaseGrant(5), txn(Put("k", b"1"))], now_ns=0)
     store.close()
     db = open_database(path)
-    restore(db, Epoch(17), nonce=Nonce("n"))
+    restore(db, Epoch(17), nonce=Nonce("n"), wall_ns=1_800_000_000 * SECOND)
     with pytest.raises(InvalidRequest):
-        restore(db, Epoch(16), nonce=Nonce("n"))
+        restore(db, Epoch(16), nonce=Nonce("n"), wall_ns=1_800_000_001 * SECOND)
     db.close()
     store = SqliteStore(path, now_ns=0)
     assert (store.identity.generation, store.identity.floors.epoch) == (2, 17)
-    assert store.identity.floors.incarnation == RESTORE_STRIDE
-    assert store.oldest == store.revision == 2 + RESTORE_STRIDE
+    start = 1_800_000_000 * 1_000_000
+    assert store.identity.floors.incarnation == start
+    assert store.oldest == store.revision == start
     assert value(store, "k") == b"1"
-    assert one(store, LeaseGrant(5)) == LeaseGranted(LeaseId(2 + RESTORE_STRIDE), 5)
+    assert one(store, LeaseGrant(5)) == LeaseGranted(LeaseId(start + 1), 5)
     store.close()

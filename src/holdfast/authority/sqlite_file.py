@@ -15,6 +15,7 @@ from holdfast.authority.contract import Changed, KeyValue
 from holdfast.authority.identity import Floors, Identity
 from holdfast.model.errors import HoldfastError, InvalidRequest
 from holdfast.model.ids import Epoch, GroupId, Incarnation, LeaseId, Nonce, Revision, Term
+from holdfast.model.units import MICROSECOND
 
 APPLICATION_ID: Final = 0x48464155  # "HFAU": `file authority.sqlite` can tell it from other databases
 FORMAT: Final = 1
@@ -22,8 +23,7 @@ CACHE_KIB: Final = 16_384
 REWRITE_BYTES: Final = 1 << 16  # SQLite's own file system writes less than 128 KiB at a time
 
 RESTORE_STRIDE: Final = 1_000_000_000
-"""A restored file lacks numbers it has issued. Each generation issues its own from here on, times the
-generations before it: more than any can have used (A5). Epochs alone start where the operator says."""
+"""The least by which a generation's numbers lie above the one before; see :func:`restored`."""
 
 SCHEMA: Final = f"""
 CREATE TABLE item (
@@ -78,11 +78,15 @@ def read_identity(db: apsw.Connection) -> Identity:
     return msgspec.json.decode(row[0], type=Identity)
 
 
-def restored(identity: Identity, above_epoch: Epoch, nonce: Nonce) -> Identity:
-    """The identity with which a restored file continues above *above_epoch* (A5)."""
+def restored(identity: Identity, above_epoch: Epoch, *, nonce: Nonce, wall_ns: int) -> Identity:
+    """The identity with which a restored file continues above *above_epoch* (A5).
+
+    Epochs start where the operator says. All other numbers start at the microseconds of the wall clock: above
+    whatever the lost part of the file has issued, and above what another restoration of the same copy has.
+    """
     if above_epoch < identity.floors.epoch:
         raise InvalidRequest(f"epochs up to {identity.floors.epoch} are in use already; say no lower number")
-    start = identity.generation * RESTORE_STRIDE
+    start = max(wall_ns // MICROSECOND, identity.generation * RESTORE_STRIDE)
     floors = Floors(
         epoch=above_epoch, incarnation=Incarnation(start), group=GroupId(start), term=Term(start), cas=start
     )
@@ -94,20 +98,21 @@ def restored(identity: Identity, above_epoch: Epoch, nonce: Nonce) -> Identity:
     )
 
 
-def restore(db: apsw.Connection, above_epoch: Epoch, *, nonce: Nonce) -> Identity:
+def restore(db: apsw.Connection, above_epoch: Epoch, *, nonce: Nonce, wall_ns: int) -> Identity:
     """Begin the next generation, above every number that the lost part of this file may have issued.
 
     History starts anew, so every watch is told to list again. Leases stay: their holders may be alive.
     """
-    identity = restored(read_identity(db), above_epoch, nonce)
+    identity = restored(read_identity(db), above_epoch, nonce=nonce, wall_ns=wall_ns)
     revision, lease = integers(
         db, "SELECT (SELECT max(revision) FROM event), coalesce((SELECT seq FROM sqlite_sequence), 0)"
     )
+    start = identity.floors.incarnation
     with db:
         db.execute("DELETE FROM event")
-        _write_identity(db, identity, Revision(revision + RESTORE_STRIDE))
+        _write_identity(db, identity, Revision(max(revision + RESTORE_STRIDE, start)))
         db.execute("DELETE FROM sqlite_sequence")
-        db.execute("INSERT INTO sqlite_sequence VALUES ('lease', ?)", (lease + RESTORE_STRIDE,))
+        db.execute("INSERT INTO sqlite_sequence VALUES ('lease', ?)", (max(lease + RESTORE_STRIDE, start),))
     return identity
 
 

@@ -22,7 +22,7 @@ from holdfast.authority.sqlite_contents import Contents, read_contents
 from holdfast.authority.sqlite_file import open_database, read_identity, restored
 from holdfast.authority.sqlite_file import restore as restore_file
 from holdfast.cli.output import Output, print_json, print_table, talk
-from holdfast.machine import end_on_broken_invariant
+from holdfast.machine import MachineClock, end_on_broken_invariant
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import Epoch, Nonce
 from holdfast.net import Address, Endpoint, Role, Tls
@@ -99,12 +99,12 @@ def restore(*, dir: Directory, above_epoch: int, yes: bool = False, dry_run: boo
     """
     with _stopped(dir) as db:
         before = read_identity(db)
-        nonce = Nonce(secrets.token_hex(8))
-        _show_restore(before, restored(before, Epoch(above_epoch), nonce))
+        nonce, wall_ns = Nonce(secrets.token_hex(8)), MachineClock().wall()
+        _show_restore(before, restored(before, Epoch(above_epoch), nonce=nonce, wall_ns=wall_ns))
         if dry_run or not (yes or _agrees()):
             talk.print("nothing was changed")
             return
-        restore_file(db, Epoch(above_epoch), nonce=nonce)
+        restore_file(db, Epoch(above_epoch), nonce=nonce, wall_ns=wall_ns)
     talk.print("restored; start the authority, then the hosts")
 
 

@@ -120,7 +120,8 @@ def restore_old_copy(node: SimNode, image: Image, truth: Truth) -> None:
     world = node.world
     vfs = SimVfs(node.disk.open(DIRECTORY, Life(), None), rng=world.rng("restore"), wall=node.clock.wall)
     db = open_database(FILE, vfs=vfs.name)
-    restore(db, Epoch(truth.rules.highest("epoch")), nonce=Nonce("operator/0/restore"))
+    highest, nonce = Epoch(truth.rules.highest("epoch")), Nonce("operator/0/restore")
+    restore(db, highest, nonce=nonce, wall_ns=node.clock.wall())
     db.close()
     store = ObservedStore(FILE, now_ns=0, vfs=vfs.name)
     truth.restored(store.contents(), store.history(store.revision, 1)[0])

@@ -93,7 +93,9 @@ def _forget_deadlines(leases: Leases, db: apsw.Connection, now_ns: int) -> None:
         held.deadline_ns = now_ns
 
 
-def _restored_with_old_floors(identity: Identity, above_epoch: Epoch, nonce: Nonce) -> Identity:
+def _restored_with_old_floors(
+    identity: Identity, above_epoch: Epoch, *, nonce: Nonce, wall_ns: int
+) -> Identity:
     return msgspec.structs.replace(identity, generation=identity.generation + 1, nonce=nonce)
 
 
