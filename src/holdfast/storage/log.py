@@ -32,6 +32,7 @@ from holdfast.storage.pruning import Holds
 from holdfast.storage.reader import read_records
 from holdfast.storage.record import (
     CHECKSUM,
+    CONTROL_BYTES,
     COVERED,
     ORIGIN,
     RECORD_BYTES,
@@ -50,17 +51,6 @@ _DATA: Final = int(Kind.DATA)
 _pack_covered: Final = COVERED.pack
 _pack_checksum: Final = CHECKSUM.pack
 _NEVER: Final = 1 << 62
-_CONTROL_BYTES: Final = len(
-    encode(
-        Kind.COPY,
-        previous=0,
-        group=GroupId(0),
-        epoch=ORIGIN.epoch,
-        first=ORIGIN.position,
-        count=0,
-        body=encode_point(ORIGIN),
-    )
-)
 
 
 class Log:
@@ -286,7 +276,7 @@ class Log:
     # --- parts of appending
 
     def _control(self, kind: Kind, group: GroupId, epoch: Epoch, point: Point, count: int = 0) -> Place:
-        self._make_room(_CONTROL_BYTES)
+        self._make_room(CONTROL_BYTES)
         index = self._groups.get(group)
         return self._gathering.put(
             encode(
@@ -366,7 +356,7 @@ class Log:
         if not self._is_long() or not self._writer.write_all():
             return
         for group in self._holds.hindering(file):
-            if not self._gathering.has_room_for(self._groups[group].live_bytes + _CONTROL_BYTES):
+            if not self._gathering.has_room_for(self._groups[group].live_bytes + CONTROL_BYTES):
                 break
             self._copy_forward(group)
         else:

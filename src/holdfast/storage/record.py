@@ -24,6 +24,8 @@ COVERED: Final = Struct("<IQQQIII")
 CHECKSUM: Final = Struct("<I")
 RECORD_BYTES: Final = HEADER.size
 _POINT: Final = Struct("<QQI")
+CONTROL_BYTES: Final = RECORD_BYTES + _POINT.size
+"""Size of every record that is no operation."""
 
 
 class Kind(enum.IntEnum):
