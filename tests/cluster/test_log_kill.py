@@ -20,12 +20,15 @@ PROGRAM = Path(__file__).with_name("log_writer.py")
 
 
 def live_and_die(directory: Path, seed: int, after_s: float) -> bytes:
-    """One life of the writer, ended by SIGKILL; what it printed."""
+    """One life of the writer, ended by SIGKILL some time after its first promise; what it printed."""
     child = subprocess.Popen(
         [sys.executable, str(PROGRAM), str(directory), str(seed)], stdout=subprocess.PIPE
     )
     assert child.stdout is not None
-    first = child.stdout.readline()
+    first = line = child.stdout.readline()
+    while line and not line.startswith(b"ack"):
+        line = child.stdout.readline()
+        first += line
     time.sleep(after_s)
     child.kill()
     rest, _ = child.communicate()
