@@ -1,0 +1,121 @@
+"""The backup's and the learner's part: check, store the bytes received, acknowledge after the sync.
+
+Rules. An older epoch is refused (S2). The epoch followed is durable in the same sync as the first
+acknowledgement in it (V3). An acknowledgement says "my log equals yours up to here", never "I have so many":
+it covers what was compared with the primary's records, not what happens to lie in the log (M3).
+
+On the first acceptance in a new epoch what lies beyond the primary's tail *at its claim* is dropped, and
+nothing else; then whatever differs from the records received is.
+*Without it* (dropping what lies beyond the message): B holds 1..7, 5 of them committed; C claims with 1..6
+and sends 1..3 first; B drops 4..7 and acknowledges 3; C dies; B claims without 4 and 5.
+"""
+
+from functools import partial
+
+from holdfast.model.errors import Conflict, Overloaded, invariant
+from holdfast.model.ids import Epoch, HostId, Position
+from holdfast.sequence.footing import Footing
+from holdfast.sequence.messages import Accepted, Hello, Knows, Submit
+from holdfast.storage.record import HEADER
+
+
+class Acceptance:
+    """One member's following of whoever is primary."""
+
+    def __init__(self, footing: Footing) -> None:
+        self._on = footing
+        self.primary: HostId | None = None
+        """Whom this member follows; None when it does not know."""
+        self.heard_at: int | None = None
+        """When it last accepted something in this epoch."""
+        self.is_stopped = False
+        """While a claim of its own is unanswered it acknowledges nothing: who hears of this epoch from it
+        might rest reads on that (R1)."""
+        self._asked_at: int | None = None
+
+    def follow(self, epoch: Epoch, primary: HostId | None) -> None:
+        """From here on *primary* orders, in *epoch*."""
+        on = self._on
+        if epoch > on.epoch or primary != self.primary:
+            self.heard_at = None
+            self._asked_at = None
+        on.epoch = max(on.epoch, epoch)
+        self.primary = primary
+
+    def on_submit(self, primary: HostId, submit: Submit) -> None:
+        """The epoch is not older than ours; see :meth:`Member.on_submit` for what comes before."""
+        on = self._on
+        if submit.epoch > on.store.followed and submit.tail < on.committed:
+            on.send(primary, Knows(on.group, submit.epoch, on.committed))
+            on.note("knows_more", of=primary, committed=on.committed, claimed_with=submit.tail)
+            return
+        self.follow(submit.epoch, primary)
+        previous = submit.previous
+        if submit.incarnation != on.me.incarnation or on.store.point_at(previous.position) != previous:
+            self.ask()
+            return
+        self.heard_at = on.now
+        try:
+            if submit.epoch > on.store.followed:
+                self._accept_epoch(submit.tail)
+            verified = self._take(submit)
+        except Overloaded as full:
+            # Nothing is acknowledged; the primary will send it again.
+            on.note("log_full", why=str(full))
+            return
+        if verified >= submit.committed:
+            on.settle_doubt()
+        on.store.when_durable(partial(self._acknowledge, submit.epoch, verified))
+        on.ports.flush()
+        on.advance(min(submit.committed, verified))
+
+    def ask(self) -> None:
+        """Say what this member holds, so that the primary sends what it lacks (S2, M3)."""
+        on = self._on
+        if self.primary is None or self.is_stopped:
+            return
+        if self._asked_at is not None and on.now - self._asked_at < on.config.ask_ns:
+            return
+        self._asked_at = on.now
+        me = on.me
+        points = on.store.points()
+        on.send(self.primary, Hello(on.group, on.epoch, me.store, me.incarnation, me.opening, points))
+
+    def _accept_epoch(self, tail: Position) -> None:
+        """Follow durably, and drop what lies beyond the claimed tail."""
+        store = self._on.store
+        self._drop(min(store.tail.position, store.boundary_below(tail).position))
+
+    def _take(self, submit: Submit) -> Position:
+        """Store what is new of the records; answers up to where this log now equals the primary's."""
+        store = self._on.store
+        verified = submit.previous.position
+        try:
+            for encoded in submit.records:
+                checksum, _, _, _, first, count, _, _ = HEADER.unpack_from(encoded)
+                last = Position(first + count - 1)
+                if first <= store.tail.position:
+                    held = store.point_at(last)
+                    if held is not None and held.checksum == checksum:
+                        verified = last
+                        continue
+                    self._drop(Position(first - 1))
+                store.append_received(encoded)
+                verified = last
+        except Conflict as wrong:
+            self._on.note("not_continuing", why=str(wrong))
+        return verified
+
+    def _drop(self, after: Position) -> None:
+        on = self._on
+        invariant(after >= on.committed, "what is committed is never dropped")
+        on.store.drop(after, on.epoch)
+
+    def _acknowledge(self, epoch: Epoch, verified: Position) -> None:
+        on = self._on
+        if epoch != on.epoch or self.primary is None or self.is_stopped:
+            return
+        incarnation, beat = on.ports.leases.latest_beat(self.primary)
+        on.confirmed_to = (self.primary, incarnation)
+        me = on.me
+        on.send(self.primary, Accepted(on.group, epoch, me.store, me.incarnation, verified, beat))

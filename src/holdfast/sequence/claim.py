@@ -1,0 +1,200 @@
+"""Becoming primary: when a backup may claim, what it must compare first, and the asking (PROTOCOL K, V5, D2).
+
+A backup may claim when what it promised has run out: to the process that the view names as primary, counted
+from when it learnt of that view at the earliest, and to whomever this process last confirmed an epoch. At
+once it may claim on proof that exactly the listed process is dead (K2), when the primary has released the
+epoch (K5), or when the listed primary was its own earlier process (V3).
+
+A member that was restarted since it was listed asks the others first what they hold, as many as answer in
+time, and leaves the claim to one that holds more: its disk may have gone back (V5). One whose tail is in
+doubt needs the answer of a listed member whose tail is not, or of all (D2).
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from holdfast.authority.views import View, ViewChange, next_epoch
+from holdfast.model.ids import HostId, Incarnation
+from holdfast.sequence.footing import Footing
+from holdfast.sequence.messages import Compare, Compared
+from holdfast.sequence.ports import peers
+from holdfast.sequence.standing import members_after_claim
+from holdfast.storage.record import Point
+
+DEAD: Final = "dead"
+RELEASED: Final = "released"
+SILENT: Final = "silent"
+OWN: Final = "own"
+
+
+class Claim:
+    """One member's claims. *ask* asks the authority for the change."""
+
+    def __init__(
+        self,
+        footing: Footing,
+        *,
+        ask: Callable[[ViewChange], None],
+        read_view: Callable[[], None],
+        set_timer: Callable[[int], None],
+    ) -> None:
+        self._on = footing
+        self._ask = ask
+        self._read_view = read_view
+        self._set_timer = set_timer
+        self._dead: dict[HostId, Incarnation] = {}
+        self._released_by: HostId | None = None
+        self._compared: dict[HostId, Compared] | None = None
+
+    # --- grounds
+
+    def on_death(self, host: HostId, incarnation: Incarnation) -> None:
+        """Proof: that process is dead (K2)."""
+        self._dead[host] = max(incarnation, self._dead.get(host, incarnation))
+
+    def release(self, host: HostId) -> None:
+        """The primary of the present view has ended its reads and commits (K5)."""
+        self._released_by = host
+
+    def on_new_view(self) -> None:
+        self._released_by = None
+        self._compared = None
+
+    def ground(self) -> str | None:
+        """Why this member may claim now; None when it may not."""
+        on = self._on
+        view, primary, own = on.standing.view, on.standing.primary, on.standing.own_entry
+        if view is None or own is None:
+            return None
+        if self._released_by is not None and self._released_by == view.primary:
+            return RELEASED
+        if primary is not None and self._dead.get(primary.host) == primary.incarnation:
+            return DEAD
+        if on.now < self.due():
+            return None
+        return OWN if view.primary == on.me.host else SILENT
+
+    def due(self) -> int:
+        """From when on silence alone is enough."""
+        on = self._on
+        leases = on.ports.leases
+        due = leases.promised_until(*on.confirmed_to) if on.confirmed_to is not None else 0
+        primary = on.standing.primary
+        if on.standing.view is not None and on.standing.view.primary == on.me.host:
+            return due
+        if primary is not None:
+            due = max(due, leases.promised_until(primary.host, primary.incarnation))
+        return max(due, on.standing.learnt_at + leases.config.grace_ns)
+
+    # --- claiming
+
+    def maybe_claim(self) -> None:
+        """Claim if there is ground to; asked again whenever a promise has run out."""
+        on = self._on
+        if on.standing.view is None or on.standing.own_entry is None or on.standing.pending is not None:
+            return
+        ground = self.ground()
+        if ground is None:
+            # A promise in force needs no timer: its end is told to all members of the host at once.
+            first = on.standing.learnt_at + on.ports.leases.config.grace_ns
+            if first > on.now:
+                self._set_timer(first - on.now)
+        elif on.standing.epoch < on.epoch:
+            self._read_view()  # a later view exists; what it says decides
+        elif not self._must_compare():
+            self._claim(ground)
+        elif self._compared is None:
+            self._compare()
+
+    def _must_compare(self) -> bool:
+        own = self._on.standing.own_entry
+        assert own is not None
+        return self._on.is_doubtful or own.incarnation != self._on.me.incarnation
+
+    def _claim(self, ground: str) -> None:
+        on = self._on
+        seen = on.standing.seen
+        assert seen is not None
+        members = members_after_claim(
+            seen.value, on.me, min_in_sync=on.config.min_in_sync, is_released=ground == RELEASED
+        )
+        new = View(
+            group=on.group,
+            epoch=next_epoch(seen.value, on.ports.identity().value),
+            primary=on.me.host,
+            members=members,
+            nonce=on.ports.nonce(),
+        )
+        on.note("claim", epoch=new.epoch, ground=ground, members=[member.host for member in members])
+        on.standing.pending = ViewChange(seen, new)
+        self._ask(on.standing.pending)
+
+    # --- comparing
+
+    def _compare(self) -> None:
+        on = self._on
+        self._compared = {}
+        for host in peers(on.standing.listed, on.me):
+            on.send(host, Compare(on.group, on.epoch))
+        self._set_timer(on.config.compare_ns)
+        self._decide_if_all()
+
+    def on_compared(self, host: HostId, compared: Compared) -> None:
+        on = self._on
+        listed = any(m.host == host and m.store == compared.store for m in on.standing.listed)
+        if self._compared is not None and listed:
+            self._compared[host] = compared
+            self._decide_if_all()
+
+    def on_timer(self) -> None:
+        """The time to answer is over, or it is time to look again."""
+        if self._compared is not None:
+            self._decide(self._compared)
+        else:
+            self.maybe_claim()
+
+    def _decide_if_all(self) -> None:
+        on = self._on
+        if self._compared is not None and len(self._compared) == len(peers(on.standing.listed, on.me)):
+            self._decide(self._compared)
+
+    def _decide(self, answers: dict[HostId, Compared]) -> None:
+        """Claim, if there still is ground to and nobody who answered holds more; else compare again later."""
+        on = self._on
+        self._compared = None
+        ground = self.ground()
+        if ground is not None and on.standing.epoch == on.epoch and self._is_best(answers):
+            self._claim(ground)
+        else:
+            self._set_timer(on.config.compare_ns * 4)
+
+    def _may_decide(self, answers: dict[HostId, Compared]) -> bool:
+        """Whether these answers are enough (D2); without a doubt those who answered are (V5)."""
+        on = self._on
+        return (
+            not on.is_doubtful
+            or any(not answer.is_doubtful for answer in answers.values())
+            or len(answers) == len(peers(on.standing.listed, on.me))
+        )
+
+    def _is_best(self, answers: dict[HostId, Compared]) -> bool:
+        """Whether nobody who answered holds more. Of members in doubt, a clean one's word is enough."""
+        on = self._on
+        if not self._may_decide(answers):
+            return False
+        mine = on.store.tail
+        ahead = [
+            host
+            for host, answer in answers.items()
+            if answer.committed > mine.position or _order(answer.tail) > _order(mine)
+        ]
+        if ahead:
+            on.note("others_hold_more", hosts=ahead)
+            return False
+        on.settle_doubt()
+        return True
+
+
+def _order(tail: Point) -> tuple[int, int]:
+    """A later epoch's tail holds everything committed before it, however short it is."""
+    return (tail.epoch, tail.position)

@@ -1,0 +1,70 @@
+"""What a primary knows of each member that follows it."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast.authority.views import ViewMember
+from holdfast.model.ids import Epoch, HostId, Incarnation, Position, StoreId
+from holdfast.sequence.leases import NOBODY
+from holdfast.storage.record import ORIGIN
+
+NOTHING: Final = Position(-1)
+"""Nothing has been acknowledged, not even that the logs meet at the origin."""
+
+
+@dataclass(slots=True)
+class Follower:
+    """One backup or learner. A new process of it counts only after it has said what it holds."""
+
+    member: ViewMember
+    next: Position
+    """Its log equals ours up to here, as far as is known; what comes after is sent next."""
+    agreed: Position
+    """Where the logs met when it last said what it holds; its window opens there."""
+    acknowledged: Position = NOTHING
+    """Durably equal up to here. Holds across the epochs of one primary: nobody else wrote in between."""
+    heard_at: int = 0
+    sent_at: int = 0
+    owing_since: int | None = None
+    """Since when it owes an acknowledgement; None when it owes nothing (M1)."""
+    told: Position = NOTHING
+    """The commit position it was last sent."""
+    answered_in: Epoch = ORIGIN.epoch
+    answered_beat: int = 0
+    """The latest heartbeat of ours that it had when it answered in that epoch (R1)."""
+    answered_as: Incarnation = NOBODY
+    is_short: bool = False
+    """It returned with less than it had acknowledged: its store went back (V5)."""
+
+    def answered(self, incarnation: Incarnation, epoch: Epoch, beat: int) -> None:
+        """An answer that carried *epoch* came."""
+        if (epoch, beat) >= (self.answered_in, self.answered_beat) or incarnation > self.answered_as:
+            self.answered_in, self.answered_beat, self.answered_as = epoch, beat, incarnation
+
+
+class Followers:
+    """All followers of one primary in one reign, by host and store."""
+
+    def __init__(self) -> None:
+        self._all: dict[tuple[HostId, StoreId], Follower] = {}
+
+    def clear(self) -> None:
+        self._all.clear()
+
+    def get(self, member: ViewMember) -> Follower | None:
+        return self._all.get((member.host, member.store))
+
+    def find(self, host: HostId, store: StoreId) -> Follower | None:
+        return self._all.get((host, store))
+
+    def remove(self, follower: Follower) -> None:
+        self._all.pop((follower.member.host, follower.member.store), None)
+
+    def add(self, follower: Follower) -> None:
+        self._all[follower.member.host, follower.member.store] = follower
+
+    def of_host(self, host: HostId) -> list[Follower]:
+        return [each for each in self._all.values() if each.member.host == host]
+
+    def all(self) -> list[Follower]:
+        return list(self._all.values())

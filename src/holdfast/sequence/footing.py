@@ -1,0 +1,56 @@
+"""What all machines of one member stand on: who it is, what it holds, which epoch it knows of."""
+
+from dataclasses import dataclass
+
+from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Position
+from holdfast.sequence.config import SequenceConfig
+from holdfast.sequence.messages import GroupMessage
+from holdfast.sequence.ports import Application, HostPorts, Me
+from holdfast.sequence.standing import Standing
+from holdfast.sequence.store import GroupStore
+from holdfast.storage.record import ORIGIN
+
+
+@dataclass(slots=True)
+class Footing:
+    """Shared by the machines of one member; each field has one owner, named with it."""
+
+    group: GroupId
+    me: Me
+    config: SequenceConfig
+    ports: HostPorts
+    application: Application
+    store: GroupStore
+    standing: Standing
+    """The member's; the change under way in it belongs to membership or claim."""
+    committed: Position
+    """Final up to here. Raised only by :meth:`advance`."""
+    epoch: Epoch = ORIGIN.epoch
+    """The highest epoch this member knows of; older messages are refused (S2). The member's."""
+    is_doubtful: bool = False
+    """The log's tail was cut at this opening and not compared since (D2)."""
+    confirmed_to: tuple[HostId, Incarnation] | None = None
+    """The primary that this process last told that it is in its epoch: its reads may rest on that (R1)."""
+
+    @property
+    def now(self) -> int:
+        return self.ports.clock.now()
+
+    def send(self, host: HostId, message: GroupMessage) -> None:
+        self.ports.network.send(host, message)
+
+    def note(self, kind: str, **fields: object) -> None:
+        self.ports.trace.note(kind, group=self.group, **fields)
+
+    def advance(self, committed: Position) -> None:
+        """Positions up to here are final."""
+        if committed > self.committed:
+            self.committed = committed
+            self.application.on_committed(committed)
+
+    def settle_doubt(self) -> None:
+        """What this member holds has been compared: nothing acknowledged is missing (D2)."""
+        if self.is_doubtful:
+            self.is_doubtful = False
+            self.note("doubt_settled")
+            self.ports.on_doubt_settled()

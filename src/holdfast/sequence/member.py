@@ -1,0 +1,498 @@
+"""One member of a group: its role, and which machine gets which event.
+
+The machines decide; this module knows only who is in charge when. A process never resumes a role (V3): a
+member begins by reading the view, then follows, learns, or claims; primary it becomes only by winning an
+epoch.
+"""
+
+import enum
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import Final
+
+from holdfast.authority.outcome import InDoubt, NoAnswer, Seen
+from holdfast.authority.views import (
+    IdentityChanged,
+    Lost,
+    NoGroup,
+    View,
+    ViewChange,
+    change_view,
+    read_view,
+)
+from holdfast.model.errors import InvalidRequest, Unavailable, invariant
+from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Position
+from holdfast.model.ports import TimerId
+from holdfast.model.units import MILLISECOND
+from holdfast.sequence import messages
+from holdfast.sequence.acceptance import Acceptance
+from holdfast.sequence.catchup import Learning, Offering
+from holdfast.sequence.claim import Claim
+from holdfast.sequence.config import SequenceConfig
+from holdfast.sequence.footing import Footing
+from holdfast.sequence.handover import Handover, Phase
+from holdfast.sequence.membership import Membership
+from holdfast.sequence.messages import GroupMessage
+from holdfast.sequence.ports import Application, HostPorts, Me, same
+from holdfast.sequence.reads import Reads
+from holdfast.sequence.standing import Standing
+from holdfast.sequence.store import GroupStore
+from holdfast.sequence.submission import Submission
+from holdfast.storage.record import Record
+
+RETRY_NS: Final = 100 * MILLISECOND
+"""A question to the authority that was not answered is asked again after about this."""
+
+
+class Role(enum.Enum):
+    WAITING = "waiting"
+    """The view was not read yet."""
+    LEARNER = "learner"
+    """Not listed: catches up."""
+    BACKUP = "backup"
+    """Listed: its acknowledgements are required, and it may claim."""
+    CLAIMING = "claiming"
+    """Listed; a claim was asked for and is not definitely answered: it acknowledges and confirms nothing."""
+    PRIMARY = "primary"
+    HALTED = "halted"
+    """For good, and said so."""
+
+
+TRANSITIONS: Final = {
+    Role.WAITING: (Role.LEARNER, Role.BACKUP, Role.HALTED),
+    Role.LEARNER: (Role.LEARNER, Role.BACKUP, Role.HALTED),
+    Role.BACKUP: (Role.BACKUP, Role.LEARNER, Role.CLAIMING, Role.HALTED),
+    Role.CLAIMING: (Role.PRIMARY, Role.BACKUP, Role.LEARNER, Role.HALTED),
+    Role.PRIMARY: (Role.BACKUP, Role.LEARNER, Role.HALTED),
+    Role.HALTED: (),
+}
+
+_SWEEP: Final = "sweep"
+_CLAIM: Final = "claim"
+_ASK: Final = "ask"
+_READ: Final = "read"
+_CHANGE: Final = "change"
+
+
+class Member:
+    """One member. The host feeds it messages, views, proofs of death, and ends it with its process."""
+
+    def __init__(
+        self,
+        group: GroupId,
+        me: Me,
+        *,
+        ports: HostPorts,
+        config: SequenceConfig,
+        application: Application,
+        committed: Position,
+        is_doubtful: bool = False,
+    ) -> None:
+        """*committed*: the position of the checkpoint that *application* was loaded from."""
+        store = GroupStore(group, ports.log, ports.durability)
+        self.role = Role.WAITING
+        self._on = on = Footing(
+            group, me, config, ports, application, store, Standing(me), committed, is_doubtful=is_doubtful
+        )
+        self._timers = ports.timers(self.on_timer)
+        self._armed: dict[str, TimerId] = {}
+        self._rng = ports.random.stream(f"sequence/{group}")
+        self._submission = Submission(on, self._served, self._after_progress)
+        self._acceptance = Acceptance(on)
+        self._offering = Offering(on)
+        self._learning = Learning(on, self._acceptance.ask)
+        self._membership = Membership(on, self._submission, self._ask_change)
+        self._claim = Claim(
+            on,
+            ask=self._begin_claiming,
+            read_view=self._read_view,
+            set_timer=partial(self._arm, _CLAIM),
+        )
+        self._handover = Handover(on)
+        self._reads = Reads(on, self._submission, self._handover, self.on_view)
+        self._is_reading = False
+
+    # --- what the application and the host may ask
+
+    @property
+    def epoch(self) -> Epoch:
+        return self._on.epoch
+
+    @property
+    def committed(self) -> Position:
+        return self._on.committed
+
+    @property
+    def tail(self) -> Position:
+        return self._on.store.tail.position
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether it takes calls."""
+        return self._submission.is_serving and self._handover.phase is Phase.NONE
+
+    @property
+    def primary(self) -> HostId | None:
+        """Who is primary, as far as this member knows."""
+        if self.role is Role.PRIMARY:
+            return self._on.me.host
+        return self._acceptance.primary
+
+    @property
+    def standing(self) -> Standing:
+        return self._on.standing
+
+    @property
+    def is_doubtful(self) -> bool:
+        return self._on.is_doubtful
+
+    def start(self) -> None:
+        self._read_view()
+
+    def submit(self, body: bytes, count: int = 1) -> Position:
+        """Order *count* operations as one record; answers the last one's position. Call :meth:`flush` once
+        per turn. Raises ``Unavailable`` unless serving, ``Overloaded`` at a bound."""
+        if not self.is_serving:
+            raise Unavailable(f"group {self._on.group} is not served here")
+        return self._submission.order(body, count)
+
+    def flush(self) -> None:
+        """Send and sync what was submitted in this turn (S5)."""
+        if self._submission.is_reigning:
+            self._submission.flush()
+            self._arm_sweep()
+
+    def read(self, first: Position, last: Position) -> list[Record]:
+        """Records that hold these positions, as they lie in the log."""
+        return self._on.store.read(first, last)
+
+    def may_read(self) -> bool:
+        """Whether a query may be answered from this member's own state, at this moment (R1)."""
+        return self._reads.may_read()
+
+    def confirm_read(self, then: Callable[[bool], None]) -> None:
+        """Ask the authority, *then* say whether a query that ran before this call may be answered (R2)."""
+        self._reads.confirm(then)
+
+    def hand_over(self, to: HostId) -> None:
+        """Let the in-sync backup on *to* become primary (K5)."""
+        if not self.is_serving:
+            raise Unavailable(f"group {self._on.group} is not served here")
+        if to == self._on.me.host or all(member.host != to for member in self._on.standing.listed):
+            raise InvalidRequest(f"{to} is no in-sync backup of group {self._on.group}")
+        self._handover.begin(to)
+        self._handover.maybe_release()
+        self._arm_sweep()
+
+    # --- events from the host
+
+    def on_view(self, seen: Seen[View]) -> None:
+        """A view that stands or stood at the authority: read, watched, or found in the way of a change."""
+        on = self._on
+        if self.role is Role.HALTED or seen.value.epoch <= on.standing.epoch:
+            return
+        if on.standing.pending is not None:
+            return  # the answer to our own change will come, and say more
+        self._learn(seen)
+
+    def on_death(self, host: HostId, incarnation: Incarnation) -> None:
+        """The host's own agent has proof of it (K2)."""
+        self._claim.on_death(host, incarnation)
+        if self.role is Role.BACKUP:
+            self._claim.maybe_claim()
+
+    def on_silence(self, host: HostId) -> None:
+        """A promise to *host* has run out."""
+        if self.role is Role.BACKUP:
+            self._claim.maybe_claim()
+
+    def is_backup_in(self, epoch: Epoch, asked_by: HostId) -> bool:
+        """Answers a ``Confirm`` of the primary's host (R1)."""
+        if self.role is not Role.BACKUP or self._on.epoch != epoch or self._acceptance.primary != asked_by:
+            return False
+        self._on.confirmed_to = (asked_by, self._on.ports.leases.latest_beat(asked_by)[0])
+        return True
+
+    def on_confirmed(self, host: HostId, incarnation: Incarnation, epoch: Epoch, beat: int) -> None:
+        self._submission.on_confirmed(host, incarnation, epoch, beat)
+
+    def on_message(self, peer: HostId, message: GroupMessage) -> None:
+        if self.role in (Role.WAITING, Role.HALTED):
+            return  # nothing is acknowledged before the view was read (V3)
+        on = self._on
+        if message.epoch < on.epoch and not isinstance(message, messages.Accepted | messages.Hello):
+            if isinstance(message, messages.Submit | messages.Offer | messages.Compare):
+                on.send(peer, messages.Refused(on.group, on.epoch))
+            return
+        if self.role is Role.PRIMARY:
+            self._on_message_as_primary(peer, message)
+        else:
+            self._on_message_as_follower(peer, message)
+
+    def _on_message_as_primary(self, peer: HostId, message: GroupMessage) -> None:
+        match message:
+            case messages.Accepted():
+                self._submission.on_accepted(peer, message)
+                self._after_progress()
+            case messages.Hello(epoch=epoch) if epoch <= self._on.epoch:
+                if self._submission.on_hello(peer, message) is None:
+                    self._offering.offer(peer)
+                self._arm_sweep()
+            case messages.Fetch():
+                self._offering.on_fetch(peer, message)
+            case messages.Knows(epoch=epoch) if epoch == self._on.epoch:
+                self._withdraw(peer)
+            case messages.Compare():
+                self._answer_compare(peer)
+            case _ if message.epoch > self._on.epoch:
+                # Someone knows of a later epoch than ours: look who won it.
+                self._read_view()
+
+    def _on_message_as_follower(self, peer: HostId, message: GroupMessage) -> None:
+        match message:
+            case messages.Submit():
+                self._on_submit(peer, message)
+            case messages.Offer():
+                if self.role is Role.LEARNER or self._on.standing.own_entry is not None:
+                    self._acceptance.follow(message.epoch, peer)
+                    self._learning.on_offer(peer, message)
+            case messages.Chunk():
+                self._learning.on_chunk(message)
+            case messages.Compare():
+                self._answer_compare(peer)
+            case messages.Compared():
+                if self.role is Role.BACKUP:
+                    self._claim.on_compared(peer, message)
+            case messages.Released(epoch=epoch):
+                if self.role is Role.BACKUP and epoch == self._on.epoch and peer == self._acceptance.primary:
+                    self._claim.release(peer)
+                    self._claim.maybe_claim()
+            case messages.Refused():
+                self._read_view()
+
+    def on_timer(self, tag: Hashable) -> None:
+        self._armed.pop(str(tag), None)
+        if self.role is Role.HALTED:
+            return
+        if tag == _SWEEP:
+            self._sweep()
+        elif tag == _CLAIM and self.role is Role.BACKUP:
+            self._claim.on_timer()
+        elif tag == _ASK:
+            self._ask_while_unfed()
+        elif tag == _READ:
+            self._read_view()
+        elif tag == _CHANGE and self._on.standing.pending is not None:
+            self._ask_change(self._on.standing.pending)
+
+    # --- the view
+
+    def _read_view(self) -> None:
+        if not self._is_reading:
+            self._is_reading = True
+            self._on.ports.recipes.start(read_view(self._on.group), self._on_view_read)
+
+    def _on_view_read(self, answer: Seen[View] | NoGroup | NoAnswer) -> None:
+        self._is_reading = False
+        on = self._on
+        if isinstance(answer, NoAnswer):
+            self._arm(_READ, self._retry_ns())
+        elif isinstance(answer, NoGroup):
+            self._halt("the group does not exist any more")
+        elif on.store.followed > answer.value.epoch:
+            self._halt(
+                f"the log has followed epoch {on.store.followed}, the authority knows {answer.value.epoch}"
+            )
+        elif self.role is Role.WAITING or answer.value.epoch > on.standing.epoch:
+            self.on_view(answer)
+        elif self.role is Role.BACKUP:
+            self._claim.maybe_claim()
+
+    def _learn(self, seen: Seen[View]) -> None:
+        """Take the place that *seen* gives this member; never that of the primary (V3)."""
+        on = self._on
+        if self.role is Role.PRIMARY:
+            self._end_reign()
+        on.standing.learn(seen, on.now)
+        self._claim.on_new_view()
+        view = seen.value
+        if view.epoch >= on.epoch:
+            is_own = view.primary == on.me.host
+            self._acceptance.follow(view.epoch, None if is_own else view.primary)
+        self._become(Role.BACKUP if on.standing.own_entry is not None else Role.LEARNER)
+        self._acceptance.is_stopped = False
+        self._ask_while_unfed()
+        if self.role is Role.BACKUP:
+            self._claim.maybe_claim()
+
+    def _become(self, role: Role) -> None:
+        invariant(role in TRANSITIONS[self.role], f"a {self.role.value} member does not become {role.value}")
+        if role is not self.role:
+            self._on.note("role", role=role.value, epoch=self._on.epoch)
+        self.role = role
+
+    def _halt(self, why: str) -> None:
+        if self.role is Role.PRIMARY:
+            self._end_reign()
+        self._become(Role.HALTED)
+        self._on.note("halted", why=why)
+        self._on.ports.on_halted(self._on.group, why)
+
+    # --- changes of the view, one's own
+
+    def _begin_claiming(self, wanted: ViewChange) -> None:
+        self._become(Role.CLAIMING)
+        self._acceptance.is_stopped = True
+        self._ask_change(wanted)
+
+    def _ask_change(self, wanted: ViewChange) -> None:
+        on = self._on
+        recipe = change_view(wanted, identity=on.ports.identity())
+        on.ports.recipes.start(recipe, partial(self._on_changed, wanted))
+
+    def _on_changed(self, wanted: ViewChange, answer: Seen[View] | Lost | IdentityChanged | InDoubt) -> None:
+        on = self._on
+        if on.standing.pending is not wanted or self.role is Role.HALTED:
+            return
+        if isinstance(answer, InDoubt):
+            self._arm(_CHANGE, self._retry_ns())  # the same again: only a definite answer ends it (M2)
+            return
+        on.standing.pending = None
+        if isinstance(answer, IdentityChanged):
+            self._halt("the authority was restored; everything must be read again")
+        elif isinstance(answer, Seen):
+            self._won(answer)
+        else:
+            self._lost(answer)
+
+    def _won(self, seen: Seen[View]) -> None:
+        on = self._on
+        on.standing.learn(seen, on.now)
+        on.epoch = seen.value.epoch
+        on.note("won", epoch=on.epoch, members=[member.host for member in seen.value.members])
+        if self.role is Role.PRIMARY:
+            self._submission.go_on()
+        else:
+            self._become(Role.PRIMARY)
+            self._acceptance.follow(on.epoch, None)
+            self._learning.stop()
+            self._submission.begin()
+        self._after_progress()
+
+    def _lost(self, lost: Lost) -> None:
+        """Another change came first: this member stands as that one says."""
+        if self.role is Role.PRIMARY:
+            self._end_reign()
+        self._become(Role.BACKUP if self._on.standing.own_entry is not None else Role.LEARNER)
+        self._acceptance.is_stopped = False
+        if lost.standing is None:
+            self._halt("the group does not exist any more")
+        else:
+            self._read_view()
+
+    # --- as primary
+
+    def _served(self) -> None:
+        on = self._on
+        on.note("serving", epoch=on.epoch, committed=on.committed)
+        on.settle_doubt()
+        on.application.on_serving(on.epoch)
+
+    def _after_progress(self) -> None:
+        self._membership.sweep()
+        self._handover.maybe_release()
+        self._arm_sweep()
+
+    def _sweep(self) -> None:
+        if self.role is not Role.PRIMARY:
+            return
+        if self._handover.is_overdue():
+            self._reclaim()
+            return
+        self._submission.sweep()
+        self._membership.forget_silent_learners()
+        self._membership.sweep()
+        self._handover.maybe_release()
+        self._arm_sweep()
+
+    def _arm_sweep(self) -> None:
+        """The one timer of a primary; an idle group has none."""
+        standing = self._on.standing
+        if self._submission.is_reigning and (
+            self._submission.has_news()
+            or not self._submission.is_serving
+            or standing.joining is not None
+            or self._handover.phase is not Phase.NONE
+            or any(self._submission.followers.get(each) is None for each in self._others_listed())
+            or len(self._submission.followers.all()) > len(self._others_listed())
+        ):
+            self._arm(_SWEEP, min(self._on.config.notify_ns, self._on.config.resend_ns), keep=True)
+
+    def _others_listed(self) -> list[Me]:
+        return [member for member in self._on.standing.listed if not same(member, self._on.me)]
+
+    def _withdraw(self, better: HostId) -> None:
+        """That one knows of more than this member held when it claimed: let it have the group (V5)."""
+        if self._on.standing.pending is None:
+            self._on.note("withdraw", to=better)
+            self._on.send(better, messages.Released(self._on.group, self._on.epoch))
+
+    def _reclaim(self) -> None:
+        """Nobody took what was released; this epoch is over for us all the same (K5)."""
+        seen = self._on.standing.seen
+        assert seen is not None
+        self._end_reign()
+        self._become(Role.BACKUP)
+        self._claim.release(seen.value.primary)
+        self._claim.maybe_claim()
+
+    def _end_reign(self) -> None:
+        self._submission.end()
+        self._membership.end()
+        self._offering.withdraw()
+        self._handover.end()
+        self._on.application.on_following()
+
+    # --- as follower
+
+    def _on_submit(self, peer: HostId, submit: messages.Submit) -> None:
+        if self.role is Role.CLAIMING:
+            return  # first the answer to our claim
+        if submit.epoch == self._on.epoch and self._acceptance.primary not in (None, peer):
+            self._on.note("two_primaries", of=submit.epoch, known=self._acceptance.primary, other=peer)
+            return
+        self._acceptance.on_submit(peer, submit)
+
+    def _ask_while_unfed(self) -> None:
+        """A learner, and a backup that has heard nothing in this epoch, says hello until it is fed."""
+        if self.role not in (Role.LEARNER, Role.BACKUP):
+            return
+        acceptance, on = self._acceptance, self._on
+        silence = on.config.silence_ns
+        is_fed = acceptance.heard_at is not None and (
+            self.role is Role.BACKUP or on.now - acceptance.heard_at < silence // 2
+        )
+        if not is_fed:
+            acceptance.ask()
+        if not is_fed or self.role is Role.LEARNER:
+            self._arm(_ASK, silence // 4, keep=True)
+
+    def _answer_compare(self, peer: HostId) -> None:
+        on = self._on
+        on.send(
+            peer,
+            messages.Compared(on.group, on.epoch, on.me.store, on.store.tail, on.committed, on.is_doubtful),
+        )
+
+    # --- timers
+
+    def _arm(self, tag: str, delay_ns: int, *, keep: bool = False) -> None:
+        """One timer of each kind; *keep*: one that is set stays as it is."""
+        if tag in self._armed:
+            if keep:
+                return
+            self._timers.cancel(self._armed[tag])
+        self._armed[tag] = self._timers.set(delay_ns, tag)
+
+    def _retry_ns(self) -> int:
+        return RETRY_NS // 2 + self._rng.randrange(RETRY_NS)

@@ -1,0 +1,156 @@
+"""Changing the members, as primary: drop the silent, let in who has caught up (PROTOCOL M1, M2, M4, V5).
+
+One change at a time, from exactly the view last won, asked again with the same nonce until the authority has
+definitely answered: a change in doubt is never given up by reading (M2). From before a learner is asked for
+until then it is required, in commits and in leases. The request leaves only once it has acknowledged
+everything that is committed by then.
+*Without that* (being a window behind suffices): A* {A} has committed up to 100, learner C holds 95; A asks
+for {A, C}; it is applied; A burns; C claims without 96 to 100.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from holdfast.authority.views import View, ViewChange, ViewMember, next_epoch
+from holdfast.model.ids import HostId
+from holdfast.sequence.followers import Follower
+from holdfast.sequence.footing import Footing
+from holdfast.sequence.ports import same
+from holdfast.sequence.standing import find, without
+from holdfast.sequence.submission import Submission
+
+
+@dataclass(slots=True)
+class _Absence:
+    """A host that was dropped: when it may be listed again (M4)."""
+
+    drops: int
+    until: int
+
+
+class Membership:
+    """Decides which change to ask for; *ask* asks, and :attr:`Standing.pending` holds it until answered."""
+
+    def __init__(self, footing: Footing, submission: Submission, ask: Callable[[ViewChange], None]) -> None:
+        self._on = footing
+        self._submission = submission
+        self._ask = ask
+        self._absent: dict[HostId, _Absence] = {}
+
+    def sweep(self) -> None:
+        """Ask for the change that is most wanted, if any."""
+        on = self._on
+        if on.standing.pending is not None or on.standing.seen is None:
+            return
+        if on.standing.joining is not None:
+            self._go_on_joining(on.standing.joining)
+            return
+        leaving = self._leaving()
+        if leaving is not None:
+            self._drop(leaving)
+            return
+        candidate = self._candidate()
+        if candidate is not None:
+            on.standing.joining = candidate.member
+            self._go_on_joining(candidate.member)
+
+    def forget_silent_learners(self) -> None:
+        """Who is not required and answers nothing is forgotten; it will say hello when it is back."""
+        on = self._on
+        required = tuple(on.standing.required())
+        for follower in self._submission.followers.all():
+            is_silent = on.now - follower.heard_at > on.config.silence_ns
+            if is_silent and find(required, follower.member) is None:
+                self._submission.followers.remove(follower)
+
+    def end(self) -> None:
+        """No longer primary: what was asked stays asked, and whoever is primary now decides."""
+        self._on.standing.joining = None
+        self._absent.clear()
+
+    # --- dropping
+
+    def _leaving(self) -> ViewMember | None:
+        """The listed member that should go and may: the longest silent, or one that lost what it had."""
+        on = self._on
+        if len(on.standing.listed) <= on.config.min_in_sync:
+            return None
+        overdue: list[tuple[int, ViewMember]] = []
+        for member in on.standing.listed:
+            follower = self._submission.followers.get(member)
+            if follower is None:
+                continue
+            if follower.is_short:
+                return member
+            if follower.owing_since is not None and on.now - follower.owing_since >= on.config.silence_ns:
+                overdue.append((follower.owing_since, member))
+            elif self._lags(follower):
+                overdue.append((on.now, member))
+        return min(overdue, key=lambda each: each[0])[1] if overdue else None
+
+    def _lags(self, follower: Follower) -> bool:
+        """Whether it holds up its peers (M4)."""
+        others = [
+            self._submission.acknowledged_by(member)
+            for member in self._on.standing.listed
+            if not same(member, follower.member)
+        ]
+        return bool(others) and min(others) - follower.acknowledged > self._on.config.lag_limit
+
+    def _drop(self, member: ViewMember) -> None:
+        on = self._on
+        absence = self._absent.setdefault(member.host, _Absence(0, 0))
+        absence.drops += 1
+        absence.until = on.now + (on.config.return_ns << min(absence.drops - 1, 5))
+        on.note("drop", host=member.host, store=member.store)
+        self._change(tuple(each for each in on.standing.listed if not same(each, member)))
+
+    # --- adding
+
+    def _candidate(self) -> Follower | None:
+        on = self._on
+        for follower in self._submission.followers.all():
+            absence = self._absent.get(follower.member.host)
+            if (
+                find(on.standing.listed, follower.member) is None
+                and (absence is None or on.now >= absence.until)
+                and self._is_close(follower)
+            ):
+                return follower
+        return None
+
+    def _is_close(self, follower: Follower) -> bool:
+        """It answers, and is within a window of the tail."""
+        on = self._on
+        return (
+            0 <= on.store.tail.position - follower.acknowledged <= on.config.window
+            and on.now - follower.heard_at < on.config.silence_ns
+        )
+
+    def _go_on_joining(self, member: ViewMember) -> None:
+        on = self._on
+        follower = self._submission.followers.get(member)
+        if follower is None or follower.member != member or not self._is_close(follower):
+            on.standing.joining = None  # nothing was asked yet, so it may be given up
+            self._submission.maybe_commit()
+        elif follower.acknowledged >= on.committed:
+            # An older store of the same host is gone for good: its place is taken (V5).
+            on.note("add", host=member.host, store=member.store)
+            self._change((*without(on.standing.listed, member.host), member))
+
+    # --- asking
+
+    def _change(self, members: tuple[ViewMember, ...]) -> None:
+        on = self._on
+        seen = on.standing.seen
+        assert seen is not None
+        new = View(
+            group=on.group,
+            epoch=next_epoch(seen.value, on.ports.identity().value),
+            primary=on.me.host,
+            members=members,
+            nonce=on.ports.nonce(),
+        )
+        on.standing.pending = ViewChange(seen, new)
+        on.standing.joining = None
+        self._ask(on.standing.pending)

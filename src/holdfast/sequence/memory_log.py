@@ -1,0 +1,122 @@
+"""A log in memory, with the interface of the host's log: for groups with ``durability="memory"``.
+
+Everything is "durable" with the next flush: such a member's store is its process (PROTOCOL V4).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from holdfast.model.errors import Conflict, InvalidRequest
+from holdfast.model.ids import Epoch, GroupId, Position
+from holdfast.storage.record import ORIGIN, Kind, Point, Record, Unreadable, decode, encode
+
+
+@dataclass(slots=True)
+class _Group:
+    floor: Point = ORIGIN
+    followed: Epoch = ORIGIN.epoch
+    records: list[Record] = field(default_factory=list)
+
+    @property
+    def tail(self) -> Point:
+        return self.records[-1].point if self.records else self.floor
+
+    def point_at(self, position: Position) -> Point | None:
+        if position == self.floor.position:
+            return self.floor
+        return next((record.point for record in self.records if record.last == position), None)
+
+
+class MemoryLog:
+    """Keeps the records of all groups of one process."""
+
+    def __init__(self, on_durable: Callable[[int], None]) -> None:
+        self.durable = 0
+        self._appended = 0
+        self._on_durable = on_durable
+        self._groups: dict[GroupId, _Group] = {}
+
+    def append(self, group: GroupId, epoch: Epoch, body: bytes, count: int = 1) -> int:
+        tail = self.tail(group)
+        first = Position(tail.position + 1)
+        return self.append_received(
+            encode(
+                Kind.DATA,
+                previous=tail.checksum,
+                group=group,
+                epoch=epoch,
+                first=first,
+                count=count,
+                body=body,
+            )
+        )
+
+    def append_received(self, encoded: bytes) -> int:
+        try:
+            record = decode(encoded)
+        except Unreadable as wrong:
+            raise InvalidRequest(f"no record: {wrong}") from None
+        tail = self.tail(record.group)
+        if (record.first, record.previous) != (tail.position + 1, tail.checksum) or record.epoch < tail.epoch:
+            raise Conflict(f"{record.point} of group {record.group} does not continue {tail}")
+        known = self._groups.setdefault(record.group, _Group())
+        known.records.append(record)
+        known.followed = max(known.followed, record.epoch)
+        return self._took()
+
+    def drop(self, group: GroupId, after: Position, epoch: Epoch) -> int:
+        known = self._groups.setdefault(group, _Group())
+        if known.point_at(after) is None:
+            raise InvalidRequest(f"group {group}: no record ends at {after}")
+        while known.records and known.records[-1].last > after:
+            known.records.pop()
+        known.followed = max(known.followed, epoch)
+        return self._took()
+
+    def set_floor(self, group: GroupId, position: Position) -> int:
+        point = self.point_at(group, position)
+        if point is None:
+            raise InvalidRequest(f"group {group}: no record ends at {position}")
+        return self.install(group, point)
+
+    def install(self, group: GroupId, point: Point) -> int:
+        known = self._groups.setdefault(group, _Group())
+        if point.position <= known.tail.position and known.point_at(point.position) != point:
+            raise Conflict(f"group {group}: {point} is not in this log's history")
+        known.records = [record for record in known.records if record.last > point.position]
+        known.floor = point
+        known.followed = max(known.followed, point.epoch)
+        return self._took()
+
+    def flush(self) -> None:
+        if self.durable < self._appended:
+            self.durable = self._appended
+            self._on_durable(self.durable)
+
+    def groups(self) -> list[GroupId]:
+        return sorted(self._groups)
+
+    def tail(self, group: GroupId) -> Point:
+        known = self._groups.get(group)
+        return known.tail if known is not None else ORIGIN
+
+    def floor(self, group: GroupId) -> Point:
+        known = self._groups.get(group)
+        return known.floor if known is not None else ORIGIN
+
+    def followed(self, group: GroupId) -> Epoch:
+        known = self._groups.get(group)
+        return known.followed if known is not None else ORIGIN.epoch
+
+    def point_at(self, group: GroupId, position: Position) -> Point | None:
+        return self._groups[group].point_at(position)
+
+    def read(self, group: GroupId, first: Position, last: Position) -> list[Record]:
+        known = self._groups[group]
+        if not known.floor.position < first <= last <= known.tail.position:
+            raise InvalidRequest(f"positions {first} to {last} are not in the log")
+        return [record for record in known.records if record.last >= first and record.first <= last]
+
+    def _took(self) -> int:
+        self._appended += 1
+        return self._appended

@@ -1,0 +1,170 @@
+"""The messages between the members of a group, and between hosts about all their groups.
+
+Each names its group and the sender's epoch; receivers refuse older epochs (PROTOCOL S2). None is trusted to
+arrive, to arrive once, or in order.
+"""
+
+from msgspec import Struct
+
+from holdfast.model.ids import Epoch, GroupId, Incarnation, Opening, Position, StoreId
+from holdfast.storage.record import Point
+
+# --- primary and backups
+
+
+class Submit(Struct, frozen=True, array_like=True, tag="submit"):
+    """Primary to follower: these records come after *previous*; also the news of a commit, or of an epoch."""
+
+    group: GroupId
+    epoch: Epoch
+    incarnation: Incarnation
+    """Of the follower, as the primary knows it: another one must say first what it holds (V5)."""
+    previous: Point
+    records: tuple[bytes, ...]
+    committed: Position
+    tail: Position
+    """Where the primary's log ended when it won this epoch: others drop what lies beyond (M3)."""
+
+
+class Accepted(Struct, frozen=True, array_like=True, tag="accepted"):
+    """Follower to primary: my log equals yours up to here, and that survives a power cut (S3)."""
+
+    group: GroupId
+    epoch: Epoch
+    store: StoreId
+    incarnation: Incarnation
+    up_to: Position
+    beat: int
+    """The primary's host's latest heartbeat when this was written: what it confirms begins there (R1)."""
+
+
+class Refused(Struct, frozen=True, array_like=True, tag="refused"):
+    """I know of this later epoch."""
+
+    group: GroupId
+    epoch: Epoch
+
+
+class Knows(Struct, frozen=True, array_like=True, tag="knows"):
+    """To a claimant: more is committed than you held when you claimed (V5)."""
+
+    group: GroupId
+    epoch: Epoch
+    committed: Position
+
+
+class Hello(Struct, frozen=True, array_like=True, tag="group_hello"):
+    """Follower to primary: who I am and what I hold, the newest point first (M3); also the range request."""
+
+    group: GroupId
+    epoch: Epoch
+    store: StoreId
+    incarnation: Incarnation
+    opening: Opening
+    points: tuple[Point, ...]
+
+
+class Released(Struct, frozen=True, array_like=True, tag="released"):
+    """The primary of this epoch has ended its reads and commits: claim now (K5)."""
+
+    group: GroupId
+    epoch: Epoch
+
+
+# --- comparing before a claim (V5, D2)
+
+
+class Compare(Struct, frozen=True, array_like=True, tag="compare"):
+    """What do you hold?"""
+
+    group: GroupId
+    epoch: Epoch
+
+
+class Compared(Struct, frozen=True, array_like=True, tag="compared"):
+    group: GroupId
+    epoch: Epoch
+    store: StoreId
+    tail: Point
+    committed: Position
+    is_doubtful: bool
+
+
+# --- checkpoints for learners (M3, M4)
+
+
+class Offer(Struct, frozen=True, array_like=True, tag="offer"):
+    """Primary to learner: our logs do not meet; begin from this state."""
+
+    group: GroupId
+    epoch: Epoch
+    point: Point
+    size: int
+    chunk_bytes: int
+    digest: bytes
+
+
+class Fetch(Struct, frozen=True, array_like=True, tag="fetch"):
+    """Learner to primary: that chunk of the state offered at that position."""
+
+    group: GroupId
+    epoch: Epoch
+    position: Position
+    number: int
+
+
+class Chunk(Struct, frozen=True, array_like=True, tag="chunk"):
+    group: GroupId
+    epoch: Epoch
+    position: Position
+    number: int
+    data: bytes
+
+
+GroupMessage = (
+    Submit | Accepted | Refused | Knows | Hello | Released | Compare | Compared | Offer | Fetch | Chunk
+)
+
+
+# --- host to host: leases (R1, R3, K3)
+
+
+class Beat(Struct, frozen=True, array_like=True, tag="beat"):
+    """I am here. *heard_age_ns*: how long ago I last heard you."""
+
+    incarnation: Incarnation
+    number: int
+    heard_age_ns: int
+
+
+class BeatAnswer(Struct, frozen=True, array_like=True, tag="beat_answer"):
+    """I shall claim no group of that incarnation of yours before my grace for beat *number* has run out."""
+
+    incarnation: Incarnation
+    """Of the answering host."""
+    of_incarnation: Incarnation
+    number: int
+
+
+class Confirm(Struct, frozen=True, array_like=True, tag="confirm"):
+    """Are you still in these epochs?"""
+
+    groups: tuple[tuple[GroupId, Epoch], ...]
+
+
+class Confirmed(Struct, frozen=True, array_like=True, tag="confirmed"):
+    """In these I am, as of your heartbeat *beat*."""
+
+    incarnation: Incarnation
+    groups: tuple[tuple[GroupId, Epoch], ...]
+    beat: int
+
+
+class Died(Struct, frozen=True, array_like=True, tag="died"):
+    """A host's own agent has proof that this incarnation of it is dead (K2)."""
+
+    host: str
+    incarnation: Incarnation
+
+
+HostMessage = Beat | BeatAnswer | Confirm | Confirmed | Died

@@ -1,0 +1,126 @@
+"""What a member asks of its surroundings: the host's log, its checkpoints, the application, the world.
+
+The ports of :mod:`holdfast.model.ports` are passed on as they are. A member lives within one process of one
+host: when its host ends, nothing calls it any more.
+"""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Protocol
+
+from holdfast.authority.identity import Identity
+from holdfast.authority.outcome import Seen
+from holdfast.authority.recipe import Recipes
+from holdfast.authority.views import ViewMember
+from holdfast.model.ids import Epoch, GroupId, HostId, Nonce, Position
+from holdfast.model.ports import Clock, Network, Random, Timers, Trace
+from holdfast.sequence.durability import Durability
+from holdfast.sequence.leases import Leases
+from holdfast.storage.record import Point, Record
+
+Me = ViewMember
+"""Who this member is: its host and store, and this process's incarnation and opening (V1)."""
+
+
+class GroupLog(Protocol):
+    """The host's log, as far as members use it: :class:`holdfast.storage.log.Log`, or one in memory."""
+
+    @property
+    def durable(self) -> int: ...
+
+    def append(self, group: GroupId, epoch: Epoch, body: bytes, count: int = 1) -> int: ...
+
+    def append_received(self, encoded: bytes) -> int: ...
+
+    def drop(self, group: GroupId, after: Position, epoch: Epoch) -> int: ...
+
+    def install(self, group: GroupId, point: Point) -> int: ...
+
+    def groups(self) -> list[GroupId]: ...
+
+    def tail(self, group: GroupId) -> Point: ...
+
+    def floor(self, group: GroupId) -> Point: ...
+
+    def followed(self, group: GroupId) -> Epoch: ...
+
+    def point_at(self, group: GroupId, position: Position) -> Point | None: ...
+
+    def read(self, group: GroupId, first: Position, last: Position) -> list[Record]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """An application's whole state as of a committed position."""
+
+    position: Position
+    state: bytes
+
+
+class Application(Protocol):
+    """What stands on a sequence: a style with its object. None of these may call back into the member but
+    for reading; submit from elsewhere."""
+
+    def on_serving(self, epoch: Epoch) -> None:
+        """This member is primary, and everything it held when it claimed is committed: it may submit (K1)."""
+        ...
+
+    def on_following(self) -> None:
+        """It is not, or no longer, primary: what was executed and is not committed must be discarded (E1)."""
+        ...
+
+    def on_committed(self, up_to: Position) -> None:
+        """Positions up to here are final; ``member.read`` gives them."""
+        ...
+
+    def capture(self) -> Captured:
+        """The state, for a learner whose log does not meet ours (M3)."""
+        ...
+
+    def install(self, position: Position, state: bytes) -> None:
+        """Continue from this state: it stands for everything up to *position*."""
+        ...
+
+
+class Checkpoints(Protocol):
+    """Where a learner's received state is kept."""
+
+    def save(self, group: GroupId, point: Point, state: bytes, then: Callable[[], None]) -> None:
+        """Make it durable as a checkpoint, *then* go on."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HostPorts:
+    """What all members of one host share."""
+
+    clock: Clock
+    timers: Callable[[Callable[[Hashable], None]], Timers]
+    network: Network
+    random: Random
+    trace: Trace
+    recipes: Recipes
+    leases: Leases
+    log: GroupLog
+    durability: Durability
+    checkpoints: Checkpoints
+    flush: Callable[[], None]
+    """Ask that the log be flushed at the end of this turn (S5)."""
+    identity: Callable[[], Seen[Identity]]
+    """The authority's identity as last read."""
+    nonce: Callable[[], Nonce]
+    """A mark that no other change ever carries (A1)."""
+    on_doubt_settled: Callable[[], None]
+    """A member has compared its doubtful tail; when all have, the log's doubt is cleared (D2)."""
+    on_halted: Callable[[GroupId, str], None]
+    """A member stopped for good and says why (A5)."""
+
+
+def same(one: ViewMember, other: ViewMember) -> bool:
+    """Whether both stand for the same member: the same store on the same host (V1)."""
+    return one.host == other.host and one.store == other.store
+
+
+def peers(members: tuple[ViewMember, ...], me: Me) -> tuple[HostId, ...]:
+    """The hosts of the other members."""
+    return tuple(member.host for member in members if not same(member, me))

@@ -1,0 +1,145 @@
+"""One group's part of its host's log, and what of it was written last, kept at hand for sending.
+
+A log answers for all groups and by numbers of records; a member asks for its own group and by positions.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from holdfast.model.errors import invariant
+from holdfast.model.ids import Epoch, GroupId, Position
+from holdfast.sequence.durability import Durability
+from holdfast.sequence.ports import GroupLog
+from holdfast.storage.record import HEADER, ORIGIN, Point, Record
+
+RECENT_BYTES_MAX: Final = 1 << 20
+"""Records kept at hand, so that what was just written is not read from the disk to be sent."""
+POINTS_MAX: Final = 64
+"""A log of 2^64 positions has no more doublings than this."""
+
+
+class GroupStore:
+    """The records of one group on one host."""
+
+    def __init__(self, group: GroupId, log: GroupLog, durability: Durability) -> None:
+        self._group = group
+        self._log = log
+        self._durability = durability
+        self._written = 0
+        self._recent: deque[tuple[Position, bytes]] = deque()  # (last position, encoded)
+        self._recent_bytes = 0
+
+    @property
+    def tail(self) -> Point:
+        return self._log.tail(self._group)
+
+    @property
+    def floor(self) -> Point:
+        return self._log.floor(self._group)
+
+    @property
+    def followed(self) -> Epoch:
+        """The highest epoch in any record of the group (V3)."""
+        return self._log.followed(self._group)
+
+    def point_at(self, position: Position) -> Point | None:
+        """The point where a record ends at *position*, if one does."""
+        tail = self.tail
+        if position == tail.position:
+            return tail
+        return self._log.point_at(self._group, position) if tail != ORIGIN else None
+
+    def points(self) -> tuple[Point, ...]:
+        """Points by which another finds where our histories part: the tail, then ever further back (M3)."""
+        floor, tail = self.floor, self.tail
+        found = [tail]
+        back = 1
+        while len(found) < POINTS_MAX - 1 and tail.position - back > floor.position:
+            point = self.boundary_below(Position(tail.position - back))
+            if point != found[-1]:
+                found.append(point)
+            back *= 2
+        return tuple(found) if found[-1] == floor else (*found, floor)
+
+    def boundary_below(self, position: Position) -> Point:
+        """The last point at or below *position*; the floor if there is none."""
+        floor = self.floor
+        while position > floor.position:
+            point = self.point_at(position)
+            if point is not None:
+                return point
+            position = Position(position - 1)
+        return floor
+
+    # --- writing
+
+    def append(self, epoch: Epoch, body: bytes, count: int) -> None:
+        """Order the next record, as primary."""
+        before = self.tail
+        self._written = self._log.append(self._group, epoch, body, count)
+        after = self.tail
+        first = Position(before.position + 1)
+        record = Record(self._group, epoch, first, count, before.checksum, after.checksum, body)
+        self._keep(after.position, record.encoded())
+
+    def append_received(self, encoded: bytes) -> None:
+        self._written = self._log.append_received(encoded)
+        self._keep(self.tail.position, encoded)
+
+    def drop(self, after: Position, epoch: Epoch) -> None:
+        """Drop what lies beyond *after*, and follow *epoch*."""
+        self._written = self._log.drop(self._group, after, epoch)
+        while self._recent and self._recent[-1][0] > after:
+            self._recent_bytes -= len(self._recent.pop()[1])
+
+    def install(self, point: Point) -> None:
+        """Begin anew from a checkpoint at *point*, unless our history has that point (M3)."""
+        if point.position <= self.tail.position and self.point_at(point.position) != point:
+            self.drop(self.floor.position, self.followed)
+        self._written = self._log.install(self._group, point)
+        self._recent.clear()
+        self._recent_bytes = 0
+
+    def when_durable(self, then: Callable[[], None]) -> None:
+        """*then* everything written so far survives a power cut."""
+        self._durability.after(self._written, then)
+
+    # --- reading
+
+    def read(self, first: Position, last: Position) -> list[Record]:
+        return self._log.read(self._group, first, last)
+
+    def after(self, position: Position, records_max: int) -> tuple[tuple[bytes, ...], Position]:
+        """The next records beyond *position*, encoded, and the position where they end."""
+        tail = self.tail.position
+        if position >= tail:
+            return (), position
+        found = self._at_hand(position, records_max)
+        if not found:
+            records = self.read(Position(position + 1), Position(min(tail, position + records_max)))
+            found = [(record.last, record.encoded()) for record in records]
+        invariant(_first(found[0][1]) == position + 1, "records are sent from where one ends")
+        return tuple(encoded for _, encoded in found), found[-1][0]
+
+    def _at_hand(self, position: Position, records_max: int) -> list[tuple[Position, bytes]]:
+        found: list[tuple[Position, bytes]] = []
+        for last, encoded in reversed(self._recent):
+            if last <= position:
+                break
+            found.append((last, encoded))
+        if not found or _first(found[-1][1]) != position + 1:
+            return []
+        found.reverse()
+        return found[:records_max]
+
+    def _keep(self, last: Position, encoded: bytes) -> None:
+        self._recent.append((last, encoded))
+        self._recent_bytes += len(encoded)
+        while self._recent_bytes > RECENT_BYTES_MAX:
+            self._recent_bytes -= len(self._recent.popleft()[1])
+
+
+def _first(encoded: bytes) -> int:
+    first: int = HEADER.unpack_from(encoded)[4]
+    return first

@@ -1,0 +1,244 @@
+"""The primary's part: order, send, count acknowledgements, commit (PROTOCOL S1-S5, K1).
+
+A position commits when every required member has acknowledged it, this one's own sync included, and the
+listed are at least ``min_in_sync`` (S3). A new primary first has everything it held at its claim acknowledged
+by all of them, in its own epoch; only then does it serve (K1).
+
+Records leave at the end of the turn in which they were ordered; nothing waits for a batch to fill (S5). A
+follower that is behind gets the same records from the log, a window at a time.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from holdfast.authority.views import ViewMember
+from holdfast.model.errors import Overloaded, invariant
+from holdfast.model.ids import Epoch, HostId, Incarnation, Position
+from holdfast.sequence.followers import NOTHING, Follower, Followers
+from holdfast.sequence.footing import Footing
+from holdfast.sequence.messages import Accepted, Hello, Submit
+from holdfast.sequence.ports import same
+from holdfast.storage.record import Point
+
+
+class Submission:
+    """One member's reign as primary. Idle unless :meth:`begin` was called and :meth:`end` was not."""
+
+    def __init__(
+        self, footing: Footing, on_serving: Callable[[], None], on_progress: Callable[[], None]
+    ) -> None:
+        self._on = footing
+        self._on_serving = on_serving
+        self._on_progress = on_progress
+        self.followers = Followers()
+        self.is_reigning = False
+        self.is_serving = False
+        """What was held at the claim is committed."""
+        self._reign = 0
+        self._claimed_tail = Position(0)
+        self._epoch_tail = Position(0)
+        self._own = NOTHING
+        self._first_epoch = Epoch(0)
+
+    # --- the reign
+
+    def begin(self) -> None:
+        """This member has won an epoch from another primary, or from its own earlier process."""
+        on = self._on
+        self._reign += 1
+        self.is_reigning, self.is_serving = True, False
+        self._own = NOTHING
+        self._first_epoch = on.epoch
+        self._claimed_tail = self._epoch_tail = on.store.tail.position
+        self.followers.clear()
+        self._meet_listed()
+        self._watch_own()
+        self._announce()
+
+    def go_on(self) -> None:
+        """This member changed the view and stays primary, in the next epoch."""
+        self._epoch_tail = self._on.store.tail.position
+        self._meet_listed()
+        self._announce()
+        self.maybe_commit()
+
+    def end(self) -> None:
+        self._reign += 1
+        self.is_reigning = self.is_serving = False
+        self.followers.clear()
+
+    def _meet_listed(self) -> None:
+        on = self._on
+        for member in on.standing.listed:
+            if not same(member, on.me) and self.followers.get(member) is None:
+                # Likely it has what we have; if not, it says what it has.
+                self.followers.add(
+                    Follower(
+                        member,
+                        next=on.store.tail.position,
+                        agreed=on.store.tail.position,
+                        heard_at=on.now,
+                        owing_since=on.now,
+                    )
+                )
+
+    def _announce(self) -> None:
+        for follower in self.followers.all():
+            self.send(follower, even_nothing=True)
+
+    # --- ordering and sending
+
+    def order(self, body: bytes, count: int) -> Position:
+        """Give *body* the next *count* positions; answers the last of them."""
+        on = self._on
+        tail = on.store.tail.position
+        if tail + count - on.committed > on.config.uncommitted_max:
+            raise Overloaded(f"group {on.group}: {tail - on.committed} positions are not committed yet")
+        on.store.append(on.epoch, body, count)
+        return on.store.tail.position
+
+    def flush(self) -> None:
+        """Send and sync what was ordered in this turn."""
+        for follower in self.followers.all():
+            self.send(follower)
+        self._watch_own()
+
+    def send(self, follower: Follower, *, even_nothing: bool = False) -> None:
+        """Send what it lacks, as far as its window is open."""
+        on = self._on
+        while follower.next < on.store.tail.position:
+            if follower.next - max(follower.acknowledged, follower.agreed) >= on.config.window:
+                return
+            previous = on.store.point_at(follower.next)
+            if previous is None or follower.next < on.store.floor.position:
+                return  # our log no longer reaches back so far; it will say what it holds
+            records, last = on.store.after(follower.next, on.config.batch_records_max)
+            self._submit(follower, previous, records)
+            follower.next = last
+            even_nothing = False
+        if even_nothing:
+            self._submit(follower, on.store.tail, ())
+
+    def _submit(self, follower: Follower, previous: Point, records: tuple[bytes, ...]) -> None:
+        on = self._on
+        follower.sent_at = on.now
+        follower.told = on.committed
+        if follower.owing_since is None:
+            follower.owing_since = on.now
+        on.send(
+            follower.member.host,
+            Submit(
+                on.group,
+                on.epoch,
+                follower.member.incarnation,
+                previous,
+                records,
+                on.committed,
+                self._epoch_tail,
+            ),
+        )
+
+    # --- acknowledgements
+
+    def on_accepted(self, host: HostId, accepted: Accepted) -> None:
+        on = self._on
+        follower = self.followers.find(host, accepted.store)
+        if follower is None or accepted.incarnation != follower.member.incarnation:
+            return  # an earlier process of it; what the present one holds it must say itself (V5)
+        invariant(accepted.epoch <= on.epoch, "nobody follows an epoch that its primary has not won")
+        if accepted.epoch < self._first_epoch:
+            return
+        follower.heard_at = on.now
+        follower.answered(accepted.incarnation, accepted.epoch, accepted.beat)
+        follower.acknowledged = max(follower.acknowledged, accepted.up_to)
+        follower.next = max(follower.next, follower.acknowledged)
+        is_square = follower.acknowledged >= on.store.tail.position and accepted.epoch == on.epoch
+        follower.owing_since = None if is_square else on.now
+        self.send(follower)
+        self.maybe_commit()
+
+    def on_hello(self, host: HostId, hello: Hello) -> Follower | None:
+        """Find where its log meets ours and go on from there; None when it does not (M3)."""
+        on = self._on
+        member = ViewMember(
+            host=host, store=hello.store, incarnation=hello.incarnation, opening=hello.opening
+        )
+        known = self.followers.get(member)
+        if known is not None and hello.incarnation < known.member.incarnation:
+            return known
+        shared = next((point for point in hello.points if on.store.point_at(point.position) == point), None)
+        if known is None:
+            known = Follower(member, next=Position(0), agreed=Position(0))
+            self.followers.add(known)
+        if known.member.incarnation != hello.incarnation:
+            held = shared.position if shared is not None else NOTHING
+            if held < known.acknowledged:
+                known.is_short = True
+                on.note("returned_with_less", host=host, held=held, acknowledged=known.acknowledged)
+            known.acknowledged = NOTHING
+            known.member = member
+        known.heard_at = on.now
+        if shared is None:
+            return None
+        known.next = known.agreed = shared.position
+        self.send(known, even_nothing=True)
+        return known
+
+    def on_confirmed(self, host: HostId, incarnation: Incarnation, epoch: Epoch, beat: int) -> None:
+        for follower in self.followers.of_host(host):
+            if follower.member.incarnation == incarnation:
+                follower.answered(incarnation, epoch, beat)
+
+    def _watch_own(self) -> None:
+        """Our own sync counts like a backup's (S3)."""
+        on = self._on
+        if on.store.tail.position > self._own:
+            on.store.when_durable(partial(self._own_durable, self._reign, on.store.tail.position))
+            on.ports.flush()
+
+    def _own_durable(self, reign: int, up_to: Position) -> None:
+        if reign == self._reign:
+            self._own = max(self._own, up_to)
+            self.maybe_commit()
+            self._on_progress()
+
+    # --- commit
+
+    def acknowledged_by(self, member: ViewMember) -> Position:
+        if same(member, self._on.me):
+            return self._own
+        follower = self.followers.get(member)
+        return follower.acknowledged if follower is not None else NOTHING
+
+    def maybe_commit(self) -> None:
+        """Commit what every required member has acknowledged (S3)."""
+        on = self._on
+        if not self.is_reigning or len(on.standing.listed) < on.config.min_in_sync:
+            return
+        point = min(self.acknowledged_by(member) for member in on.standing.required())
+        if not self.is_serving and point >= self._claimed_tail:
+            self.is_serving = True
+            on.advance(point)
+            self._on_serving()
+        elif self.is_serving:
+            on.advance(point)
+
+    # --- the sweep
+
+    def sweep(self) -> None:
+        """Send again what was lost, and the news of commits that no records carried."""
+        on = self._on
+        for follower in self.followers.all():
+            waited = on.now - follower.sent_at
+            if follower.owing_since is not None and waited >= on.config.resend_ns:
+                if follower.acknowledged != NOTHING:
+                    follower.next = follower.acknowledged
+                self.send(follower, even_nothing=True)
+            elif follower.told < on.committed and waited >= on.config.notify_ns:
+                self.send(follower, even_nothing=True)
+
+    def has_news(self) -> bool:
+        """Whether the sweep has anything to do."""
+        return any(
+            each.owing_since is not None or each.told < self._on.committed for each in self.followers.all()
+        )

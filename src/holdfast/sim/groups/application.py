@@ -1,0 +1,177 @@
+"""A replicated list of tokens: every member executes what is committed, and the primary answers.
+
+Calls are gathered for a moment and submitted as one record. Exactly once is the table's business
+(:class:`holdfast.sequence.retention.Retention`); a repetition that was ordered again is recognised when it is
+executed, by the same rule on every member.
+"""
+
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.model.errors import HoldfastError, Overloaded
+from holdfast.model.ids import ClientId, Epoch, GroupId, Position
+from holdfast.sequence.member import Member
+from holdfast.sequence.ports import Captured
+from holdfast.sequence.retention import Fresh, Repeated, Retention
+from holdfast.sim.groups.book import Book
+from holdfast.sim.groups.messages import Ask, Elsewhere, Reply
+from holdfast.storage.record import Record
+
+EXPIRATION_S: Final = 1 << 31
+CHECKPOINT_EVERY: Final = 25
+
+
+class _Saved(Struct, frozen=True, array_like=True):
+    tokens: tuple[str, ...]
+    table: bytes
+    digest: bytes
+
+
+class TokenList:
+    """One member's copy."""
+
+    member: Member
+
+    def __init__(
+        self,
+        group: GroupId,
+        process: str,
+        book: Book,
+        *,
+        send: Callable[[str, object], None],
+        later: Callable[[], None],
+    ) -> None:
+        """*later*: ask that :meth:`turn` be called in a moment."""
+        self.group = group
+        self.tokens: list[str] = []
+        self.applied = Position(0)
+        self.checkpointed = Position(0)
+        self._process = process
+        self._book = book
+        self._send = send
+        self._later = later
+        self._table = Retention()
+        self._digest = b""
+        self._gathered: list[Ask] = []
+        self._waiting: dict[tuple[ClientId, int], str] = {}
+
+    # --- the sequence
+
+    def on_serving(self, epoch: Epoch) -> None:
+        self._book.serving(self.group, epoch, self._process)
+
+    def on_following(self) -> None:
+        self._gathered.clear()
+        self._waiting.clear()
+
+    def on_committed(self, up_to: Position) -> None:
+        self.catch_up()
+
+    def capture(self) -> Captured:
+        return Captured(self.applied, self._save())
+
+    def install(self, position: Position, state: bytes) -> None:
+        saved = msgspec.msgpack.decode(state, type=_Saved)
+        self.tokens = list(saved.tokens)
+        self._table = Retention.load(saved.table)
+        self._digest = saved.digest
+        self.applied = self.checkpointed = position
+        self._book.applied(self.group, position, self._digest, self._process)
+
+    def catch_up(self) -> None:
+        """Execute what is committed and was not yet."""
+        member = self.member
+        if self.applied < member.committed:
+            try:
+                records = member.read(Position(self.applied + 1), member.committed)
+            except Overloaded:
+                self._later()
+                return
+            for record in records:
+                self._execute(record)
+
+    def _execute(self, record: Record) -> None:
+        for call in msgspec.msgpack.decode(record.body, type=list[Ask]):
+            verdict = self._table.judge(call.client, call.number, EXPIRATION_S)
+            if isinstance(verdict, Fresh):
+                self._table.begin(call.client, call.number, record.first, EXPIRATION_S)
+                self.tokens.append(call.token)
+                self._table.finish(call.client, call.number, str(len(self.tokens)).encode())
+                self._table.raise_floor(call.client, call.number, EXPIRATION_S)
+        self._digest = blake2b(self._digest + record.body, digest_size=16).digest()
+        self.applied = record.last
+        self._book.applied(self.group, self.applied, self._digest, self._process)
+        for call in msgspec.msgpack.decode(record.body, type=list[Ask]):
+            client = self._waiting.pop((call.client, call.number), None)
+            if client is not None:
+                self._answer(client, call)
+
+    def _save(self) -> bytes:
+        return msgspec.msgpack.encode(_Saved(tuple(self.tokens), self._table.save(), self._digest))
+
+    def due_checkpoint(self) -> Captured | None:
+        """The state, when so much has happened that it should be kept."""
+        if self.applied - self.checkpointed < CHECKPOINT_EVERY:
+            return None
+        self.checkpointed = self.applied
+        return self.capture()
+
+    # --- the clients
+
+    def on_ask(self, client: str, ask: Ask) -> None:
+        if not self.member.is_serving:
+            self._elsewhere(client, ask)
+        elif not ask.token:
+            self._read(client, ask)
+        elif not isinstance(self._table.judge(ask.client, ask.number, EXPIRATION_S), Fresh):
+            self._answer(client, ask)
+        elif (ask.client, ask.number) not in self._waiting:
+            self._waiting[ask.client, ask.number] = client
+            self._gathered.append(ask)
+            self._later()
+
+    def turn(self) -> None:
+        """Submit what has gathered."""
+        self.catch_up()
+        gathered, self._gathered = self._gathered, []
+        if not gathered:
+            return
+        try:
+            self.member.submit(msgspec.msgpack.encode(gathered), len(gathered))
+            self.member.flush()
+        except HoldfastError:
+            for ask in gathered:
+                client = self._waiting.pop((ask.client, ask.number))
+                self._elsewhere(client, ask)
+
+    def _answer(self, client: str, ask: Ask) -> None:
+        verdict = self._table.judge(ask.client, ask.number, EXPIRATION_S)
+        if isinstance(verdict, Repeated):
+            self._send(client, Reply(self.group, ask.number, int(verdict.reply), ()))
+
+    def _read(self, client: str, ask: Ask) -> None:
+        if self.applied != self.member.committed:
+            return
+        reply = Reply(self.group, ask.number, 0, tuple(self.tokens))
+        world = self._book.world
+        if self.member.may_read():
+            world.sometimes("a read under leases")
+            self._send(client, reply)
+            return
+
+        def confirmed(stands: bool) -> None:
+            if stands:
+                world.sometimes("a read confirmed by the authority")
+                self._send(client, reply)
+            else:
+                self._elsewhere(client, ask)
+
+        self.member.confirm_read(confirmed)
+
+    def _elsewhere(self, client: str, ask: Ask) -> None:
+        primary = self.member.primary or ""
+        self._send(client, Elsewhere(self.group, ask.number, "" if self.member.is_serving else primary))

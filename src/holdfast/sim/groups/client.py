@@ -1,0 +1,80 @@
+"""A client: appends unique tokens and reads, one operation at a time, asking again with the same number."""
+
+from typing import Final
+
+from holdfast.model.ids import ClientId, GroupId
+from holdfast.sim.checkers import Append, Handle, Read
+from holdfast.sim.groups.book import Book, key_of
+from holdfast.sim.groups.messages import Ask, Elsewhere, Reply
+from holdfast.sim.node import NodePorts
+from holdfast.sim.options import MILLISECOND, SECOND
+
+RETRY_NS: Final = 120 * MILLISECOND
+GIVE_UP_NS: Final = 6 * SECOND
+THINK_NS: Final = 40 * MILLISECOND
+READS: Final = 0.4
+
+
+class Client:
+    """One client of one group."""
+
+    def __init__(self, ports: NodePorts, book: Book, hosts: tuple[str, ...], group: GroupId) -> None:
+        self._ports = ports
+        self._book = book
+        self._hosts = hosts
+        self._group = group
+        self._rng = ports.random.stream("client")
+        self._guess = self._rng.choice(hosts)
+        self._timers = ports.timers(self._on_timer)
+        self._number = 0
+        self._ask: Ask | None = None
+        self._handle = Handle(0)
+        self._began = 0
+        self._tries = 0
+        self._timers.set(THINK_NS, "next")
+
+    def _on_timer(self, tag: object) -> None:
+        if tag == "next":
+            self._begin()
+        elif tag == self._tries and self._ask is not None:
+            if self._ports.clock.now() - self._began > GIVE_UP_NS:
+                self._book.history.unknown(self._handle)
+                self._rest()
+            else:
+                self._guess = self._rng.choice(self._hosts)
+                self._send()
+
+    def _begin(self) -> None:
+        if self._book.is_ending:
+            return
+        self._number += 1
+        client = ClientId(f"{self._ports.name}#{self._ports.incarnation}")
+        is_read = self._rng.random() < READS
+        token = "" if is_read else f"{client}/{self._number}"
+        self._ask = Ask(self._group, client, self._number, token)
+        request = Read() if is_read else Append(token)
+        self._handle = self._book.history.begin(client, key_of(self._group), request)
+        self._began = self._ports.clock.now()
+        self._send()
+
+    def _send(self) -> None:
+        assert self._ask is not None
+        self._tries += 1
+        self._ports.network.send(self._guess, self._ask)
+        self._timers.set(RETRY_NS, self._tries)
+
+    def on_message(self, peer: str, message: object) -> None:
+        ask = self._ask
+        if ask is None or not isinstance(message, Reply | Elsewhere) or message.number != ask.number:
+            return
+        if isinstance(message, Reply):
+            self._book.history.ok(self._handle, message.place if ask.token else message.tokens)
+            self._book.done(ask.group)
+            self._rest()
+        elif message.primary and message.primary != peer and self._guess == peer:
+            self._guess = message.primary
+            self._send()
+
+    def _rest(self) -> None:
+        self._ask = None
+        self._timers.set(int(self._rng.expovariate(1.0) * THINK_NS) + 1, "next")

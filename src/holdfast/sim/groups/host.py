@@ -1,0 +1,312 @@
+"""A host's process: one member of every group, on the production parts, over the simulated machine."""
+
+from collections.abc import Callable, Hashable
+from typing import Final
+
+from holdfast.authority.client import AuthorityClient, ClientConfig
+from holdfast.authority.contract import Result
+from holdfast.authority.groups import GroupRecord, Placement, create_group
+from holdfast.authority.outcome import Listing, NoAnswer, Seen
+from holdfast.authority.recipe import Recipe, Recipes
+from holdfast.authority.views import Lost, View, ViewMember, list_views
+from holdfast.model.errors import Corruption
+from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Nonce, Position, StoreId
+from holdfast.sequence.config import LeaseConfig, SequenceConfig
+from holdfast.sequence.durability import Durability
+from holdfast.sequence.leases import Leases
+from holdfast.sequence.member import Member, Role
+from holdfast.sequence.memory_log import MemoryLog
+from holdfast.sequence.messages import Beat, BeatAnswer, Confirm, Confirmed, Died
+from holdfast.sequence.ports import GroupLog, HostPorts
+from holdfast.sequence.store import GroupStore
+from holdfast.sim.groups.application import TokenList
+from holdfast.sim.groups.book import Book
+from holdfast.sim.groups.messages import Ask
+from holdfast.sim.groups.opening import Opened
+from holdfast.sim.node import NodePorts
+from holdfast.sim.options import MICROSECOND, MILLISECOND
+from holdfast.storage.record import Point
+
+AUTHORITY: Final = "authority"
+TURN_NS: Final = 300 * MICROSECOND
+POLL_NS: Final = 400 * MILLISECOND
+LEASES: Final = LeaseConfig(
+    lease_ns=240 * MILLISECOND, interval_ns=60 * MILLISECOND, margin_ns=20 * MILLISECOND
+)
+CONFIG: Final = SequenceConfig(
+    min_in_sync=2,
+    silence_ns=400 * MILLISECOND,
+    return_ns=300 * MILLISECOND,
+    lag_limit=200,
+    uncommitted_max=200,
+    window=40,
+    batch_records_max=5,
+    resend_ns=80 * MILLISECOND,
+    ask_ns=20 * MILLISECOND,
+    compare_ns=40 * MILLISECOND,
+    notify_ns=15 * MILLISECOND,
+    chunk_bytes=600,
+)
+
+
+class Host:
+    """The process of one host, from its start to its end."""
+
+    def __init__(
+        self, ports: NodePorts, book: Book, hosts: tuple[str, ...], disk: list[GroupId], memory: list[GroupId]
+    ) -> None:
+        self.members: dict[GroupId, Member] = {}
+        self.applications: dict[GroupId, TokenList] = {}
+        self._ports = ports
+        self._book = book
+        self._hosts = [HostId(each) for each in hosts]
+        self._disk_groups, self._memory_groups = disk, memory
+        self._name = HostId(ports.name)
+        self._timers = ports.timers(self._on_timer)
+        self._turns: dict[GroupId, None] = {}
+        self._client = AuthorityClient(
+            server=AUTHORITY,
+            clock=ports.clock,
+            timers=ports.timers,
+            network=ports.network,
+            random=ports.random,
+            trace=ports.trace,
+            on_authority=lambda token, result: self._on_authority(token, result),
+            on_watch=lambda token, event: None,
+            config=ClientConfig(deadline_ns=600 * MILLISECOND),
+        )
+        self._recipes = Recipes(self._client)
+        self._client.start()
+        self._leases: Leases | None = None
+        self._opened = Opened(ports, self._recipes, self._begin)
+
+    @property
+    def incarnation(self) -> Incarnation | None:
+        """Issued by the authority; None before."""
+        return self._opened.incarnation if self._leases is not None else None
+
+    # --- starting
+
+    def _begin(self) -> None:
+        opened, ports = self._opened, self._ports
+        self._leases = leases = Leases(
+            incarnation=opened.incarnation,
+            clock=ports.clock,
+            timers=ports.timers,
+            network=ports.network,
+            trace=ports.trace,
+            config=LEASES,
+            on_lapsed=self._on_lapsed,
+            is_in=self._is_in,
+            on_confirmed=self._on_confirmed,
+        )
+        durability = Durability(lambda: opened.log.durable)
+        opened.on_durable = durability.on_durable
+        memory_durability = Durability(lambda: memory.durable)
+        memory = MemoryLog(memory_durability.on_durable)
+        disk_ports = self._host_ports(leases, opened.log, durability, opened.log.flush, self)
+        memory_ports = self._host_ports(leases, memory, memory_durability, memory.flush, _InMemory())
+        for group in self._disk_groups:
+            if not self._add_disk_member(group, disk_ports):
+                opened.give_up()
+                return
+        for group in self._memory_groups:
+            store = StoreId(f"memory-{self._name}-{opened.incarnation}")
+            self._add_member(group, store, memory_ports, Position(0), is_doubtful=False)
+        self._memory = memory
+        leases.start([host for host in self._hosts if host != self._name])
+        if self._name == self._hosts[0]:
+            self._recipes.start(self._create_groups(), lambda _: self._poll())
+        else:
+            self._poll()
+
+    def _host_ports(
+        self,
+        leases: Leases,
+        log: GroupLog,
+        durability: Durability,
+        flush: Callable[[], None],
+        checkpoints: "Host | _InMemory",
+    ) -> HostPorts:
+        ports = self._ports
+        return HostPorts(
+            clock=ports.clock,
+            timers=ports.timers,
+            network=ports.network,
+            random=ports.random,
+            trace=ports.trace,
+            recipes=self._recipes,
+            leases=leases,
+            log=log,
+            durability=durability,
+            checkpoints=checkpoints,
+            flush=flush,
+            identity=lambda: self._opened.identity,
+            nonce=self._opened.nonce,
+            on_doubt_settled=self._on_doubt_settled,
+            on_halted=lambda group, why: self._on_halted(group, why),
+        )
+
+    def _add_disk_member(self, group: GroupId, ports: HostPorts) -> bool:
+        """False when the group's state cannot be had from this store."""
+        opened = self._opened
+        chosen = opened.checkpoints.choose(group)
+        floor, checkpoint = opened.log.floor(group).position, chosen.checkpoint
+        position = checkpoint.point.position if checkpoint is not None else Position(0)
+        if position < floor:
+            return False
+        if checkpoint is not None:
+            try:
+                state = b"".join(opened.checkpoints.read(checkpoint))
+            except Corruption:
+                return False
+            # A learner may have ended between keeping the state it was given and taking it up.
+            store = GroupStore(group, opened.log, ports.durability)
+            if store.point_at(position) != checkpoint.point:
+                store.install(checkpoint.point)
+        self._add_member(group, opened.store, ports, position, is_doubtful=opened.log.is_doubtful)
+        if checkpoint is not None:
+            self.applications[group].install(position, state)
+        return True
+
+    def _add_member(
+        self, group: GroupId, store: StoreId, ports: HostPorts, position: Position, *, is_doubtful: bool
+    ) -> None:
+        opened = self._opened
+        me = ViewMember(host=self._name, store=store, incarnation=opened.incarnation, opening=opened.opening)
+        application = TokenList(
+            group,
+            f"{self._name}#{opened.incarnation}",
+            self._book,
+            send=self._ports.network.send,
+            later=lambda: self._later(group),
+        )
+        application.member = self.members[group] = Member(
+            group,
+            me,
+            ports=ports,
+            config=CONFIG,
+            application=application,
+            committed=position,
+            is_doubtful=is_doubtful,
+        )
+        self.applications[group] = application
+
+    def _create_groups(self) -> Recipe[None]:
+        for group in (*self._disk_groups, *self._memory_groups):
+            me = self.members[group].standing.me
+            record = GroupRecord(
+                group=group,
+                class_name="TokenList",
+                style="active",
+                members=tuple(Placement(host=host, store=StoreId("")) for host in self._hosts),
+                nonce=Nonce(f"create/{group}"),
+            )
+            while not isinstance((yield from create_group(record, self._name, (me,))), Seen | Lost):
+                pass
+
+    def _poll(self) -> None:
+        self._recipes.start(list_views(), self._on_views)
+
+    # --- events
+
+    def on_message(self, peer: str, message: object) -> None:
+        match message:
+            case Ask(group=group):
+                if self._leases is not None and group in self.applications:
+                    self.applications[group].on_ask(peer, message)
+            case Beat() | BeatAnswer() | Confirm() | Confirmed():
+                if self._leases is not None:
+                    self._leases.on_message(HostId(peer), message)
+            case Died(host=host, incarnation=incarnation):
+                for member in self.members.values():
+                    member.on_death(HostId(host), incarnation)
+            case _ if hasattr(message, "group"):
+                found = self.members.get(message.group)
+                if found is not None and self._leases is not None:
+                    found.on_message(HostId(peer), message)  # type: ignore[arg-type]  # of the codec's others
+            case _:
+                self._client.on_message(peer, message)
+
+    def _on_authority(self, token: Hashable, result: Result) -> None:
+        self._recipes.on_authority(token, result)
+
+    def _on_timer(self, tag: Hashable) -> None:
+        if tag == "poll":
+            self._poll()
+        elif tag == "turn":
+            turns, self._turns = self._turns, {}
+            for group in turns:
+                self.applications[group].turn()
+            self._keep_checkpoints()
+
+    def _later(self, group: GroupId) -> None:
+        if not self._turns:
+            self._timers.set(TURN_NS, "turn")
+        self._turns[group] = None
+
+    def _on_views(self, found: Listing[View] | NoAnswer) -> None:
+        if isinstance(found, Listing):
+            for seen in found.items:
+                self._book.saw_view(seen.value)
+                member = self.members.get(seen.value.group)
+                if member is not None and member.role is Role.WAITING:
+                    member.start()
+                elif member is not None:
+                    member.on_view(seen)
+        self._keep_checkpoints()
+        self._timers.set(POLL_NS, "poll")
+
+    def _on_lapsed(self, host: HostId) -> None:
+        for member in self.members.values():
+            member.on_silence(host)
+
+    def _is_in(self, group: GroupId, epoch: Epoch, asked_by: HostId) -> bool:
+        return group in self.members and self.members[group].is_backup_in(epoch, asked_by)
+
+    def _on_confirmed(
+        self, host: HostId, incarnation: Incarnation, group: GroupId, epoch: Epoch, beat: int
+    ) -> None:
+        if group in self.members:
+            self.members[group].on_confirmed(host, incarnation, epoch, beat)
+
+    def _on_doubt_settled(self) -> None:
+        if not any(member.is_doubtful for member in self.members.values()):
+            self._opened.log.clear_doubt()
+
+    def _on_halted(self, group: GroupId, why: str) -> None:
+        self._book.world.violation("halted", f"{self._name}: group {group}: {why}")
+
+    # --- checkpoints
+
+    def save(self, group: GroupId, point: Point, state: bytes, then: Callable[[], None]) -> None:
+        """A learner's state."""
+        writer = self._opened.checkpoints.begin(group, point)
+        writer.write(state)
+        self._opened.checkpoints.finish(writer, lambda done: then())
+
+    def _keep_checkpoints(self) -> None:
+        for group, application in self.applications.items():
+            captured = application.due_checkpoint()
+            if captured is None:
+                continue
+            if group in self._memory_groups:
+                self._memory.set_floor(group, captured.position)
+                continue
+            point = self._opened.log.point_at(group, captured.position)
+            assert point is not None
+            self.save(group, point, captured.state, lambda group=group: self._raise_floor(group))  # type: ignore[misc]  # bound now
+
+    def _raise_floor(self, group: GroupId) -> None:
+        log = self._opened.log
+        floor = self._opened.checkpoints.floor(group)
+        if floor is not None and floor > log.floor(group).position:
+            log.set_floor(group, floor)
+            log.flush()
+
+
+class _InMemory:
+    """Keeps nothing: a member in memory ends with its process."""
+
+    def save(self, group: GroupId, point: Point, state: bytes, then: Callable[[], None]) -> None:
+        then()

@@ -1,0 +1,171 @@
+"""How a host of the scenario comes to its log: identity, number of the opening, recovery, session.
+
+The same steps as a production host takes, on the production parts. A store that the authority does not know
+as it is, or that is damaged below its mark, is founded anew: its members join as new (V5, D2).
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from holdfast.authority import sessions, stores
+from holdfast.authority.contract import LeaseGrant, LeaseGranted
+from holdfast.authority.identity import Identity, ensure_identity
+from holdfast.authority.outcome import Seen
+from holdfast.authority.recipe import Recipe, Recipes
+from holdfast.model.errors import Corruption, HoldfastError
+from holdfast.model.ids import HostId, Incarnation, Nonce, Opening, StoreId
+from holdfast.model.ports import Token
+from holdfast.sim.node import NodePorts
+from holdfast.storage.checkpoints import CheckpointStore
+from holdfast.storage.files import LogConfig, salt_of
+from holdfast.storage.identity import Store, StoreIdentity, load
+from holdfast.storage.log import Log
+from holdfast.storage.recovery import scan
+
+DIRECTORY: Final = "store"
+LOG: Final = LogConfig(
+    file_bytes=64 << 10,
+    batch_bytes_max=16 << 10,
+    gather_bytes_max=256 << 10,
+    group_bytes_max=64 << 10,
+    files_max=8,
+)
+CHUNK_BYTES: Final = 2048
+LEASE_SECONDS: Final = 3600
+"""No host of a run loses its session: no failover depends on it (A3)."""
+
+
+class Opened:
+    """A host's store and session, open."""
+
+    def __init__(self, ports: NodePorts, recipes: Recipes, then: Callable[[], None]) -> None:
+        self.log: Log
+        self.checkpoints: CheckpointStore
+        self.store: StoreId
+        self.opening: Opening
+        self.incarnation: Incarnation
+        self.identity: Seen[Identity]
+        self.on_durable: Callable[[int], None] = lambda number: None
+        self._ports = ports
+        self._recipes = recipes
+        self._then = then
+        self._name = HostId(ports.name)
+        self._nonces = 0
+        self._log: Log | None = None
+        self._checkpoints: CheckpointStore | None = None
+        self._disk = ports.disk(DIRECTORY, self._on_synced)
+        self._identity = StoreIdentity(self._disk, self._loaded(), self._stop)
+        if self._identity.store is None or self._identity.store.host != self._name:
+            self._found()
+        else:
+            self._begin_opening()
+
+    def nonce(self) -> Nonce:
+        self._nonces += 1
+        return Nonce(f"{self._name}/{self._ports.incarnation}/{self._nonces}")
+
+    # --- the store
+
+    def _loaded(self) -> Store | None:
+        try:
+            return load(self._disk)
+        except Corruption:
+            return None
+
+    def _found(self) -> None:
+        store = StoreId(f"{self._name}-{self._ports.incarnation}-{self._nonces}")
+        self._ports.trace.note("found", store=store)
+        self.nonce()
+        self._identity.found(store, self._name, self._begin_opening)
+
+    def _begin_opening(self) -> None:
+        def begun() -> None:
+            self._recipes.start(self._raise_number(), self._raised)
+
+        self._identity.begin_opening(self.nonce(), begun)
+
+    def _raise_number(self) -> Recipe[bool]:
+        store = self._identity.store
+        assert store is not None
+        assert store.intent is not None
+        while True:
+            answer = yield from stores.raise_opening(
+                store.store, expected=store.opening, expected_nonce=store.nonce, nonce=store.intent
+            )
+            if isinstance(answer, Seen):
+                return True
+            if isinstance(answer, stores.Stranger | stores.Behind):
+                return False
+
+    def _raised(self, is_ours: bool) -> None:
+        if is_ours:
+            self._identity.finish_opening(self._recover)
+        else:
+            self._ports.node.world.sometimes("a store was a stranger")
+            self._found()
+
+    def _recover(self) -> None:
+        store = self._identity.store
+        assert store is not None
+        found = scan(self._disk, salt=salt_of(store.store), sector=LOG.sector_bytes)
+        if found.is_damaged:
+            self._ports.node.world.sometimes("a damaged store was given up")
+            self._found()
+            return
+        if found.is_doubtful:
+            self._ports.node.world.sometimes("a tail was in doubt")
+        self.store, self.opening = store.store, store.opening
+        self._checkpoints = CheckpointStore(
+            self._disk, salt=salt_of(store.store), on_failed=self._stop, chunk_bytes=CHUNK_BYTES
+        )
+        self._log = Log(
+            self._disk,
+            found,
+            store=store.store,
+            opening=store.opening,
+            config=LOG,
+            on_open=lambda: self._recipes.start(self._open_session(), lambda _: self._opened()),
+            on_durable=lambda number: self.on_durable(number),
+            on_stopped=self._stop,
+            trace=self._ports.trace,
+        )
+        self._log.open()
+
+    # --- the session
+
+    def _open_session(self) -> Recipe[None]:
+        while True:
+            found = yield from ensure_identity("simulated", nonce=self.nonce())
+            if isinstance(found, Seen):
+                self.identity = found
+                break
+        nonce = self.nonce()
+        while True:
+            granted = yield LeaseGrant(LEASE_SECONDS)
+            if not isinstance(granted, LeaseGranted):
+                continue
+            session = yield from sessions.open_session(
+                self._name, lease=granted.lease, address=f"{self._name}:1", nonce=nonce
+            )
+            if isinstance(session, Seen):
+                self.incarnation = session.value.incarnation
+                return
+
+    def _opened(self) -> None:
+        assert self._log is not None
+        assert self._checkpoints is not None
+        self.log, self.checkpoints = self._log, self._checkpoints
+        self._then()
+
+    def _on_synced(self, token: Token, ok: bool) -> None:
+        for part in (self._log, self._checkpoints, self._identity):
+            if part is not None and part.on_synced(token, ok):
+                return
+
+    def _stop(self, error: HoldfastError) -> None:
+        self._ports.stop(f"{error.code}: {error}")
+
+    def give_up(self) -> None:
+        """The store cannot be used: the next start founds another (D2)."""
+        self._ports.node.disk.wipe()
+        self._ports.stop("the store is damaged")
