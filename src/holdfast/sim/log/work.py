@@ -25,7 +25,8 @@ CONFIG: Final = LogConfig(
 CHUNK_BYTES: Final = 512
 GROUPS: Final = tuple(map(GroupId, (1, 2, 3, 4)))
 """The last is quiet and writes no checkpoints: it must be copied forward."""
-DRAWN: Final = tuple(map(GroupId, (1, 2, 3) * 21 + (4,)))
+QUIET: Final = GROUPS[-1]
+DRAWN: Final = (*map(GroupId, (1, 2, 3) * 21), QUIET)
 CHECKPOINTS: Final = dict(enumerate(map(GroupId, (1, 1, 2, 3)), start=8))
 """Which number of 64, drawn at each turn, lets which group write a checkpoint."""
 PADDINGS: Final = tuple(map(bytes, (0, 0, 0, 0, 0, 20, 100, 900)))
@@ -69,9 +70,9 @@ class Work:
     def _turn(self, rng: random.Random) -> None:
         # One draw for a turn and one for each append: drawing would else take half the time.
         drawn = rng.getrandbits(32)
-        for _ in range(1 if drawn & 3 else 3):
+        for _ in range(1 if drawn & 15 else 6):
             self._append(rng.getrandbits(32))
-        chance = drawn >> 2 & 63
+        chance = drawn >> 4 & 63
         if chance < 2:
             self._drop(rng)
         elif chance == 3:
@@ -79,12 +80,12 @@ class Work:
         elif chance == 4:
             self.log.settle()
         elif chance == 5:
-            self._receive_astray(GROUPS[drawn >> 10 & 3])
+            self._receive_astray(GROUPS[drawn >> 12 & 3])
         elif chance in CHECKPOINTS:
             self._checkpoint(CHECKPOINTS[chance])
-        if drawn >> 12 & 1:
+        if drawn >> 14 & 1:
             self.log.flush()
-        self._timers.set(TURN_NS[drawn >> 8 & 3], "turn")
+        self._timers.set(TURN_NS[drawn >> 10 & 3], "turn")
 
     def _append(self, drawn: int) -> None:
         log, account = self.log, self._account
@@ -101,6 +102,8 @@ class Work:
                 number = log.append_received(_from_another(group, tail, body, count))
         except Overloaded:
             account.world.sometimes("an append was refused")
+            if group != QUIET:
+                self._checkpoint(group)
             return
         account.ledger.asked(number, group, appended(body, count))
 
