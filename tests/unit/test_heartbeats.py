@@ -132,22 +132,22 @@ def test_a_host_that_cannot_work_ends_itself(vitals: Vitals, word: str) -> None:
     bench.run(SECOND)
     assert bench.unfit == []
     bench.vitals = vitals
-    bench.run(100 * MILLISECOND)
+    bench.run(CONFIG.hang_limit_ns)
     assert bench.unfit
     assert word in bench.unfit[0]
 
 
 def test_a_pause_of_the_whole_process_is_not_taken_for_a_hang() -> None:
-    """After SIGCONT every age is the pause's; the host gets one interval to show that it works."""
+    """After SIGCONT every age is the pause's, and a busy machine may take seconds to run every thread again:
+    loop and disk are judged by the time in which they could have shown that they work."""
     bench = Bench()
     bench.run(SECOND)
     bench.time += 60 * SECOND
     bench.vitals = Vitals(loop_age_ns=60 * SECOND, sync_age_ns=60 * SECOND)
-    bench.ends[A].on_timer("beat")
+    bench.run(5 * SECOND)
     assert bench.unfit == []
-    bench.vitals = WELL
-    bench.run(SECOND)
-    assert bench.unfit == []
+    bench.run(CONFIG.sync_limit_ns)
+    assert bench.unfit
 
 
 def test_a_heartbeat_survives_the_wire() -> None:

@@ -120,9 +120,11 @@ class Heartbeats:
         self._config = config
         self._peers: dict[HostId, _Peer] = {}
         self._number = 0
-        self._beaten_at: int | None = None
+        self._beaten_at = 0
+        self._watching_since = 0
 
     def start(self) -> None:
+        self._beaten_at = self._watching_since = self._clock.now()
         self._beat()
 
     def set_peers(self, peers: Mapping[HostId, Incarnation]) -> None:
@@ -180,13 +182,16 @@ class Heartbeats:
 
     def _end_if_unfit(self, now: int, vitals: Vitals) -> None:
         # After a pause of the whole process every age is the pause's, and says nothing about the loop or
-        # the disk: leave them one interval to show themselves before judging.
-        if self._beaten_at is None or now - self._beaten_at > self._config.silence_ns:
-            return
-        if vitals.loop_age_ns > self._config.hang_limit_ns:
-            self._on_unfit(f"the event loop has stood still for {vitals.loop_age_ns / SECOND:.1f} s")
-        elif vitals.sync_age_ns > self._config.sync_limit_ns:
-            self._on_unfit(f"a disk sync has run for {vitals.sync_age_ns / SECOND:.1f} s")
+        # the disk: they are judged by the time in which they could have shown themselves.
+        if now - self._beaten_at > self._config.silence_ns:
+            self._watching_since = now
+        watched_ns = now - self._watching_since
+        loop_age_ns = min(vitals.loop_age_ns, watched_ns)
+        sync_age_ns = min(vitals.sync_age_ns, watched_ns)
+        if loop_age_ns > self._config.hang_limit_ns:
+            self._on_unfit(f"the event loop has stood still for {loop_age_ns / SECOND:.1f} s")
+        elif sync_age_ns > self._config.sync_limit_ns:
+            self._on_unfit(f"a disk sync has run for {sync_age_ns / SECOND:.1f} s")
 
     def _note_silence(self, host: HostId, peer: _Peer, now: int) -> None:
         is_silent = self._state(host, peer, now).is_silent
