@@ -6,14 +6,14 @@ the same host has begun (V2).
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final
 
 import structlog
 
 from holdfast.authority.contract import LeaseGone, LeaseGrant, LeaseGranted, LeaseKeep
-from holdfast.authority.outcome import Contended, InDoubt, NoAnswer, Seen
+from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Authority, Recipe, perform
 from holdfast.authority.sessions import NoSession, Session, close_session, open_session, resume_session
 from holdfast.model.errors import Rejected
@@ -25,7 +25,8 @@ KEEP_ALIVE_S: Final = LEASE_S / 3
 RETRY_S: Final = 0.2
 
 log = structlog.get_logger("holdfast.session")
-Answer = TypeVar("Answer")
+Attempt = Callable[[], Recipe[object]]
+"""One way to change the session, to be tried as often as its outcome is in doubt."""
 
 
 class Replaced(Rejected):
@@ -42,8 +43,9 @@ class SessionKeeper:
         self._nonces = nonces
         self._lease = LeaseId(0)
         self._session: Session | None = None
+        self._missed = asyncio.Event()
         self.is_held = False
-        """The authority has confirmed the session within the last lease."""
+        """The authority confirmed the session when it was last asked."""
 
     @property
     def session(self) -> Session:
@@ -55,14 +57,15 @@ class SessionKeeper:
         self, host: HostId, *, address: str, heartbeat_address: str, agent_address: str
     ) -> Session:
         """Open the session, however long the authority takes to answer."""
-        nonce = self._nonces()
 
-        def attempt(lease: LeaseId) -> Recipe[object]:
-            return open_session(
+        def attempt(lease: LeaseId) -> Attempt:
+            # A nonce per lease: under the old nonce a session whose lease ended unseen would stay gone.
+            return partial(
+                open_session,
                 host,
                 lease=lease,
                 address=address,
-                nonce=nonce,
+                nonce=self._nonces(),
                 heartbeat_address=heartbeat_address,
                 agent_address=agent_address,
             )
@@ -73,44 +76,67 @@ class SessionKeeper:
     async def keep(self) -> None:
         """Keep the session until cancelled. Raises :class:`Replaced` when it is a later process's turn."""
         while True:
-            await asyncio.sleep(KEEP_ALIVE_S)
+            is_missed = await self._is_missed_within(KEEP_ALIVE_S)
             result = await self._authority.ask(LeaseKeep(self._lease))
-            if isinstance(result, LeaseGone):
+            if is_missed or isinstance(result, LeaseGone):
                 self.is_held = False
-                log.warning("the session's lease ended; putting the session back")
-                await self._under_a_lease(lambda lease: resume_session(self.session, lease=lease))
+                log.warning("the authority lost the session; putting it back")
+                await self._under_a_lease(lambda lease: partial(resume_session, self.session, lease=lease))
             else:
                 self.is_held = isinstance(result, LeaseGranted)
 
+    def check(self, sessions: Mapping[HostId, Session]) -> None:
+        """Compare with what the authority lists now; a session that is not there is put back.
+
+        A lease alone does not tell: in an authority whose file was replaced it may be somebody else's.
+        """
+        if self._session is not None and sessions.get(self._session.host) != self._session:
+            self._missed.set()
+
     async def close(self) -> None:
         """Let the authority forget this process at once; if it does not answer, the lease will."""
-        session = self.session
+        if self._session is None:
+            return
+        session = self._session
         await perform(self._authority, close_session(session.host, session.incarnation, nonce=self._nonces()))
         self.is_held = False
 
-    async def _under_a_lease(self, attempt: Callable[[LeaseId], Recipe[object]]) -> Session:
+    async def _is_missed_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._missed.wait()
+        except TimeoutError:
+            return False
+        self._missed.clear()
+        return True
+
+    async def _under_a_lease(self, attempt: Callable[[LeaseId], Attempt]) -> Session:
         while True:
-            granted = await self._insist(lambda: self._authority.ask(LeaseGrant(LEASE_S)), LeaseGranted)
-            outcome = await self._settle(partial(attempt, granted.lease))
+            granted = await self._insist(partial(self._authority.ask, LeaseGrant(LEASE_S)), LeaseGranted)
+            # Again while the outcome is in doubt: a recipe is idempotent by its nonce (A1).
+            change = partial(self._perform, attempt(granted.lease))
+            outcome = await self._insist(change, Seen, NoSession, LeaseGone)
             if isinstance(outcome, NoSession):
-                raise Replaced(f"a later process of {outcome.host} has begun")
+                raise Replaced(
+                    f"a later process of {outcome.host} has begun, or the authority was put back to an "
+                    "older state and has forgotten this one"
+                )
             if isinstance(outcome, Seen):
                 self._lease = granted.lease
                 self.is_held = True
                 session: Session = outcome.value
                 return session
-
-    async def _settle(self, recipe: Callable[[], Recipe[object]]) -> object:
-        """Run *recipe* again while its outcome is in doubt: it is idempotent by its nonce (A1)."""
-        while True:
-            outcome = await perform(self._authority, recipe())
-            if not isinstance(outcome, InDoubt | NoAnswer | Contended):
-                return outcome
-            log.info("waiting for the authority", outcome=str(outcome))
             await asyncio.sleep(RETRY_S)
 
-    async def _insist(self, ask: Callable[[], Awaitable[object]], kind: type[Answer]) -> Answer:
-        while not isinstance(answer := await ask(), kind):
-            log.info("waiting for the authority", answer=str(answer))
+    async def _perform(self, attempt: Attempt) -> object:
+        return await perform(self._authority, attempt())
+
+    async def _insist(self, ask: Callable[[], Awaitable[object]], *kinds: type[object]) -> Any:
+        """Ask until the answer is one of *kinds*. The same trouble, however long, is one line of the log."""
+        trouble = None
+        while not isinstance(answer := await ask(), kinds):
+            if str(answer) != trouble:
+                trouble = str(answer)
+                log.info("waiting for the authority", answer=trouble)
             await asyncio.sleep(RETRY_S)
         return answer
