@@ -16,6 +16,7 @@ from holdfast.model.errors import Conflict, Overloaded, invariant
 from holdfast.model.ids import Epoch, HostId, Position
 from holdfast.sequence.footing import Footing
 from holdfast.sequence.messages import Accepted, Hello, Knows, Submit
+from holdfast.sequence.store import order_of
 from holdfast.storage.record import HEADER
 
 
@@ -45,11 +46,11 @@ class Acceptance:
     def on_submit(self, primary: HostId, submit: Submit) -> None:
         """The epoch is not older than ours; see :meth:`Member.on_submit` for what comes before."""
         on = self._on
-        if submit.epoch > on.store.followed and submit.tail < on.committed:
-            on.send(primary, Knows(on.group, submit.epoch, on.committed))
-            on.note("knows_more", of=primary, committed=on.committed, claimed_with=submit.tail)
-            return
         self.follow(submit.epoch, primary)
+        if submit.epoch > on.store.followed and self._holds_more(submit):
+            on.send(primary, Knows(on.group, submit.epoch, on.committed))
+            on.note("knows_more", of=primary, committed=on.committed, claimed_with=submit.tail.position)
+            return
         previous = submit.previous
         if submit.incarnation != on.me.incarnation or on.store.point_at(previous.position) != previous:
             self.ask()
@@ -57,14 +58,14 @@ class Acceptance:
         self.heard_at = on.now
         try:
             if submit.epoch > on.store.followed:
-                self._accept_epoch(submit.tail)
+                self._accept_epoch(submit.tail.position)
             verified = self._take(submit)
         except Overloaded as full:
             # Nothing is acknowledged; the primary will send it again.
             on.note("log_full", why=str(full))
             return
         if verified >= submit.committed:
-            on.settle_doubt()
+            on.settle()
         on.store.when_durable(partial(self._acknowledge, submit.epoch, verified))
         on.ports.flush()
         on.advance(min(submit.committed, verified))
@@ -80,6 +81,14 @@ class Acceptance:
         me = on.me
         points = on.store.points()
         on.send(self.primary, Hello(on.group, on.epoch, me.store, me.incarnation, me.opening, points))
+
+    def _holds_more(self, submit: Submit) -> bool:
+        """Whether following this claimant would lose what may be committed (V5)."""
+        on = self._on
+        if submit.tail.position < on.committed:
+            return True
+        is_listed = on.standing.own_entry is not None
+        return submit.is_unproven and is_listed and order_of(on.store.tail) > order_of(submit.tail)
 
     def _accept_epoch(self, tail: Position) -> None:
         """Follow durably, and drop what lies beyond the claimed tail."""

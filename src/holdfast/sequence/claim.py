@@ -5,21 +5,22 @@ from when it learnt of that view at the earliest, and to whomever this process l
 once it may claim on proof that exactly the listed process is dead (K2), when the primary has released the
 epoch (K5), or when the listed primary was its own earlier process (V3).
 
-A member that was restarted since it was listed asks the others first what they hold, as many as answer in
-time, and leaves the claim to one that holds more: its disk may have gone back (V5). One whose tail is in
-doubt needs the answer of a listed member whose tail is not, or of all (D2).
+A member that was restarted since it was listed, and that no primary has seen since, asks the others first
+what they hold, as many as answer in time, and leaves the claim to one that holds more: its disk may have gone
+back (V5). Who did not answer in time says so when it is told to follow (:mod:`.acceptance`). A member whose
+tail is in doubt needs the answer of a listed member whose tail is not, or of all (D2).
 """
 
 from collections.abc import Callable
 from typing import Final
 
 from holdfast.authority.views import View, ViewChange, next_epoch
-from holdfast.model.ids import HostId, Incarnation
+from holdfast.model.ids import Epoch, HostId, Incarnation
 from holdfast.sequence.footing import Footing
 from holdfast.sequence.messages import Compare, Compared
 from holdfast.sequence.ports import peers
 from holdfast.sequence.standing import members_after_claim
-from holdfast.storage.record import Point
+from holdfast.sequence.store import order_of
 
 DEAD: Final = "dead"
 RELEASED: Final = "released"
@@ -43,7 +44,9 @@ class Claim:
         self._read_view = read_view
         self._set_timer = set_timer
         self._dead: dict[HostId, Incarnation] = {}
-        self._released_by: HostId | None = None
+        self._released = Epoch(0)
+        self.is_unproven = False
+        """The last claim was made without anybody having seen what this process holds (V5)."""
         self._compared: dict[HostId, Compared] | None = None
 
     # --- grounds
@@ -52,12 +55,11 @@ class Claim:
         """Proof: that process is dead (K2)."""
         self._dead[host] = max(incarnation, self._dead.get(host, incarnation))
 
-    def release(self, host: HostId) -> None:
-        """The primary of the present view has ended its reads and commits (K5)."""
-        self._released_by = host
+    def release(self, epoch: Epoch) -> None:
+        """The primary of that epoch has ended its reads and commits (K5)."""
+        self._released = max(self._released, epoch)
 
     def on_new_view(self) -> None:
-        self._released_by = None
         self._compared = None
 
     def ground(self) -> str | None:
@@ -66,7 +68,7 @@ class Claim:
         view, primary, own = on.standing.view, on.standing.primary, on.standing.own_entry
         if view is None or own is None:
             return None
-        if self._released_by is not None and self._released_by == view.primary:
+        if self._released == view.epoch:
             return RELEASED
         if primary is not None and self._dead.get(primary.host) == primary.incarnation:
             return DEAD
@@ -94,13 +96,14 @@ class Claim:
         if on.standing.view is None or on.standing.own_entry is None or on.standing.pending is not None:
             return
         ground = self.ground()
-        if ground is None:
+        if on.standing.epoch < on.epoch:
+            if ground is not None or self._released == on.epoch:
+                self._read_view()  # a later view exists; what it says decides
+        elif ground is None:
             # A promise in force needs no timer: its end is told to all members of the host at once.
             first = on.standing.learnt_at + on.ports.leases.config.grace_ns
             if first > on.now:
                 self._set_timer(first - on.now)
-        elif on.standing.epoch < on.epoch:
-            self._read_view()  # a later view exists; what it says decides
         elif not self._must_compare():
             self._claim(ground)
         elif self._compared is None:
@@ -109,7 +112,8 @@ class Claim:
     def _must_compare(self) -> bool:
         own = self._on.standing.own_entry
         assert own is not None
-        return self._on.is_doubtful or own.incarnation != self._on.me.incarnation
+        on = self._on
+        return on.is_doubtful or (own.incarnation != on.me.incarnation and not on.is_settled)
 
     def _claim(self, ground: str) -> None:
         on = self._on
@@ -125,6 +129,7 @@ class Claim:
             members=members,
             nonce=on.ports.nonce(),
         )
+        self.is_unproven = self._must_compare()
         on.note("claim", epoch=new.epoch, ground=ground, members=[member.host for member in members])
         on.standing.pending = ViewChange(seen, new)
         self._ask(on.standing.pending)
@@ -186,15 +191,9 @@ class Claim:
         ahead = [
             host
             for host, answer in answers.items()
-            if answer.committed > mine.position or _order(answer.tail) > _order(mine)
+            if answer.committed > mine.position or order_of(answer.tail) > order_of(mine)
         ]
         if ahead:
             on.note("others_hold_more", hosts=ahead)
             return False
-        on.settle_doubt()
         return True
-
-
-def _order(tail: Point) -> tuple[int, int]:
-    """A later epoch's tail holds everything committed before it, however short it is."""
-    return (tail.epoch, tail.position)

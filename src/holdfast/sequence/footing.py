@@ -29,6 +29,8 @@ class Footing:
     """The highest epoch this member knows of; older messages are refused (S2). The member's."""
     is_doubtful: bool = False
     """The log's tail was cut at this opening and not compared since (D2)."""
+    is_settled: bool = False
+    """A primary has seen what this process holds and brought it up to what was committed then (V5)."""
     confirmed_to: tuple[HostId, Incarnation] | None = None
     """The primary that this process last told that it is in its epoch: its reads may rest on that (R1)."""
 
@@ -48,8 +50,9 @@ class Footing:
             self.committed = committed
             self.application.on_committed(committed)
 
-    def settle_doubt(self) -> None:
-        """What this member holds has been compared: nothing acknowledged is missing (D2)."""
+    def settle(self) -> None:
+        """What this member holds has been compared: nothing acknowledged is missing (D2, V5)."""
+        self.is_settled = True
         if self.is_doubtful:
             self.is_doubtful = False
             self.note("doubt_settled")

@@ -265,7 +265,7 @@ class Member:
                     self._claim.on_compared(peer, message)
             case messages.Released(epoch=epoch):
                 if self.role is Role.BACKUP and epoch == self._on.epoch and peer == self._acceptance.primary:
-                    self._claim.release(peer)
+                    self._claim.release(epoch)
                     self._claim.maybe_claim()
             case messages.Refused():
                 self._read_view()
@@ -376,7 +376,7 @@ class Member:
             self._become(Role.PRIMARY)
             self._acceptance.follow(on.epoch, None)
             self._learning.stop()
-            self._submission.begin()
+            self._submission.begin(is_unproven=self._claim.is_unproven)
         self._after_progress()
 
     def _lost(self, lost: Lost) -> None:
@@ -395,11 +395,12 @@ class Member:
     def _served(self) -> None:
         on = self._on
         on.note("serving", epoch=on.epoch, committed=on.committed)
-        on.settle_doubt()
+        on.settle()
         on.application.on_serving(on.epoch)
 
     def _after_progress(self) -> None:
-        self._membership.sweep()
+        if self._handover.phase is not Phase.RELEASED:
+            self._membership.sweep()
         self._handover.maybe_release()
         self._arm_sweep()
 
@@ -411,9 +412,7 @@ class Member:
             return
         self._submission.sweep()
         self._membership.forget_silent_learners()
-        self._membership.sweep()
-        self._handover.maybe_release()
-        self._arm_sweep()
+        self._after_progress()
 
     def _arm_sweep(self) -> None:
         """The one timer of a primary; an idle group has none."""
@@ -443,7 +442,7 @@ class Member:
         assert seen is not None
         self._end_reign()
         self._become(Role.BACKUP)
-        self._claim.release(seen.value.primary)
+        self._claim.release(seen.value.epoch)
         self._claim.maybe_claim()
 
     def _end_reign(self) -> None:

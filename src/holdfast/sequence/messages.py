@@ -22,8 +22,11 @@ class Submit(Struct, frozen=True, array_like=True, tag="submit"):
     previous: Point
     records: tuple[bytes, ...]
     committed: Position
-    tail: Position
+    tail: Point
     """Where the primary's log ended when it won this epoch: others drop what lies beyond (M3)."""
+    is_unproven: bool
+    """The primary was restarted since it was listed, and nobody has seen since whether its store went back:
+    a backup that holds more takes the group over instead of dropping it (V5)."""
 
 
 class Accepted(Struct, frozen=True, array_like=True, tag="accepted"):
@@ -46,7 +49,7 @@ class Refused(Struct, frozen=True, array_like=True, tag="refused"):
 
 
 class Knows(Struct, frozen=True, array_like=True, tag="knows"):
-    """To a claimant: more is committed than you held when you claimed (V5)."""
+    """To a claimant: I hold what you must not lack; release the group to me (V5)."""
 
     group: GroupId
     epoch: Epoch

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from holdfast.authority.outcome import Seen
 from holdfast.authority.views import View, ViewChange, ViewMember
-from holdfast.model.ids import Epoch, HostId
+from holdfast.model.ids import Epoch, HostId, Incarnation, StoreId
 from holdfast.sequence.ports import Me, same
 
 
@@ -63,6 +63,11 @@ class Standing:
     def learn(self, seen: Seen[View], now: int) -> None:
         self.seen = seen
         self.learnt_at = now
+
+
+def memory_store(host: HostId, incarnation: Incarnation) -> StoreId:
+    """The store of a member in memory: its process. A restarted one is never the listed one (V4)."""
+    return StoreId(f"memory-{host}-{incarnation}")
 
 
 def find(members: tuple[ViewMember, ...], member: ViewMember) -> ViewMember | None:

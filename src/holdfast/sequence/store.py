@@ -140,6 +140,12 @@ class GroupStore:
             self._recent_bytes -= len(self._recent.popleft()[1])
 
 
+def order_of(tail: Point) -> tuple[int, int]:
+    """Of two in-sync members' tails the greater holds everything committed that the other does: one of a
+    later epoch holds everything committed before it, however short it is."""
+    return (tail.epoch, tail.position)
+
+
 def _first(encoded: bytes) -> int:
     first: int = HEADER.unpack_from(encoded)[4]
     return first

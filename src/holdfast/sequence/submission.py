@@ -18,7 +18,7 @@ from holdfast.sequence.followers import NOTHING, Follower, Followers
 from holdfast.sequence.footing import Footing
 from holdfast.sequence.messages import Accepted, Hello, Submit
 from holdfast.sequence.ports import same
-from holdfast.storage.record import Point
+from holdfast.storage.record import ORIGIN, Point
 
 
 class Submission:
@@ -36,20 +36,23 @@ class Submission:
         """What was held at the claim is committed."""
         self._reign = 0
         self._claimed_tail = Position(0)
-        self._epoch_tail = Position(0)
+        self._epoch_tail = ORIGIN
+        self._is_unproven = False
         self._own = NOTHING
         self._first_epoch = Epoch(0)
 
     # --- the reign
 
-    def begin(self) -> None:
+    def begin(self, *, is_unproven: bool) -> None:
         """This member has won an epoch from another primary, or from its own earlier process."""
         on = self._on
         self._reign += 1
         self.is_reigning, self.is_serving = True, False
         self._own = NOTHING
         self._first_epoch = on.epoch
-        self._claimed_tail = self._epoch_tail = on.store.tail.position
+        self._epoch_tail = on.store.tail
+        self._claimed_tail = self._epoch_tail.position
+        self._is_unproven = is_unproven
         self.followers.clear()
         self._meet_listed()
         self._watch_own()
@@ -57,7 +60,7 @@ class Submission:
 
     def go_on(self) -> None:
         """This member changed the view and stays primary, in the next epoch."""
-        self._epoch_tail = self._on.store.tail.position
+        self._epoch_tail = self._on.store.tail
         self._meet_listed()
         self._announce()
         self.maybe_commit()
@@ -135,6 +138,7 @@ class Submission:
                 records,
                 on.committed,
                 self._epoch_tail,
+                self._is_unproven,
             ),
         )
 

@@ -62,7 +62,7 @@ class TokenList:
     # --- the sequence
 
     def on_serving(self, epoch: Epoch) -> None:
-        self._book.serving(self.group, epoch, self._process)
+        self._book.serving(self.group, epoch, self._process, len(self.member.standing.listed))
 
     def on_following(self) -> None:
         self._gathered.clear()

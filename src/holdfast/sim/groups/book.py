@@ -44,8 +44,10 @@ class Book:
             said = f"group {group}: {by} and {process} made different operations final at {position}"
             self.world.violation("one-history", said)
 
-    def serving(self, group: GroupId, epoch: Epoch, process: str) -> None:
-        """*process* is primary of that epoch."""
+    def serving(self, group: GroupId, epoch: Epoch, process: str, listed: int) -> None:
+        """*process* is primary of that epoch, in a view that lists so many."""
+        if listed < self.min_in_sync:
+            self.world.violation("S3", f"group {group} is served with {listed} in-sync members")
         holder = self._primaries.setdefault((group, epoch), process)
         if holder != process:
             self.world.violation("one-primary", f"epoch {epoch} of group {group}: {holder} and {process}")

@@ -11,6 +11,7 @@ from holdfast.authority.recipe import Recipe, Recipes
 from holdfast.authority.views import Lost, View, ViewMember, list_views
 from holdfast.model.errors import Corruption
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Nonce, Position, StoreId
+from holdfast.sequence import standing
 from holdfast.sequence.config import LeaseConfig, SequenceConfig
 from holdfast.sequence.durability import Durability
 from holdfast.sequence.leases import Leases
@@ -30,6 +31,8 @@ from holdfast.storage.record import Point
 AUTHORITY: Final = "authority"
 TURN_NS: Final = 300 * MICROSECOND
 POLL_NS: Final = 400 * MILLISECOND
+HAND_OVERS: Final = 0.05
+"""How likely a primary hands over, at each poll."""
 LEASES: Final = LeaseConfig(
     lease_ns=240 * MILLISECOND, interval_ns=60 * MILLISECOND, margin_ns=20 * MILLISECOND
 )
@@ -111,7 +114,7 @@ class Host:
                 opened.give_up()
                 return
         for group in self._memory_groups:
-            store = StoreId(f"memory-{self._name}-{opened.incarnation}")
+            store = standing.memory_store(self._name, opened.incarnation)
             self._add_member(group, store, memory_ports, Position(0), is_doubtful=False)
         self._memory = memory
         leases.start([host for host in self._hosts if host != self._name])
@@ -255,7 +258,16 @@ class Host:
                 elif member is not None:
                     member.on_view(seen)
         self._keep_checkpoints()
+        self._maybe_hand_over()
         self._timers.set(POLL_NS, "poll")
+
+    def _maybe_hand_over(self) -> None:
+        rng = self._ports.random.stream("hand-over")
+        for member in self.members.values():
+            backups = [each.host for each in member.standing.listed if each.host != self._name]
+            if member.is_serving and backups and rng.random() < HAND_OVERS:
+                self._book.world.sometimes("a hand-over was asked for")
+                member.hand_over(rng.choice(backups))
 
     def _on_lapsed(self, host: HostId) -> None:
         for member in self.members.values():

@@ -11,28 +11,24 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from holdfast.authority import keys
-from holdfast.authority.views import View
 from holdfast.model.ids import GroupId
 from holdfast.sim.authority.leases import LeaseBook
 from holdfast.sim.authority.server_node import AuthorityNode
 from holdfast.sim.authority.truth import Truth
 from holdfast.sim.faults import (
     CLOCK_KINDS,
-    DAMAGE_KINDS,
     DISK_KINDS,
-    KINDS,
     NETWORK_KINDS,
     POWER_KINDS,
     PROCESS_KINDS,
-    FaultKind,
 )
+from holdfast.sim.groups import damage
 from holdfast.sim.groups.agents import Agents
 from holdfast.sim.groups.book import Book
 from holdfast.sim.groups.client import Client
 from holdfast.sim.groups.host import AUTHORITY, CONFIG, Host
 from holdfast.sim.groups.messages import Codec
-from holdfast.sim.options import SECOND, FaultEvent
+from holdfast.sim.options import SECOND
 from holdfast.sim.scenario import Bound, Scenario
 from holdfast.sim.world import World
 
@@ -46,38 +42,13 @@ DEMANDED: Final = 10
 """Operations of each group that must be answered after healing."""
 
 
-def _damage(name: str) -> FaultKind:
-    """A kind that harms one host's disk, once the groups have brought their members in-sync."""
-
-    def apply(world: World, event: FaultEvent) -> bool:
-        if event.target == AUTHORITY or event.parameters.get("source") == AUTHORITY:
-            return False
-        if any(len(view.members) < CONFIG.min_in_sync for view in _views(world)) or not _views(world):
-            return False
-        return KINDS[name].apply(world, event)
-
-    return FaultKind(name, KINDS[name].draw, apply)
-
-
-def _views(world: World) -> list[View]:
-    node = world.nodes[AUTHORITY].core
-    if node is None:
-        return []
-    items = node.store.truth.items
-    return [
-        msgspec.json.decode(item.value, type=View)
-        for key, item in sorted(items.items())
-        if key.startswith(keys.VIEWS)
-    ]
-
-
 class Groups(Scenario):
     name = "groups"
     nodes = (AUTHORITY, *HOSTS)
     clients = CLIENTS
     kinds = (*PROCESS_KINDS, *POWER_KINDS, *NETWORK_KINDS, *CLOCK_KINDS, *DISK_KINDS)
-    own_kinds = tuple(map(_damage, DAMAGE_KINDS))
-    bounds = (Bound(kinds=DAMAGE_KINDS, nodes=1),)
+    own_kinds = damage.FAULTS
+    bounds = (Bound(kinds=damage.NAMES, nodes=1),)
     fault_ns: ClassVar[int] = 10 * SECOND
     heal_ns: ClassVar[int] = 12 * SECOND
 
@@ -133,7 +104,9 @@ class Groups(Scenario):
         """Whether a group in memory has no listed process left."""
         if group not in MEMORY_GROUPS:
             return False
-        listed = [member.store for view in _views(world) if view.group == group for member in view.members]
+        listed = [
+            member.store for view in damage.views(world) if view.group == group for member in view.members
+        ]
         living = [
             world.nodes[name].core.members[group].standing.me.store
             for name in HOSTS

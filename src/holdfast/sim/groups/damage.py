@@ -1,0 +1,95 @@
+"""Harm to one host's disk, within what the design claims to survive (PROTOCOL V5, D2).
+
+Nothing is harmed while a group has fewer in-sync members than it wants: it has acknowledged nothing then. A
+disk put back *within one opening* cannot be told by its number; its peers must notice, and can only while
+they are there (the limit that V5 states), so that is done when everything else has healed.
+"""
+
+from typing import Final
+
+import msgspec
+
+from holdfast.authority import keys
+from holdfast.authority.views import View
+from holdfast.model.errors import Corruption
+from holdfast.model.ids import Opening
+from holdfast.sim.faults import DAMAGE_KINDS, KINDS, FaultKind
+from holdfast.sim.groups.host import AUTHORITY, CONFIG
+from holdfast.sim.groups.opening import DIRECTORY
+from holdfast.sim.log.faults import ROT_TAIL
+from holdfast.sim.node import Life, SimNode
+from holdfast.sim.options import SECOND, FaultEvent
+from holdfast.sim.world import World
+from holdfast.storage.identity import load
+
+ROLL_BACK: Final = KINDS["roll_back"]
+HARM: Final = (*(name for name in DAMAGE_KINDS if name != ROLL_BACK.name), ROT_TAIL.name)
+NAMES: Final = (*HARM, ROLL_BACK.name)
+
+SLIP_NS: Final = 2 * SECOND
+"""After healing, when a disk may go back within one opening: everybody is there again by then."""
+
+
+def views(world: World) -> list[View]:
+    """What stands at the authority; nothing while it is down."""
+    node = world.nodes[AUTHORITY].core
+    if node is None:
+        return []
+    return [
+        msgspec.json.decode(item.value, type=View)
+        for key, item in sorted(node.store.truth.items.items())
+        if key.startswith(keys.VIEWS)
+    ]
+
+
+def _may_harm(world: World, event: FaultEvent) -> bool:
+    found = views(world)
+    whole = found and all(len(view.members) >= CONFIG.min_in_sync for view in found)
+    return bool(whole) and AUTHORITY not in (event.target, event.parameters.get("source"))
+
+
+def _guarded(kind: FaultKind) -> FaultKind:
+    def apply(world: World, event: FaultEvent) -> bool:
+        return _may_harm(world, event) and kind.apply(world, event)
+
+    return FaultKind(kind.name, kind.draw, apply)
+
+
+def _roll_back(world: World, event: FaultEvent) -> bool:
+    """Copy the disk now, put the copy back later."""
+    node = world.nodes[event.target]
+    opening = _opening(node)
+    if not _may_harm(world, event) or opening is None:
+        return False
+    image = node.disk.copy()
+
+    def put_back() -> None:
+        if _opening(node) == opening and not world.is_healed:
+            world.at(world.options.fault_ns + SLIP_NS, put_back)
+            return
+        world.faults[event.kind] += 1
+        if _opening(node) == opening:
+            world.sometimes("a disk went back within one opening")
+        node.kill()
+        node.disk.replace(image)
+        node.restart()
+
+    world.after(event.parameters["after_ns"], put_back)
+    return False  # counted when it is put back
+
+
+def _opening(node: SimNode) -> Opening | None:
+    """Which opening the disk is in; None between two, when a copy would hold the intent of the next."""
+    failing, node.disk.failing_reads = node.disk.failing_reads, 0  # meant for the host, not for us
+    try:
+        store = load(node.disk.open(DIRECTORY, Life(), None))
+    except Corruption:
+        store = None
+    node.disk.failing_reads = failing
+    return store.opening if store is not None and store.intent is None else None
+
+
+FAULTS: Final = (
+    *(_guarded(KINDS.get(name, ROT_TAIL)) for name in HARM),
+    FaultKind(ROLL_BACK.name, ROLL_BACK.draw, _roll_back),
+)

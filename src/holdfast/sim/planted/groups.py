@@ -1,0 +1,524 @@
+"""Bugs planted in the replicated sequence: each is a rule of PROTOCOL left out, as its *Without it* tells."""
+
+import dataclasses
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.authority import stores
+from holdfast.authority.outcome import InDoubt, Seen
+from holdfast.authority.views import View, ViewChange, ViewMember
+from holdfast.model.ids import HostId, Incarnation, Position, StoreId
+from holdfast.sequence import claim, standing
+from holdfast.sequence.acceptance import Acceptance
+from holdfast.sequence.claim import Claim
+from holdfast.sequence.leases import Leases, _Peer
+from holdfast.sequence.member import Member, Role
+from holdfast.sequence.membership import Membership
+from holdfast.sequence.messages import BeatAnswer, Submit
+from holdfast.sequence.reads import Reads
+from holdfast.sequence.standing import Standing, with_me, without
+from holdfast.sequence.store import GroupStore
+from holdfast.sequence.submission import Submission
+from holdfast.sim.planted import Planted, replacing
+from holdfast.storage.record import HEADER
+
+_learn = Member._learn
+_on_changed = Member._on_changed
+_begin = Submission.begin
+_on_message = Member.on_message
+_take = Acceptance._take
+_on_submit = Acceptance.on_submit
+_ground = Claim.ground
+
+
+# --- views and stores
+
+
+def _resume(member: Member, seen: Seen[View]) -> None:
+    """The view says that we are primary: so we are, as before the restart."""
+    me = member._on.me
+    own = standing.find(seen.value.members, me)
+    if member.role is not Role.WAITING or seen.value.primary != me.host or own is None:
+        _learn(member, seen)
+        return
+    member._on.standing.learn(seen, member._on.now)
+    member._on.epoch = seen.value.epoch
+    member.role = Role.PRIMARY
+    member._submission.begin(is_unproven=False)
+    member._after_progress()
+
+
+def _memory_store_of_host(host: HostId, incarnation: Incarnation) -> StoreId:
+    return StoreId(f"memory-{host}")
+
+
+def _compare_never(claiming: Claim) -> bool:
+    return False
+
+
+def _compare_in_doubt_only(claiming: Claim) -> bool:
+    return claiming._on.is_doubtful
+
+
+def _refuse_restarted(claiming: Claim) -> str | None:
+    own = claiming._on.standing.own_entry
+    if own is not None and own.incarnation != claiming._on.me.incarnation:
+        return None
+    return _ground(claiming)
+
+
+# --- submit and commit
+
+
+def _accept_any_epoch(member: Member, peer: HostId, message: Any) -> None:
+    """Take what comes from whoever sends it."""
+    if isinstance(message, Submit) and member.role is Role.BACKUP and message.epoch < member.epoch:
+        member._on.epoch = message.epoch
+        member._acceptance.primary = peer
+    _on_message(member, peer, message)
+
+
+def _durable_at_once(store: GroupStore, then: Callable[[], None]) -> None:
+    then()
+
+
+def _commit_by_majority(submission: Submission) -> None:
+    on = submission._on
+    if not submission.is_reigning or len(on.standing.listed) < on.config.min_in_sync:
+        return
+    points = sorted(submission.acknowledged_by(member) for member in on.standing.required())
+    point = points[(len(points) - 1) // 2]
+    if not submission.is_serving and point >= submission._claimed_tail:
+        submission.is_serving = True
+        on.advance(point)
+        submission._on_serving()
+    elif submission.is_serving:
+        on.advance(point)
+
+
+def _commit_with_too_few(submission: Submission) -> None:
+    on = submission._on
+    if not submission.is_reigning:
+        return
+    point = min(submission.acknowledged_by(member) for member in on.standing.required())
+    if point >= submission._claimed_tail:
+        on.advance(point)
+        if not submission.is_serving:
+            submission.is_serving = True
+            submission._on_serving()
+
+
+# --- leases and reads
+
+
+def _lease_is_enough(reads: Reads, member: ViewMember) -> bool:
+    return reads._on.ports.leases.lease(member.host) is not None
+
+
+def _any_answer_confirms(reads: Reads, member: ViewMember) -> bool:
+    """An answer of this epoch, whenever it was written."""
+    follower = reads._submission.followers.get(member)
+    lease = reads._on.ports.leases.lease(member.host)
+    return follower is not None and lease is not None and follower.answered_in == reads._on.epoch
+
+
+def _lease_revives(leases: Leases, peer: _Peer, answer: BeatAnswer) -> None:
+    sent_at = leases._sent_at.get(answer.number)
+    if answer.of_incarnation == leases._incarnation and sent_at is not None:
+        peer.lease_incarnation = answer.incarnation
+        peer.lease_first = peer.lease_first or answer.number
+        peer.lease_until = max(peer.lease_until, sent_at + leases.config.lease_ns)
+
+
+def _lease_from_arrival(leases: Leases, peer: _Peer, answer: BeatAnswer) -> None:
+    if answer.of_incarnation != leases._incarnation or answer.number not in leases._sent_at:
+        return
+    now = leases._clock.now()
+    if now >= peer.lease_until or answer.incarnation != peer.lease_incarnation:
+        peer.lease_first, peer.lease_incarnation = answer.number, answer.incarnation
+    peer.lease_until = now + leases.config.lease_ns
+
+
+def _confirm_unasked(reads: Reads, then: Callable[[bool], None]) -> None:
+    then(reads._may_serve())
+
+
+def _confirm_while_claiming(member: Member, epoch: Any, asked_by: HostId) -> bool:
+    return member._on.epoch == epoch and member.role in (Role.BACKUP, Role.CLAIMING)
+
+
+# --- members
+
+
+def _drop_the_last(membership: Membership) -> ViewMember | None:
+    on = membership._on
+    for member in on.standing.listed:
+        follower = membership._submission.followers.get(member)
+        since = None if follower is None else follower.owing_since
+        if since is not None and on.now - since >= on.config.silence_ns:
+            return member
+    return None
+
+
+def _undercut(view: View, me: ViewMember, *, min_in_sync: int, is_released: bool) -> tuple[ViewMember, ...]:
+    members = with_me(view.members, me)
+    return members if is_released or view.primary == me.host else without(members, view.primary)
+
+
+def _listed_only(own: Standing) -> list[ViewMember]:
+    return list(own.listed)
+
+
+def _give_up_in_doubt(member: Member, wanted: ViewChange, answer: Any) -> None:
+    """No answer: then it has not happened. Try something else."""
+    if isinstance(answer, InDoubt) and member.role is Role.PRIMARY:
+        member._on.standing.pending = None
+        return
+    _on_changed(member, wanted, answer)
+
+
+def _add_when_close(membership: Membership, member: ViewMember) -> None:
+    on = membership._on
+    follower = membership._submission.followers.get(member)
+    if follower is None or follower.member != member or not membership._is_close(follower):
+        on.standing.joining = None
+    else:
+        membership._change((*without(on.standing.listed, member.host), member))
+
+
+def _take_by_number(acceptance: Acceptance, submit: Submit) -> Position:
+    """What has a position we have, we have."""
+    store = acceptance._on.store
+    verified = submit.previous.position
+    for encoded in submit.records:
+        _, _, _, _, first, count, _, _ = HEADER.unpack_from(encoded)
+        verified = Position(first + count - 1)
+        if verified > store.tail.position:
+            if first != store.tail.position + 1 or store.tail.checksum != HEADER.unpack_from(encoded)[1]:
+                return store.tail.position
+            store.append_received(encoded)
+    return Position(max(verified, store.tail.position))
+
+
+def _acknowledge_tail(acceptance: Acceptance, submit: Submit) -> Position:
+    """All that lies in the log, compared or not."""
+    _take(acceptance, submit)
+    return acceptance._on.store.tail.position
+
+
+def _drop_beyond_message(acceptance: Acceptance, primary: HostId, submit: Submit) -> None:
+    """What the primary does not send it does not have."""
+    last = submit.previous.position
+    for encoded in submit.records:
+        _, _, _, _, first, count, _, _ = HEADER.unpack_from(encoded)
+        last = Position(first + count - 1)
+    last = max(min(last, submit.tail.position), acceptance._on.committed)
+    tail = dataclasses.replace(submit.tail, position=last)
+    _on_submit(acceptance, primary, msgspec.structs.replace(submit, tail=tail))
+
+
+def _keep_everything(acceptance: Acceptance, tail: Position) -> None:
+    """Follow the new epoch and drop nothing."""
+    store = acceptance._on.store
+    store.drop(store.tail.position, acceptance._on.epoch)
+
+
+# --- claims
+
+
+def _serve_at_once(submission: Submission, *, is_unproven: bool) -> None:
+    _begin(submission, is_unproven=is_unproven)
+    if not submission.is_serving and len(submission._on.standing.listed) >= 2:
+        submission.is_serving = True
+        submission._on_serving()
+
+
+def _no_grace(claiming: Claim) -> int:
+    return 0
+
+
+def _any_death(claiming: Claim) -> str | None:
+    view, me = claiming._on.standing.view, claiming._on.me
+    if view is None or claiming._on.standing.own_entry is None or view.primary == me.host:
+        return _ground(claiming)
+    return claim.DEAD if view.primary in claiming._dead else _ground(claiming)
+
+
+def _read_after_release(reads: Reads) -> bool:
+    return reads._submission.is_serving
+
+
+RUNS: Final = 300
+
+
+def _bug(
+    name: str,
+    rule: str,
+    summary: str,
+    owner: Any,
+    attribute: str,
+    broken: object,
+    profile: str | None = None,
+) -> Planted:
+    return Planted(
+        name=f"groups-{name}",
+        rule=rule,
+        scenario="groups",
+        summary=summary,
+        plant=partial(replacing, owner, attribute, broken),
+        profile=profile,
+        runs_max=RUNS,
+    )
+
+
+PLANTED = (
+    _bug(
+        "resumes-its-role",
+        "V3",
+        "A restarted primary goes on in its old epoch.",
+        Member,
+        "_learn",
+        _resume,
+        "power",
+    ),
+    _bug(
+        "memory-outlives-process",
+        "V4",
+        "A restarted member in memory counts as the listed one.",
+        standing,
+        "memory_store",
+        _memory_store_of_host,
+        "kills",
+    ),
+    _bug(
+        "strangers-welcome",
+        "V5",
+        "A rolled-back store is opened as the one the authority knows.",
+        stores,
+        "_objection",
+        lambda found, expected, expected_nonce, generation: None,
+        "damage",
+    ),
+    _bug(
+        "claims-without-comparing",
+        "V5",
+        "A restarted member claims without asking what the others hold.",
+        Claim,
+        "_must_compare",
+        _compare_in_doubt_only,
+        "damage",
+    ),
+    _bug(
+        "any-epoch",
+        "S2",
+        "A backup accepts what an older epoch's primary sends.",
+        Member,
+        "on_message",
+        _accept_any_epoch,
+    ),
+    _bug(
+        "acknowledges-early",
+        "S3",
+        "What is not synced yet is acknowledged.",
+        GroupStore,
+        "when_durable",
+        _durable_at_once,
+        "power",
+    ),
+    _bug(
+        "majority-commits",
+        "S3",
+        "A position commits when most of the required have it.",
+        Submission,
+        "maybe_commit",
+        _commit_by_majority,
+    ),
+    _bug(
+        "too-few-commit",
+        "S3",
+        "Positions commit with fewer than min_in_sync members listed.",
+        Submission,
+        "maybe_commit",
+        _commit_with_too_few,
+    ),
+    _bug(
+        "lease-is-enough",
+        "R1",
+        "A host's lease lets all its primaries read, confirmed or not.",
+        Reads,
+        "_is_confirmed",
+        _lease_is_enough,
+        "network",
+    ),
+    _bug(
+        "late-answers-confirm",
+        "R1",
+        "An answer from before the lease began confirms it.",
+        Reads,
+        "_is_confirmed",
+        _any_answer_confirms,
+        "network",
+    ),
+    _bug(
+        "lease-revives",
+        "R1",
+        "A lapsed lease goes on with what was confirmed before.",
+        Leases,
+        "_on_answer",
+        _lease_revives,
+        "network",
+    ),
+    _bug(
+        "confirms-while-claiming",
+        "R1",
+        "A member whose claim is unanswered still confirms its old epoch.",
+        Member,
+        "is_backup_in",
+        _confirm_while_claiming,
+        "network",
+    ),
+    _bug(
+        "reads-unconfirmed",
+        "R2",
+        "A query is answered without asking the authority.",
+        Reads,
+        "confirm",
+        _confirm_unasked,
+        "network",
+    ),
+    _bug(
+        "lease-from-arrival",
+        "R3",
+        "A lease counts from the answer's arrival.",
+        Leases,
+        "_on_answer",
+        _lease_from_arrival,
+        "network",
+    ),
+    _bug(
+        "drops-the-last",
+        "M1",
+        "The silent are dropped until the primary is alone.",
+        Membership,
+        "_leaving",
+        _drop_the_last,
+    ),
+    _bug(
+        "claimant-undercuts",
+        "M1",
+        "A claimant drops the old primary whatever is left.",
+        claim,
+        "members_after_claim",
+        _undercut,
+    ),
+    _bug(
+        "gives-up-in-doubt",
+        "M2",
+        "An unanswered change is taken for a refused one.",
+        Member,
+        "_on_changed",
+        _give_up_in_doubt,
+    ),
+    _bug(
+        "pending-not-required",
+        "M2",
+        "A learner asked for is not required until the answer comes.",
+        Standing,
+        "required",
+        _listed_only,
+    ),
+    _bug(
+        "adds-behind-commit",
+        "M2",
+        "A learner within a window of the tail is added at once.",
+        Membership,
+        "_go_on_joining",
+        _add_when_close,
+    ),
+    _bug(
+        "compares-numbers",
+        "M3",
+        "Records are taken for held by their positions.",
+        Acceptance,
+        "_take",
+        _take_by_number,
+    ),
+    _bug(
+        "acknowledges-its-tail",
+        "M3",
+        "An acknowledgement covers what was never compared.",
+        Acceptance,
+        "_take",
+        _acknowledge_tail,
+    ),
+    _bug(
+        "drops-beyond-message",
+        "M3",
+        "On a takeover a backup drops what the first message does not reach.",
+        Acceptance,
+        "on_submit",
+        _drop_beyond_message,
+    ),
+    _bug(
+        "keeps-everything",
+        "M3",
+        "On a takeover nothing beyond the claimed tail is dropped.",
+        Acceptance,
+        "_accept_epoch",
+        _keep_everything,
+    ),
+    _bug(
+        "serves-at-once",
+        "K1",
+        "A new primary serves before its tail is committed.",
+        Submission,
+        "begin",
+        _serve_at_once,
+    ),
+    _bug(
+        "claims-without-grace",
+        "K1",
+        "A backup claims although it has promised not to.",
+        Claim,
+        "due",
+        _no_grace,
+    ),
+    _bug(
+        "any-death-will-do",
+        "K2",
+        "The death of an earlier process is proof against the present one.",
+        Claim,
+        "ground",
+        _any_death,
+        "kills",
+    ),
+    _bug(
+        "reads-after-release",
+        "K5",
+        "A primary that has released its epoch still answers queries.",
+        Reads,
+        "_may_serve",
+        _read_after_release,
+    ),
+    _bug(
+        "restarted-never-claims",
+        "K6",
+        "After a total outage nobody claims.",
+        Claim,
+        "ground",
+        _refuse_restarted,
+        "blackouts",
+    ),
+    _bug(
+        "doubtful-claims",
+        "D2",
+        "A member whose tail was cut claims like any other.",
+        Claim,
+        "_must_compare",
+        _compare_never,
+        "damage",
+    ),
+)
