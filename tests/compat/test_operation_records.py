@@ -7,15 +7,17 @@ import msgspec
 import pytest
 
 from holdfast.model.csn import Csn
-from holdfast.model.ids import ClientId, ReplicaId
+from holdfast.model.ids import ClientId, Position, ReplicaId
 from holdfast.model.outcome import Outcome, Poisoned, Raised, Refused, Returned, Unknown, decode_outcome
 from holdfast.styles.definition import Definition
 from holdfast.styles.execution import Execution
 from holdfast.styles.operation import (
     Call,
     Calls,
+    Digested,
     Executed,
     Forward,
+    Marked,
     NestedReply,
     Poison,
     Record,
@@ -52,6 +54,8 @@ RECORDS: dict[str, Record] = {
     "state": State(b"state"),
     "update": Update(b"update", b"timers"),
     "forward": Forward(),
+    "marked": Marked(),
+    "digested": Digested(Position(17), b"digest"),
 }
 OUTCOMES: dict[str, Outcome] = {
     "returned": Returned({"alice": [1, 2.5, None]}),

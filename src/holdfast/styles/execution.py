@@ -1,8 +1,8 @@
 """The machine that executes a group's records on its object: same records, same state, same replies.
 
 Rules. Whether a call runs is decided by the retention table and the record's CSN alone (X2). Methods run one
-at a time, in the order of their positions (E2): while one waits for another group (E3), those ordered after
-it queue. An exception is an ordinary reply. Time and randomness come from the operation (:mod:`.context`).
+at a time, in the order of their positions (:mod:`.line`). An exception is an ordinary reply. Time and
+randomness come from the operation (:mod:`.context`).
 
 State. The object, the retention table, the timers and the queue are saved together, and with them the
 position they stand for. A method that waits cannot be saved: its frame is not data. So no state is captured
@@ -12,10 +12,8 @@ that follow, runs it again, and resumes it from the recorded outcomes of its nes
 """
 
 import hashlib
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from typing import Final
 
 import msgspec
 
@@ -33,15 +31,17 @@ from holdfast.sequence.retention import (
     Retention,
     Verdict,
 )
-from holdfast.styles.context import NestedCall, Scope, scope_now
+from holdfast.styles.context import Scope, scope_now
 from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Effects, Job, Outgoing
-from holdfast.styles.interface import BadCall, Interface
+from holdfast.styles.line import Line, run_at_once
 from holdfast.styles.operation import (
     Call,
     Calls,
+    Digested,
     Executed,
     Forward,
+    Marked,
     NestedReply,
     Poison,
     Record,
@@ -57,26 +57,17 @@ from holdfast.styles.operation import (
     Upgraded,
     decode_calls,
 )
-from holdfast.styles.stepping import Suspended, call, close, step
 from holdfast.styles.timers import Timers
 
 SAVED_VERSION: Final = 1
 TIMER_DURATION_S: Final = 300
 """How long the nested calls of a method that a timer started may take."""
 
-REFUSALS: Final = {
+REFUSALS: Final[dict[Verdict, bytes]] = {
     EXPIRED: encode_outcome(Refused("expired", EXPIRED.why)),
     ABANDONED: encode_outcome(Refused("abandoned", ABANDONED.why)),
     NEVER: encode_outcome(Refused("never_runs", NEVER.why)),
 }
-
-
-@dataclass(slots=True)
-class _Running:
-    job: Job
-    coroutine: Suspended
-    scope: Scope
-    waits_for: NestedCall
 
 
 class _Saved(msgspec.Struct, frozen=True, array_like=True):
@@ -105,49 +96,28 @@ class Execution:
         self.version = definition.version
         self.retention = Retention()
         self.timers = Timers()
-        self.poisoned: dict[RequestId, int] = {}
-        """Requests that must not run when their turn comes, with how many processes they ended (E4)."""
-        self._operations = definition.interface.operations
-        self._instance = definition.fresh() if instance is None else instance
         if instance is None:
-            definition.capture.check(self._instance)
-        self._scope = Scope(definition.group, definition.interface, self.timers)
-        self._running: _Running | None = None
-        self._queue: deque[Job] = deque()
-        self._at_rest: Callable[[], None] | None = None
+            instance = definition.fresh()
+            definition.capture.check(instance)
+        self.line = Line(definition, instance, self.timers)
 
     @property
     def is_at_rest(self) -> bool:
         """Whether no method waits, so that the state can be captured."""
-        return self._running is None
+        return self.line.is_at_rest
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing waits at all: every call applied has its outcome."""
-        return self._running is None and not self._queue
+        return self.line.is_at_rest and not self.line.queue
 
-    def when_at_rest(self, then: Callable[[], None]) -> None:
-        """Call *then* between two operations: now, or when the method that waits has ended."""
-        if self.is_at_rest:
-            then()
-        else:
-            self._at_rest = then
+    def when_at_rest(self, then: Callable[[], object]) -> None:
+        """Call *then* at the next moment between two operations."""
+        self.line.when_at_rest(then)
 
     def outgoing(self) -> Outgoing | None:
         """The call to another group that is being waited for."""
-        if self._running is None:
-            return None
-        job, nested = self._running.job, self._running.waits_for
-        return Outgoing(
-            RequestId(job.client, job.number),
-            nested.call,
-            nested.group,
-            nested.method,
-            nested.arguments,
-            job.expiration_s,
-            (*job.chain, self.definition.group),
-            self.position,
-        )
+        return self.line.outgoing()
 
     # --- records
 
@@ -176,18 +146,18 @@ class Execution:
                 self._poison(record, effects)
             case Upgraded():
                 self.version = record.version
-            case State() | Update() | Forward():
-                pass  # they say what has been executed already
+            case State() | Update() | Forward() | Marked() | Digested():
+                pass  # they speak of what has been executed already
         return effects
 
     def calls(self, first: Position, stamp: Stamp, sent: Sent, calls: list[Call]) -> Effects:
         """Execute the calls of one client frame."""
         self._move_to(first, first + len(calls) - 1)
         self._take_time(stamp)
-        client, retention, time_ns = sent.client, self.retention, self.time_ns
+        client, retention, time_ns, start = sent.client, self.retention, self.time_ns, self.line.start
         retention.raise_floor(client, sent.floor, sent.horizon_s)
         outcomes: list[bytes | None] = []
-        token = scope_now.set(self._scope)
+        token = scope_now.set(self.line.scope)
         try:
             for position, each in enumerate(calls, first):
                 number, expiration_s = each.number, each.expiration_s
@@ -196,7 +166,7 @@ class Execution:
                     outcomes.append(_known(verdict))
                     continue
                 retention.begin(client, number, Position(position), expiration_s)
-                outcome = self._start(each, client, time_ns, sent.chain)
+                outcome = start(each, client, time_ns, sent.chain, self.position)
                 if outcome is not None:
                     retention.finish(client, number, outcome)
                 outcomes.append(outcome)
@@ -209,7 +179,7 @@ class Execution:
         invariant(self.is_at_rest, "a query never sees half an operation")
         scope = Scope(self.definition.group, self.definition.interface, None)
         scope.begin(*request, self.time_ns)
-        return run_at_once(self._instance, self.definition.interface, scope, method, arguments)
+        return run_at_once(self.line.instance, self.definition.interface, scope, method, arguments)
 
     # --- state
 
@@ -223,11 +193,11 @@ class Execution:
                 self.position,
                 self.time_ns,
                 self.csn,
-                self.definition.capture.state_of(self._instance),
+                self.definition.capture.state_of(self.line.instance),
                 self.retention.save(),
                 self.timers.save(),
-                list(self._queue),
-                [(*request, attempts) for request, attempts in self.poisoned.items()],
+                list(self.line.queue),
+                [(*request, attempts) for request, attempts in self.line.poisoned.items()],
             )
         )
 
@@ -242,38 +212,36 @@ class Execution:
         execution.version = found.class_version
         execution.retention = Retention.load(found.retention)
         execution.replace_timers(found.timers)
-        execution._queue.extend(found.queue)
-        execution.poisoned = {RequestId(client, number): n for client, number, n in found.poisoned}
+        execution.line.queue.extend(found.queue)
+        execution.line.poisoned = {RequestId(client, number): n for client, number, n in found.poisoned}
         return execution
 
     def go_on(self) -> Effects:
         """Run what waits in the queue, after :meth:`load`."""
         effects = Effects()
-        self._drain(effects)
+        self._end(self.line.drain(self.position), effects)
         return effects
 
     def digest(self) -> bytes:
         """Equal for members with equal states."""
-        state = self.definition.capture.digest_of(self._instance)
+        state = self.definition.capture.digest_of(self.line.instance)
         return _digest(state, self.retention.save(), self.timers.save())
 
     def get_update(self) -> bytes:
-        return self.definition.capture.update_of(self._instance)
+        return self.definition.capture.update_of(self.line.instance)
 
     def set_update(self, update: bytes, timers: bytes) -> None:
         """Take what changed since. Raises ``InvalidState``."""
-        self.definition.capture.apply_update(self._instance, update)
+        self.definition.capture.apply_update(self.line.instance, update)
         self.replace_timers(timers)
 
     def replace_timers(self, saved: bytes) -> None:
         self.timers = Timers.load(saved)
-        self._scope.timers = self.timers
+        self.line.scope.timers = self.timers
 
     def discard(self) -> None:
         """Give up the object and the method that waits in it (E1)."""
-        if self._running is not None:
-            close(self._running.coroutine)
-            self._running = None
+        self.line.discard()
 
     def keep_account(self, first: Position, record: Record) -> None:
         """Take a record whose effect on the object comes as an update: who has had which reply, and what time
@@ -297,72 +265,6 @@ class Execution:
                 if outcomes:
                     self.retention.finish(sent.client, each.number, outcomes[index])
 
-    # --- one operation
-
-    def _start(self, each: Call, client: ClientId, time_ns: int, chain: tuple[str, ...]) -> bytes | None:
-        """Run a call now, or let it wait behind the one that does. The scope is already the current one."""
-        if self._running is None and not self.poisoned:
-            operation = self._operations.get(each.method)
-            if operation is not None and not operation.is_async:
-                # The path of nearly every call: no object is made for it.
-                try:
-                    args, kwargs = operation.decoded(each.arguments)
-                except BadCall as error:
-                    return _refused(error)
-                self._scope.begin(client, each.number, time_ns)
-                return call(getattr(self._instance, each.method), args, kwargs)
-        job = Job(client, each.number, each.method, each.arguments, each.expiration_s, time_ns, chain)
-        if self._running is not None:
-            self._queue.append(job)
-            return None
-        return self._run(job)
-
-    def _run(self, job: Job) -> bytes | None:
-        """The outcome of an operation; None when it waits for another group."""
-        attempts = self.poisoned.pop(RequestId(job.client, job.number), 0)
-        if attempts:
-            return encode_outcome(Poisoned(attempts))
-        try:
-            operation = self.definition.interface.operation(job.method)
-            args, kwargs = operation.decoded(job.arguments)
-        except BadCall as error:
-            return _refused(error)
-        method = getattr(self._instance, job.method)
-        scope = Scope(self.definition.group, self.definition.interface, self.timers)
-        scope.begin(job.client, job.number, job.time_ns)
-        if not operation.is_async:
-            token = scope_now.set(scope)
-            try:
-                return call(method, args, kwargs)
-            finally:
-                scope_now.reset(token)
-        return self._step(job, method(*args, **kwargs), scope, None)
-
-    def _step(self, job: Job, coroutine: Suspended, scope: Scope, send: Any) -> bytes | None:
-        reached = step(coroutine, scope, send)
-        if isinstance(reached, bytes):
-            self._running = None
-            return reached
-        self._running = _Running(job, coroutine, scope, reached)
-        return None
-
-    def _drain(self, effects: Effects) -> None:
-        """Run what queues, up to the next one that waits."""
-        while self._running is None:
-            if self._at_rest is not None:
-                then, self._at_rest = self._at_rest, None
-                then()
-            if not self._queue:
-                return
-            job = self._queue.popleft()
-            self._end(job, self._run(job), effects)
-
-    def _end(self, job: Job, outcome: bytes | None, effects: Effects) -> None:
-        if outcome is None or job.is_timer:
-            return
-        self.retention.finish(job.client, job.number, outcome)
-        effects.later.append(Reply(job.client, job.number, outcome))
-
     # --- one record of each kind
 
     def _replay(self, first: Position, record: Executed) -> Effects:
@@ -385,20 +287,19 @@ class Execution:
             self.retention.finish(reply.client, reply.number, reply.outcome, self.position)
 
     def _resume(self, record: NestedReply, effects: Effects) -> None:
-        running = self._running
-        if running is None or (running.job.client, running.job.number, running.waits_for.call) != (
-            record.client,
-            record.number,
-            record.call,
-        ):
+        if not self.line.is_waiting_for(RequestId(record.client, record.number), record.call):
             return  # a second answer to a call that has one
         try:
             outcome = decode_outcome(record.outcome)
         except msgspec.DecodeError as error:
             outcome = Unknown(f"the answer cannot be read: {error}")
-        job = running.job
-        self._end(job, self._step(job, running.coroutine, running.scope, outcome), effects)
-        self._drain(effects)
+        self._end(self.line.resume(outcome, self.position), effects)
+
+    def _end(self, ended: Iterator[tuple[Job, bytes]], effects: Effects) -> None:
+        for job, outcome in ended:
+            if not job.is_timer:
+                self.retention.finish(job.client, job.number, outcome)
+                effects.later.append(Reply(job.client, job.number, outcome))
 
     def _fire(self, record: TimerFired, effects: Effects) -> None:
         timer = self.timers.fire(record.timer, record.due_ns, self.time_ns)
@@ -413,8 +314,8 @@ class Execution:
             self.time_ns,
             is_timer=True,
         )
-        self._queue.append(job)
-        self._drain(effects)
+        self.line.queue.append(job)
+        self._end(self.line.drain(self.position), effects)
 
     def _poison(self, record: Poison, effects: Effects) -> None:
         outcome = encode_outcome(Poisoned(record.attempts))
@@ -424,7 +325,7 @@ class Execution:
             self.retention.begin(client, number, self.position, record.expiration_s)
             self.retention.finish(client, number, outcome)
         elif isinstance(verdict, InProgress):
-            self.poisoned[RequestId(client, number)] = record.attempts
+            self.line.poisoned[RequestId(client, number)] = record.attempts
         elif isinstance(verdict, Repeated) and verdict.reply != outcome:
             effects.divergence = f"{RequestId(client, number)} is poisoned, but here it ran"
             self.retention.finish(client, number, outcome)
@@ -439,35 +340,10 @@ class Execution:
         self.retention.advance(stamp.csn.timestamp)
 
 
-def run_at_once(
-    instance: object, interface: Interface, scope: Scope, method: str, arguments: msgspec.Raw
-) -> bytes:
-    """The outcome of a method that can wait for nothing: a query, or any of a stateless group."""
-    try:
-        operation = interface.operation(method)
-        args, kwargs = operation.decoded(arguments)
-    except BadCall as error:
-        return _refused(error)
-    bound = getattr(instance, method)
-    if operation.is_async:
-        reached = step(bound(*args, **kwargs), scope, None)
-        invariant(isinstance(reached, bytes), "calling another group is refused in this scope")
-        return reached if isinstance(reached, bytes) else b""
-    token = scope_now.set(scope)
-    try:
-        return call(bound, args, kwargs)
-    finally:
-        scope_now.reset(token)
-
-
 def _known(verdict: Verdict) -> bytes | None:
     if isinstance(verdict, Repeated):
         return verdict.reply
-    return None if isinstance(verdict, InProgress) else REFUSALS[verdict]  # type: ignore[index]  # not Fresh
-
-
-def _refused(error: BadCall) -> bytes:
-    return encode_outcome(Refused(error.code, str(error)))
+    return None if isinstance(verdict, InProgress) else REFUSALS[verdict]
 
 
 def _digest(*parts: bytes) -> bytes:

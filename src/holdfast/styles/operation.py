@@ -16,6 +16,8 @@ decides the same (X2). All other records take one position.
 `State`        the primary's whole state, for warm backups (FTC-308)
 `Update`       what changed since the last `State` or `Update`
 `Forward`      warm backups may replay up to here: what changed is cheaper to compute than to send (E5)
+`Marked`       every member of an active group captures its state here
+`Digested`     what the primary's state at a mark came to; one that differs has diverged (E1)
 =============  =====================================================================================
 
 Setting and cancelling a timer are no records: they are effects of the method that does it, and a replay of
@@ -155,6 +157,16 @@ class Forward(msgspec.Struct, frozen=True, array_like=True, tag=11, gc=False):
     pass
 
 
+class Marked(msgspec.Struct, frozen=True, array_like=True, tag=12, gc=False):
+    pass
+
+
+class Digested(msgspec.Struct, frozen=True, array_like=True, tag=13, gc=False):
+    position: Position
+    """Of the mark."""
+    digest: bytes
+
+
 Record = (
     Calls
     | Executed
@@ -167,6 +179,8 @@ Record = (
     | State
     | Update
     | Forward
+    | Marked
+    | Digested
 )
 
 _records: Final[msgspec.msgpack.Decoder[Record]] = msgspec.msgpack.Decoder(Record)

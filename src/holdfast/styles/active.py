@@ -1,0 +1,195 @@
+"""Active groups: every member executes every operation, in the same order (FTC-20, FTC-130).
+
+A member executes a position when it knows that it is committed (E1), so nothing is ever undone, and a member
+that becomes primary has nothing to do but answer. Only the primary answers and calls other groups, so each
+reply and each nested call leaves once.
+
+Replicas that differ are found: at each checkpoint interval the primary orders a mark, every member captures
+its state and its digest there, and the primary's digest follows as a record that the others compare (E1).
+"""
+
+from holdfast.model.ids import Position
+from holdfast.styles.config import StyleConfig
+from holdfast.styles.definition import Definition
+from holdfast.styles.effects import Effects
+from holdfast.styles.execution import Execution
+from holdfast.styles.operation import (
+    Call,
+    Calls,
+    Digested,
+    Marked,
+    Poison,
+    Record,
+    RequestId,
+    Sent,
+    TimerFired,
+    decode_calls,
+    decode_record,
+)
+from holdfast.styles.ports import StylePorts, Token
+from holdfast.styles.replica import Replica, Then
+
+
+class Active(Replica):
+    """A member of an active group."""
+
+    def __init__(self, definition: Definition, ports: StylePorts, config: StyleConfig) -> None:
+        super().__init__(definition, ports, config)
+        self._execution = Execution(definition)
+        self._then: dict[Position, tuple[Token, Then]] = {}
+        """Who waits for a record that this primary ordered, and what to do with its effects, by its first
+        position."""
+        self._fired: dict[tuple[int, int], None] = {}
+        self._digested: tuple[Position, bytes] | None = None
+        self._digest_to_tell: Digested | None = None
+        self._is_marking = False
+        self._held: dict[RequestId, tuple[int, int]] = {}
+        """Calls that ended processes and must not be executed here: expiration, and how many processes."""
+        self._given_up: dict[RequestId, None] = {}
+        """Those of them whose end this primary has ordered."""
+
+    @property
+    def execution(self) -> Execution:
+        return self._execution
+
+    def hold(self, request: RequestId, expiration_s: int, attempts: int) -> None:
+        """This call has ended *attempts* processes: do not execute it here, but have it given up (E4)."""
+        self._held[request] = (expiration_s, attempts)
+
+    # --- the sequence's events
+
+    def on_following(self) -> None:
+        super().on_following()
+        for token, _ in self._then.values():
+            self._ports.forsake(token)
+        self._then.clear()
+        self._fired.clear()
+        self._given_up.clear()
+        self._digest_to_tell = None
+        self._is_marking = False
+
+    def on_committed(self, up_to: Position) -> None:
+        self._execute_up_to(up_to)
+        self._committed(self._execution.position)
+
+    def install(self, position: Position, state: bytes) -> None:
+        self._execution.discard()
+        self._execution = Execution.load(self.definition, state)
+        self._execution.go_on()
+        self._checkpointing.installed(position)
+
+    # --- executing
+
+    def _ready(self) -> Execution:
+        self._execute_up_to(self.sequence.committed)
+        return self._execution
+
+    def _execute_up_to(self, up_to: Position) -> None:
+        execution = self._execution
+        if execution.position >= up_to:
+            return
+        stored = [
+            record
+            for record in self.sequence.read(Position(execution.position + 1), up_to)
+            if record.first > execution.position and record.last <= up_to
+        ]
+        records = [(each.first, decode_record(each.body)) for each in stored]
+        if self._held:
+            records = self._forewarned(records)
+        for first, record in records:
+            self._execute(first, record)
+
+    def _execute(self, first: Position, record: Record) -> None:
+        execution = self._execution
+        effects = execution.apply(first, record)
+        if effects.divergence:
+            self._ports.fault("divergence", effects.divergence)
+        for reply in effects.later:
+            self._waiting.ended(reply, execution.position)
+        waits = self._then.pop(first, None)
+        if waits is not None:
+            waits[1](effects, execution.position)
+        match record:
+            case TimerFired(timer=timer, due_ns=due_ns):
+                self._fired.pop((timer, due_ns), None)
+            case Marked():
+                self._mark()
+            case Digested():
+                self._compare(record)
+
+    def _forewarned(self, records: list[tuple[Position, Record]]) -> list[tuple[Position, Record]]:
+        """The records that may be executed: up to the first that holds a call which ended processes, unless
+        its end as poisoned is among them. That comes after the call, and must be known before it (E4)."""
+        for _, record in records:
+            if isinstance(record, Poison):
+                request = RequestId(record.client, record.number)
+                if self._held.pop(request, None) is not None:
+                    self._execution.line.poisoned[request] = record.attempts
+        for index, (_, record) in enumerate(records):
+            if isinstance(record, Calls) and any(
+                RequestId(record.sent.client, each.number) in self._held
+                for each in decode_calls(record.sent.calls)
+            ):
+                return records[:index]
+        return records
+
+    def _order_calls(self, execution: Execution, token: Token, sent: Sent, calls: list[Call]) -> None:
+        last = self._submit(Calls(self._stamping.next(len(calls)), sent), len(calls))
+
+        def tell(effects: Effects, position: Position) -> None:
+            if None not in effects.outcomes:
+                outcomes = [outcome for outcome in effects.outcomes if outcome is not None]
+                self._waiting.until(position, token, [each.number for each in calls], outcomes)
+                return
+            for each, outcome in zip(calls, effects.outcomes, strict=True):
+                if outcome is None:
+                    self._waiting.for_call(RequestId(sent.client, each.number), token)
+                else:
+                    self._waiting.until(position, token, [each.number], [outcome])
+
+        self._then[Position(last - len(calls) + 1)] = (token, tell)
+
+    def _order(self, execution: Execution, record: Record, waits: tuple[Token, Then] | None = None) -> None:
+        position = self._submit(record)
+        if isinstance(record, TimerFired):
+            self._fired[record.timer, record.due_ns] = None
+        if waits is not None:
+            self._then[position] = waits
+
+    def _is_fired(self, timer: int, due_ns: int) -> bool:
+        return (timer, due_ns) in self._fired
+
+    def _do_due(self) -> None:
+        for request, (expiration_s, attempts) in self._held.items():
+            if request not in self._given_up:
+                self._given_up[request] = None
+                self.poison(request, expiration_s, attempts)
+        if self._digest_to_tell is not None:
+            digested, self._digest_to_tell = self._digest_to_tell, None
+            self._submit(digested)
+        elif self._checkpointing.is_due(self._execution) and not self._is_marking:
+            self._is_marking = True
+            self._submit(Marked())
+
+    # --- comparing
+
+    def _mark(self) -> None:
+        """Every member is at the same point here, and so either all are at rest or none is."""
+        execution = self._execution
+        self._is_marking = False
+        self._digested = None
+        if self._checkpointing.capture(execution) is not None:
+            self._digested = (execution.position, execution.digest())
+            if self._is_primary:
+                self._digest_to_tell = Digested(*self._digested)
+
+    def _compare(self, record: Digested) -> None:
+        self._checkpointing.nothing_since(self._execution.position)
+        if self._digested is None or self._digested[0] != record.position:
+            return  # this member joined after the mark
+        if self._digested[1] != record.digest:
+            self._ports.fault(
+                "divergence",
+                f"the state at position {record.position} has the digest {self._digested[1].hex()}, "
+                f"the primary's {record.digest.hex()}",
+            )

@@ -1,0 +1,32 @@
+"""What may be set about how a group executes."""
+
+from msgspec import Struct
+
+from holdfast.model.units import MILLISECOND, SECOND
+
+
+class StyleConfig(Struct, frozen=True, kw_only=True):
+    """One group. Members may differ without harm."""
+
+    checkpoint_interval_ns: int = 60 * SECOND
+    """CheckpointInterval (FTC-306): between two checkpoints of a group in which something happened. Shorter:
+    less to replay after a restart and a shorter log, more capturing."""
+    replay_budget_ns: int = 50 * MILLISECOND
+    """A warm backup may lack so much execution time (E5): about what a failover adds."""
+    sent_state_bytes_max: int = 64 * 1024
+    """A state up to this size is sent to warm backups whole; beyond, they replay instead."""
+    uncommitted_max: int = 50_000
+    """Positions that a passive primary executes ahead of what is committed. Below the sequence's own bound,
+    so that nothing is executed that cannot be ordered."""
+    timers_per_turn_max: int = 100
+    """Timers ordered in one turn when many fall due: calls are not held up behind them."""
+    scan_positions: int = 512
+    """A warm backup looks for states and updates whenever so many more positions are committed."""
+
+    def validate(self) -> list[str]:
+        """Every problem with these values, in words."""
+        return [
+            f"{name} is {getattr(self, name)}; it must be at least 1"
+            for name in self.__struct_fields__
+            if getattr(self, name) < 1
+        ]

@@ -1,0 +1,195 @@
+"""The operations of one group, run one at a time on its object (PROTOCOL E2, E3).
+
+A method that waits for another group holds up those ordered after it: they queue. Between two operations the
+object is at rest; only then may it be asked or captured.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import msgspec
+
+from holdfast.model.errors import invariant
+from holdfast.model.ids import ClientId, Position
+from holdfast.model.outcome import Outcome, Poisoned, Refused, encode_outcome
+from holdfast.styles.context import NestedCall, Scope, scope_now
+from holdfast.styles.definition import Definition
+from holdfast.styles.effects import Job, Outgoing
+from holdfast.styles.interface import BadCall, Interface
+from holdfast.styles.operation import Call, RequestId
+from holdfast.styles.stepping import Suspended, call, close, step
+from holdfast.styles.timers import Timers
+
+
+@dataclass(slots=True)
+class _Running:
+    job: Job
+    coroutine: Suspended
+    scope: Scope
+    waits_for: NestedCall
+    since: Position
+    """Everything up to here led to the call, and must be final before it leaves (E3)."""
+
+
+class Line:
+    """The object of one member, and the operations that stand in line for it."""
+
+    def __init__(self, definition: Definition, instance: object, timers: Timers) -> None:
+        self.instance = instance
+        self.scope = Scope(definition.group, definition.interface, timers)
+        """Of the operations that do not wait; current while a batch of them runs."""
+        self.queue: deque[Job] = deque()
+        self.poisoned: dict[RequestId, int] = {}
+        """Requests that must not run when their turn comes, with how many processes they ended (E4)."""
+        self._definition = definition
+        self._operations = definition.interface.operations
+        self._running: _Running | None = None
+        self._at_rest: list[Callable[[], object]] = []
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether no method waits in the middle."""
+        return self._running is None
+
+    def when_at_rest(self, then: Callable[[], object]) -> None:
+        """Call *then* between two operations: now, or when the method that waits has ended."""
+        if self._running is None:
+            then()
+        else:
+            self._at_rest.append(then)
+
+    def outgoing(self) -> Outgoing | None:
+        """The call to another group that is being waited for."""
+        if self._running is None:
+            return None
+        job, nested = self._running.job, self._running.waits_for
+        return Outgoing(
+            RequestId(job.client, job.number),
+            nested.call,
+            nested.group,
+            nested.method,
+            nested.arguments,
+            job.expiration_s,
+            (*job.chain, self._definition.group),
+            self._running.since,
+        )
+
+    def is_waiting_for(self, caller: RequestId, call: int) -> bool:
+        running = self._running
+        return (
+            running is not None
+            and running.waits_for.call == call
+            and (running.job.client, running.job.number) == caller
+        )
+
+    # --- running
+
+    def start(
+        self, each: Call, client: ClientId, time_ns: int, chain: tuple[str, ...], position: Position
+    ) -> bytes | None:
+        """Run a call now, or let it stand in line; None when its outcome comes later. ``scope`` is
+        current."""
+        if self._running is None and not self.poisoned:
+            operation = self._operations.get(each.method)
+            if operation is not None and not operation.is_async:
+                # The path of nearly every call: no object is made for it.
+                try:
+                    args, kwargs = operation.decoded(each.arguments)
+                except BadCall as error:
+                    return refused(error)
+                self.scope.begin(client, each.number, time_ns)
+                return call(getattr(self.instance, each.method), args, kwargs)
+        job = Job(client, each.number, each.method, each.arguments, each.expiration_s, time_ns, chain)
+        if self._running is not None:
+            self.queue.append(job)
+            return None
+        return self._run(job, position)
+
+    def resume(self, outcome: Outcome, position: Position) -> Iterator[tuple[Job, bytes]]:
+        """Give the method that waits its answer; then run what stands in line. Yields what has ended."""
+        running = self._running
+        if running is not None:
+            reached = self._step(running.job, running.coroutine, running.scope, outcome, position)
+            if reached is not None:
+                yield running.job, reached
+            yield from self.drain(position)
+
+    def drain(self, position: Position) -> Iterator[tuple[Job, bytes]]:
+        """Run what stands in line, up to the next method that waits. Yields what has ended."""
+        while self._running is None:
+            self._tell_those_at_rest()
+            if not self.queue:
+                return
+            job = self.queue.popleft()
+            outcome = self._run(job, position)
+            if outcome is not None:
+                yield job, outcome
+
+    def discard(self) -> None:
+        """Give up the object and the method that waits in it."""
+        if self._running is not None:
+            close(self._running.coroutine)
+            self._running = None
+        # Whoever waited for a moment of rest finds another object in its place.
+        self._tell_those_at_rest()
+
+    def _tell_those_at_rest(self) -> None:
+        waiting, self._at_rest = self._at_rest, []
+        for then in waiting:
+            then()
+
+    def _run(self, job: Job, position: Position) -> bytes | None:
+        attempts = self.poisoned.pop(RequestId(job.client, job.number), 0)
+        if attempts:
+            return encode_outcome(Poisoned(attempts))
+        try:
+            operation = self._definition.interface.operation(job.method)
+            args, kwargs = operation.decoded(job.arguments)
+        except BadCall as error:
+            return refused(error)
+        method = getattr(self.instance, job.method)
+        scope = Scope(self._definition.group, self._definition.interface, self.scope.timers)
+        scope.begin(job.client, job.number, job.time_ns)
+        if operation.is_async:
+            return self._step(job, method(*args, **kwargs), scope, None, position)
+        token = scope_now.set(scope)
+        try:
+            return call(method, args, kwargs)
+        finally:
+            scope_now.reset(token)
+
+    def _step(
+        self, job: Job, coroutine: Suspended, scope: Scope, send: Outcome | None, position: Position
+    ) -> bytes | None:
+        reached = step(coroutine, scope, send)
+        if isinstance(reached, bytes):
+            self._running = None
+            return reached
+        self._running = _Running(job, coroutine, scope, reached, position)
+        return None
+
+
+def run_at_once(
+    instance: object, interface: Interface, scope: Scope, method: str, arguments: msgspec.Raw
+) -> bytes:
+    """The outcome of a method that can wait for nothing: a query, or any of a stateless group."""
+    try:
+        operation = interface.operation(method)
+        args, kwargs = operation.decoded(arguments)
+    except BadCall as error:
+        return refused(error)
+    bound = getattr(instance, method)
+    if operation.is_async:
+        reached = step(bound(*args, **kwargs), scope, None)
+        invariant(isinstance(reached, bytes), "calling another group is refused in this scope")
+        return reached if isinstance(reached, bytes) else b""
+    token = scope_now.set(scope)
+    try:
+        return call(bound, args, kwargs)
+    finally:
+        scope_now.reset(token)
+
+
+def refused(error: BadCall) -> bytes:
+    return encode_outcome(Refused(error.code, str(error)))

@@ -1,0 +1,242 @@
+"""Passive groups: only the primary executes (FTC-127); backups keep the sequence, and what lets them catch
+up.
+
+The primary executes a call when it arrives, and orders request and outcome as one record (E1); its client is
+answered when that is committed. So its object is ahead of what is final: when it loses its epoch it discards
+the object and begins again from what is.
+
+=================  ======================================  =================================================
+                   cold                                    warm
+=================  ======================================  =================================================
+a backup holds     checkpoints and records, no object      the object, as of the last state or update
+becoming primary   loads the newest checkpoint and         replays what follows the last state or update
+                   replays all that follows (FTC-300)      it was given (FTC-301)
+a new member       gets a checkpoint and records           loads the checkpoint it is given, then states and
+                                                           updates only (FTC-302)
+a returning one    its own checkpoint, and records         the same, then states and updates
+=================  ======================================  =================================================
+"""
+
+from abc import abstractmethod
+from typing import Final
+
+import msgspec
+
+from holdfast.model.errors import Overloaded, Rejected, Unavailable
+from holdfast.model.ids import Epoch, Position
+from holdfast.storage.record import Record as Stored
+from holdfast.styles.capture import InvalidState
+from holdfast.styles.config import StyleConfig
+from holdfast.styles.definition import Definition
+from holdfast.styles.execution import Execution
+from holdfast.styles.operation import (
+    Call,
+    Calls,
+    Executed,
+    Record,
+    Replied,
+    RequestId,
+    Sent,
+    Stamp,
+    decode_record,
+    encode_calls,
+)
+from holdfast.styles.ports import StylePorts, Token
+from holdfast.styles.replica import Replica, Then
+
+_STEPS: Final = (b"\x09", b"\x0a", b"\x0b")
+"""The tags of `State`, `Update` and `Forward`: the second byte of a record."""
+
+
+class Passive(Replica):
+    """A member of a cold or warm passive group."""
+
+    def __init__(self, definition: Definition, ports: StylePorts, config: StyleConfig) -> None:
+        super().__init__(definition, ports, config)
+        self._execution: Execution | None = None
+        self._spent_ns = 0
+        """Execution time since backups were last brought forward (E5)."""
+        self._looked_at = Position(0)
+        """Up to here a backup has looked for what brings it forward: not at every commit."""
+
+    @property
+    def execution(self) -> Execution | None:
+        return self._execution
+
+    # --- the sequence's events
+
+    def on_following(self) -> None:
+        super().on_following()
+        execution = self._execution
+        if execution is not None and not self._may_keep(execution):
+            self._discard()
+
+    def on_committed(self, up_to: Position) -> None:
+        if self._is_primary:
+            self._committed(up_to)
+        elif up_to - self._looked_at >= self._config.scan_positions:
+            self._look_at(up_to)
+
+    def install(self, position: Position, state: bytes) -> None:
+        """The state is kept as this host's checkpoint, and loaded from there when an object is needed."""
+        self._discard()
+        self._checkpointing.installed(position)
+
+    # --- executing
+
+    def _ready(self) -> Execution:
+        self._look_at(self.sequence.committed)
+        execution = self._held()
+        self._replay(execution, self._after(execution.position, self.sequence.committed))
+        self._spent_ns = 0
+        return execution
+
+    def _held(self) -> Execution:
+        """The object; from the newest checkpoint, if there is none."""
+        if self._execution is None:
+            self._execution = self._loaded()
+        return self._execution
+
+    def _replay(self, execution: Execution, records: list[Stored]) -> None:
+        """Execute again what the former primary executed; its outcomes are known, and stand (E1)."""
+        for record in records:
+            effects = execution.apply(record.first, decode_record(record.body))
+            if effects.divergence:
+                self._ports.fault("divergence", effects.divergence)
+
+    def _after(self, position: Position, up_to: Position) -> list[Stored]:
+        """The records beyond *position* that are final as a whole."""
+        if position >= up_to:
+            return []
+        return [
+            record
+            for record in self.sequence.read(Position(position + 1), up_to)
+            if record.first > position and record.last <= up_to
+        ]
+
+    def _order_calls(self, execution: Execution, token: Token, sent: Sent, calls: list[Call]) -> None:
+        self._check_room(execution, len(calls))
+        stamp, first = self._stamping.next(len(calls)), Position(execution.position + 1)
+        began = self._ports.clock.now()
+        outcomes = execution.calls(first, stamp, sent, calls).outcomes
+        self._spent_ns += self._ports.clock.now() - began
+        numbers = [each.number for each in calls]
+        ended = [outcome for outcome in outcomes if outcome is not None]
+        if len(ended) == len(calls):
+            last = self._submit_executed(Executed(stamp, sent, ended), len(calls))
+            self._waiting.until(last, token, numbers, ended)
+        else:
+            self._order_parted(token, stamp, sent, calls, outcomes)
+
+    def _order_parted(
+        self, token: Token, stamp: Stamp, sent: Sent, calls: list[Call], outcomes: list[bytes | None]
+    ) -> None:
+        """One of the calls waits for another group, and all behind it wait for that: these are ordered
+        without outcomes, which follow as records of their own (E1)."""
+        parted = outcomes.index(None)
+        done = [outcome for outcome in outcomes[:parted] if outcome is not None]
+        if done:
+            last = self._submit_executed(Executed(stamp, _part(sent, calls[:parted]), done), parted)
+            self._waiting.until(last, token, [each.number for each in calls[:parted]], done)
+        csn = stamp.csn.part(stamp.csn.sub_sequence + parted)
+        rest = Calls(Stamp(csn, stamp.nanos), _part(sent, calls[parted:]))
+        last = self._submit_executed(rest, len(calls) - parted)
+        for each, outcome in zip(calls[parted:], outcomes[parted:], strict=True):
+            if outcome is None:
+                self._waiting.for_call(RequestId(sent.client, each.number), token)
+            else:
+                self._waiting.until(last, token, [each.number], [outcome])
+
+    def _order(
+        self,
+        execution: Execution,
+        record: Record,
+        waits: tuple[Token, Then] | None = None,
+    ) -> None:
+        self._check_room(execution, 1)
+        began = self._ports.clock.now()
+        effects = execution.apply(Position(execution.position + 1), record)
+        self._spent_ns += self._ports.clock.now() - began
+        position = self._submit_executed(record, 1)
+        if effects.later:
+            replied = Replied(effects.later)
+            execution.apply(Position(position + 1), replied)
+            position = self._submit_executed(replied, 1)
+            for reply in effects.later:
+                self._waiting.ended(reply, position)
+        if waits is not None:
+            waits[1](effects, position)
+
+    def _submit_executed(self, record: Record, count: int) -> Position:
+        """Order what the object has already done. If that is refused, object and sequence have parted: the
+        object is discarded, and nothing of it was told to anybody."""
+        try:
+            return self._submit(record, count)
+        except (Rejected, Unavailable):
+            self._give_up()
+            raise
+
+    def _give_up(self) -> None:
+        for token in (*self._waiting.take_tokens(), *self._queries.take_tokens()):
+            self._ports.forsake(token)
+        self._discard()
+
+    def _check_room(self, execution: Execution, count: int) -> None:
+        ahead = execution.position - self.sequence.committed
+        if ahead + count > self._config.uncommitted_max:
+            raise Overloaded(f"group {self.definition.group}: {ahead} positions are not committed yet")
+
+    def _is_fired(self, timer: int, due_ns: int) -> bool:
+        return False  # what is ordered here has been executed, and is not due any more
+
+    def _do_due(self) -> None:
+        if self._execution is not None:
+            self._step(self._execution)
+        elif self.sequence.committed == self.sequence.tail:
+            # It was given up because the sequence refused what it had done; all that was ordered is final.
+            self.on_serving(Epoch(0))
+
+    def _step_by(self, execution: Execution, record: Record) -> None:
+        """Order a record that brings backups forward; on the object itself it has no effect."""
+        execution.apply(Position(execution.position + 1), record)
+        self._submit_executed(record, 1)
+
+    # --- following
+
+    @abstractmethod
+    def _step(self, execution: Execution) -> None:
+        """What a primary does in each turn so that backups need not replay too much."""
+
+    @abstractmethod
+    def _may_keep(self, execution: Execution) -> bool:
+        """Whether a former primary's object can be that of a backup."""
+
+    @abstractmethod
+    def _advance(self, records: list[Stored], step: Record) -> None:
+        """Take the records before *step*, and then what it says."""
+
+    def _look_at(self, up_to: Position) -> None:
+        """Take every step there is up to a committed position. What follows the last one stays as it is."""
+        self._looked_at = up_to
+        start = self._checkpointing.kept if self._execution is None else self._execution.position
+        passed: list[Stored] = []
+        try:
+            for record in self._after(start, up_to):
+                passed.append(record)
+                if record.body[1:2] in _STEPS:
+                    self._advance(passed, decode_record(record.body))
+                    passed = []
+        except (InvalidState, msgspec.DecodeError) as error:
+            # FTC-310: the object counts as failed. What this host keeps of it is loaded when it is needed.
+            self._ports.fault("object_failed", f"the state was not taken: {error!r}")
+            self._discard()
+
+    def _discard(self) -> None:
+        if self._execution is not None:
+            execution, self._execution = self._execution, None
+            execution.discard()
+        self._checkpointing.forget()
+
+
+def _part(sent: Sent, calls: list[Call]) -> Sent:
+    return msgspec.structs.replace(sent, calls=encode_calls(calls))

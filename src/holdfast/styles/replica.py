@@ -1,0 +1,305 @@
+"""What passive and active members have in common: taking calls, answering after commit, capturing.
+
+A replica is the application of a sequence (:class:`holdfast.sequence.ports.Application`). The host hands it
+calls and calls :meth:`Replica.turn` once after whatever came in together. Nothing is submitted from within
+an event of the sequence; what such an event makes necessary is done in the next turn.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from holdfast.model.errors import BrokenInvariant, Rejected, Unavailable
+from holdfast.model.ids import ClientId, Epoch, Position
+from holdfast.model.outcome import Refused, Unknown, encode_outcome
+from holdfast.sequence.ports import Captured
+from holdfast.sequence.retention import FRESH, NEVER, InProgress, Repeated, Verdict
+from holdfast.styles.capture import NoStateAvailable
+from holdfast.styles.checkpointing import Checkpointing
+from holdfast.styles.config import StyleConfig
+from holdfast.styles.definition import Definition
+from holdfast.styles.effects import Effects, Outgoing
+from holdfast.styles.execution import REFUSALS, Execution
+from holdfast.styles.interface import BadCall
+from holdfast.styles.operation import (
+    Call,
+    NestedReply,
+    Poison,
+    Record,
+    RequestId,
+    Sent,
+    Settled,
+    TimerFired,
+    decode_calls,
+    encode_record,
+)
+from holdfast.styles.ports import Sequence, StylePorts, Token
+from holdfast.styles.queries import Queries
+from holdfast.styles.stamping import Stamping
+from holdfast.styles.waiting import Waiting
+
+CALLS_PER_FRAME_MAX: Final = 4096
+"""So many calls share a record, and the turn that executes it."""
+
+Then = Callable[[Effects, Position], None]
+"""Takes what a record brought about, and the position at which that is final."""
+
+FORGOTTEN: Final = encode_outcome(Unknown("the request has expired; whether it ran is no longer known"))
+
+
+class Replica(ABC):
+    """One member's object and the calls that wait at it."""
+
+    def __init__(self, definition: Definition, ports: StylePorts, config: StyleConfig) -> None:
+        self.definition = definition
+        self._ports = ports
+        self._config = config
+        self._sequence: Sequence | None = None
+        self._is_primary = False
+        self._stamping = Stamping(ports.clock, ports.stamp)
+        self._waiting = Waiting()
+        self._queries = Queries(ports)
+        self._checkpointing = Checkpointing(ports, config)
+        self._called: tuple[RequestId, int] | None = None
+        """The nested call that was sent out; a repetition would be harmless but useless."""
+
+    def bind(self, sequence: Sequence) -> None:
+        """The member this replica stands on; before any event."""
+        self._sequence = sequence
+
+    @property
+    def sequence(self) -> Sequence:
+        if self._sequence is None:
+            raise BrokenInvariant("a replica is bound before it is used")
+        return self._sequence
+
+    @property
+    @abstractmethod
+    def execution(self) -> Execution | None:
+        """The object, if this member holds one now."""
+
+    # --- the sequence's events that both take alike
+
+    def on_serving(self, epoch: Epoch) -> None:
+        execution = self._ready()
+        self._is_primary = True
+        self._called = None
+        self._stamping.resume(execution.csn, execution.time_ns)
+
+    def on_following(self) -> None:
+        self._is_primary = False
+        self._checkpointing.forget()
+        for token in (*self._waiting.take_tokens(), *self._queries.take_tokens()):
+            self._ports.forsake(token)
+
+    def _committed(self, up_to: Position) -> None:
+        """Tell what may now be told, and keep the state that is now final."""
+        for answer in self._waiting.take(up_to):
+            self._ports.answer(answer.token, answer.numbers, answer.outcomes)
+        self._checkpointing.on_committed(up_to)
+
+    # --- what the host hands in
+
+    def on_calls(self, token: Token, sent: Sent) -> None:
+        """Calls of one client frame; answers follow when they are final.
+
+        Raises ``Unavailable`` or ``Overloaded`` when nothing was done, ``BadCall`` for what is no frame.
+        """
+        execution = self._serving()
+        try:
+            calls = decode_calls(sent.calls)
+        except msgspec.DecodeError as error:
+            raise BadCall(f"the calls cannot be read: {error}") from None
+        if not 1 <= len(calls) <= CALLS_PER_FRAME_MAX:
+            raise BadCall(f"a frame has 1 to {CALLS_PER_FRAME_MAX} calls, not {len(calls)}")
+        if self.definition.group in sent.chain:
+            # The group waits for the end of this very chain: it would wait for ever (E3).
+            text = " -> ".join((*sent.chain, self.definition.group))
+            outcome = encode_outcome(Refused("call_cycle", f"the groups call each other in a circle: {text}"))
+            self._ports.answer(token, [each.number for each in calls], [outcome] * len(calls))
+        elif not self._answer_known(execution, token, sent.client, calls):
+            self._order_calls(execution, token, sent, calls)
+
+    def on_query(self, token: Token, request: RequestId, method: str, arguments: msgspec.Raw) -> None:
+        """A linearizable query; answered once what it saw is committed (S4) and reading is allowed (R1,
+        R2)."""
+        execution = self._serving()
+        if not self.definition.interface.operation(method).is_query:
+            raise BadCall(f"{method} is not a query: it must be called as an operation")
+        if execution.position < self.sequence.committed:
+            raise Unavailable(f"group {self.definition.group} has not executed all that is committed")
+
+        def ask() -> None:
+            if self.execution is execution and self._is_primary:
+                outcome = execution.query(method, arguments, request)
+                self._queries.add(execution.position, token, request.number, outcome)
+            else:
+                self._ports.forsake(token)
+
+        execution.when_at_rest(ask)
+
+    def on_stale_query(self, request: RequestId, method: str, arguments: msgspec.Raw) -> bytes:
+        """Answer at once from what this member holds, primary or not. Raises ``Unavailable``."""
+        execution = self.execution
+        if execution is None or not execution.is_at_rest:
+            raise Unavailable(f"group {self.definition.group} has no object at rest here")
+        if not self.definition.interface.operation(method).is_query:
+            raise BadCall(f"{method} is not a query: it must be called as an operation")
+        return execution.query(method, arguments, request)
+
+    def on_outcome_asked(self, token: Token, client: ClientId, number: int, expiration_s: int) -> None:
+        """Somebody wants to know what became of a request, and it shall not run any more (X3)."""
+        execution = self._serving()
+        record = Settled(self._stamping.next(), client, number, expiration_s)
+
+        def tell(effects: Effects, position: Position) -> None:
+            self._settled(effects, record, token, position)
+
+        self._order(execution, record, (token, tell))
+
+    def on_nested_outcome(self, caller: RequestId, call: int, outcome: bytes) -> None:
+        """The answer to a call that went out through ``call_out``."""
+        if self._called != (caller, call):
+            return
+        try:
+            self._order(self._serving(), NestedReply(self._stamping.next(), *caller, call, outcome))
+        except (Rejected, Unavailable):
+            self._called = None  # it is asked again when calls are taken again, by whoever takes them
+
+    def poison(self, request: RequestId, expiration_s: int, attempts: int) -> None:
+        """Give up a call that ended *attempts* processes (E4)."""
+        execution = self._serving()
+        self._order(execution, Poison(self._stamping.next(), *request, expiration_s, attempts))
+        self._ports.fault("poisoned", f"{request} ended {attempts} processes and is not tried again")
+
+    def turn(self) -> None:
+        """The end of whatever came in together: send it off, and do what has fallen due."""
+        if self._is_primary and self.sequence.is_serving:
+            with suppress(Rejected, Unavailable):  # what could not be ordered now is still due next time
+                self._do_due()
+                self._fire_timers()
+            self._call_out()
+            self.sequence.flush()
+        self._stamping.end_turn()
+        self._queries.release(self.sequence)
+
+    def next_wake_ns(self) -> int | None:
+        """When, by the wall clock, :meth:`turn` must be called even if nothing comes in."""
+        execution = self.execution
+        return execution.timers.next_due_ns() if execution is not None and self._is_primary else None
+
+    # --- state
+
+    def capture(self) -> Captured:
+        """A state that is final, for a learner. When the object is ahead of that, or a method waits, an
+        older one: the log still reaches back to it."""
+        execution = self.execution
+        if execution is not None and execution.is_at_rest and execution.position <= self.sequence.committed:
+            try:
+                return Captured(execution.position, execution.save())
+            except NoStateAvailable:
+                pass  # not now (FTC-311); what was kept earlier serves as well
+        kept = self._ports.checkpoint()
+        return kept if kept is not None else Captured(Position(0), Execution(self.definition).save())
+
+    def _loaded(self) -> Execution:
+        """The object as of the newest checkpoint. Raises what ``set_state`` raises."""
+        kept = self._ports.checkpoint()
+        if kept is None:
+            return Execution(self.definition)
+        execution = Execution.load(self.definition, kept.state)
+        execution.go_on()
+        return execution
+
+    # --- what the styles do differently
+
+    @abstractmethod
+    def _ready(self) -> Execution:
+        """The object with everything committed applied to it."""
+
+    @abstractmethod
+    def _order_calls(self, execution: Execution, token: Token, sent: Sent, calls: list[Call]) -> None: ...
+
+    @abstractmethod
+    def _order(
+        self,
+        execution: Execution,
+        record: Record,
+        waits: tuple[Token, Then] | None = None,
+    ) -> None:
+        """Order a record of one position; who *waits* gets its effects when it has been executed."""
+
+    @abstractmethod
+    def _do_due(self) -> None:
+        """What a serving primary does in each turn: checkpoints, and what else the style has to order."""
+
+    @abstractmethod
+    def _is_fired(self, timer: int, due_ns: int) -> bool:
+        """Whether this firing was ordered already and only waits to be executed."""
+
+    # --- in common
+
+    def _serving(self) -> Execution:
+        execution = self.execution
+        if not self._is_primary or execution is None or not self.sequence.is_serving:
+            raise Unavailable(f"group {self.definition.group} is not served here")
+        return execution
+
+    def _submit(self, record: Record, count: int = 1) -> Position:
+        return self.sequence.submit(encode_record(record), count)
+
+    def _answer_known(self, execution: Execution, token: Token, client: ClientId, calls: list[Call]) -> bool:
+        """Answer a frame of which nothing is new, without ordering anything; False if something is."""
+        retention = execution.retention
+        if retention.judge(client, calls[0].number, calls[0].expiration_s) is FRESH:
+            return False
+        verdicts = [retention.judge(client, each.number, each.expiration_s) for each in calls]
+        if any(verdict is FRESH for verdict in verdicts):
+            return False
+        for each, verdict in zip(calls, verdicts, strict=True):
+            self._answer_verdict(verdict, RequestId(client, each.number), token, Position(0))
+        return True
+
+    def _answer_verdict(self, verdict: Verdict, request: RequestId, token: Token, position: Position) -> None:
+        """Answer, once *position* is committed and what the verdict rests on."""
+        if isinstance(verdict, InProgress):
+            self._waiting.for_call(request, token)
+            return
+        if isinstance(verdict, Repeated):
+            self._tell(max(position, verdict.position), token, [request.number], [verdict.reply])
+        else:
+            self._tell(position, token, [request.number], [REFUSALS[verdict]])
+
+    def _settled(self, effects: Effects, record: Settled, token: Token, position: Position) -> None:
+        verdict = effects.settled
+        if isinstance(verdict, Repeated | InProgress) or verdict == NEVER:
+            self._answer_verdict(verdict, RequestId(record.client, record.number), token, position)
+        else:
+            self._tell(position, token, [record.number], [FORGOTTEN])
+
+    def _tell(self, position: Position, token: Token, numbers: list[int], outcomes: list[bytes]) -> None:
+        if position <= self.sequence.committed:
+            self._ports.answer(token, numbers, outcomes)
+        else:
+            self._waiting.until(position, token, numbers, outcomes)
+
+    def _call_out(self) -> None:
+        execution = self.execution
+        waits: Outgoing | None = execution.outgoing() if execution is not None else None
+        if waits is None or waits.position > self.sequence.committed:
+            return
+        if self._called != (waits.caller, waits.call):
+            self._called = (waits.caller, waits.call)
+            self._ports.call_out(waits)
+
+    def _fire_timers(self) -> None:
+        execution = self.execution
+        if execution is None:
+            return
+        time_ns = max(self._ports.clock.wall(), self._stamping.time_ns)
+        for timer in execution.timers.due(time_ns, self._config.timers_per_turn_max):
+            if not self._is_fired(timer.number, timer.due_ns):
+                self._order(execution, TimerFired(self._stamping.next(), timer.number, timer.due_ns))

@@ -1,0 +1,42 @@
+"""When a primary ordered what: one CSN for each turn, and times that never go back (PROTOCOL S1, X4)."""
+
+from collections.abc import Callable
+
+from holdfast.model.csn import SUB_SEQUENCE_MAX, ZERO, Csn
+from holdfast.model.ports import Clock
+from holdfast.model.units import SECOND
+from holdfast.styles.operation import Stamp
+
+
+class Stamping:
+    """Stamps the records of one group while this member is its primary."""
+
+    def __init__(self, clock: Clock, next_csn: Callable[[Csn], Csn]) -> None:
+        self._clock = clock
+        self._next_csn = next_csn
+        self._csn = ZERO
+        self._used = 0
+        self._is_open = False
+        self.time_ns = 0
+        """The time of the newest stamp."""
+
+    def resume(self, csn: Csn, time_ns: int) -> None:
+        """This member becomes primary of a sequence whose newest record has this stamp."""
+        self._csn, self.time_ns, self._is_open = csn, time_ns, False
+
+    def next(self, count: int = 1) -> Stamp:
+        """For a record of *count* operations; each has the number of the first plus its index."""
+        if not self._is_open or self._used + count - 1 > SUB_SEQUENCE_MAX:
+            self._csn = self._next_csn(self._csn)
+            self._used = 0
+            self._is_open = True
+        csn = self._csn.part(self._used) if self._used else self._csn
+        self._used += count
+        # The wall clock gives the fraction of the CSN's second; where the two disagree, the CSN wins.
+        second_ns = csn.timestamp * SECOND
+        fraction_ns = min(max(self._clock.wall() - second_ns, 0), SECOND - 1)
+        self.time_ns = max(self.time_ns, second_ns + fraction_ns)
+        return Stamp(csn, self.time_ns - second_ns)
+
+    def end_turn(self) -> None:
+        self._is_open = False

@@ -1,0 +1,52 @@
+"""Stateless groups: what a call gives does not depend on those before it (FTC-126).
+
+Any member executes, at once and without ordering; nothing is kept, nothing is replayed. A repeated call runs
+again, which by the class's own promise does no harm. Timers and calls to other groups need a record to be
+made once, and are refused.
+"""
+
+from holdfast.model.ids import ClientId, Epoch, Position
+from holdfast.model.ports import Clock
+from holdfast.sequence.ports import Captured
+from holdfast.styles.context import Scope
+from holdfast.styles.definition import Definition
+from holdfast.styles.line import run_at_once
+from holdfast.styles.operation import Sent, decode_calls
+
+
+class Stateless:
+    """A member of a stateless group. Its sequence, if it has one, stays empty."""
+
+    def __init__(self, definition: Definition, clock: Clock) -> None:
+        self.definition = definition
+        self._clock = clock
+        self._instance = definition.fresh()
+
+    def execute(self, sent: Sent) -> tuple[list[int], list[bytes]]:
+        """The numbers and outcomes of one frame's calls, on any member. Raises ``msgspec.DecodeError``."""
+        calls = decode_calls(sent.calls)
+        scope = Scope(self.definition.group, self.definition.interface, None)
+        outcomes = []
+        for each in calls:
+            scope.begin(ClientId(sent.client), each.number, self._clock.wall())
+            outcomes.append(
+                run_at_once(self._instance, self.definition.interface, scope, each.method, each.arguments)
+            )
+        return [each.number for each in calls], outcomes
+
+    # --- the sequence's events: none concerns it
+
+    def on_serving(self, epoch: Epoch) -> None:
+        return None
+
+    def on_following(self) -> None:
+        return None
+
+    def on_committed(self, up_to: Position) -> None:
+        return None
+
+    def capture(self) -> Captured:
+        return Captured(Position(0), b"")
+
+    def install(self, position: Position, state: bytes) -> None:
+        return None

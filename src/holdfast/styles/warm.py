@@ -1,0 +1,98 @@
+"""Warm passive: a backup holds the object, brought forward in normal operation (FTC-129, E5)."""
+
+from holdfast.model.ids import Epoch
+from holdfast.sequence.ports import Captured
+from holdfast.storage.record import Record as Stored
+from holdfast.styles.capture import NoStateAvailable
+from holdfast.styles.config import StyleConfig
+from holdfast.styles.definition import Definition
+from holdfast.styles.execution import Execution
+from holdfast.styles.forwarding import Step, next_step
+from holdfast.styles.operation import Forward, Record, State, Update, decode_record
+from holdfast.styles.passive import Passive
+from holdfast.styles.ports import StylePorts
+
+
+class Warm(Passive):
+    """A member of a warm passive group."""
+
+    def __init__(self, definition: Definition, ports: StylePorts, config: StyleConfig) -> None:
+        super().__init__(definition, ports, config)
+        self._stepped_at = ports.clock.now()
+        self._state_bytes: int | None = None
+        self._has_base = False
+        """Whether the object's next update begins where the backups are (FTC-307)."""
+
+    def on_serving(self, epoch: Epoch) -> None:
+        super().on_serving(epoch)
+        self._stepped_at = self._ports.clock.now()
+        self._has_base = False
+
+    def capture(self) -> Captured:
+        self._has_base = False  # the object may be asked for its state
+        return super().capture()
+
+    # --- as primary
+
+    def _step(self, execution: Execution) -> None:
+        if not execution.is_idle:
+            return
+        if self._checkpointing.is_due(execution):
+            self._checkpointing.capture(execution)
+            self._has_base = False  # it was asked for its state
+        step = next_step(
+            self._spent_ns,
+            self._ports.clock.now() - self._stepped_at,
+            state_bytes=self._state_bytes,
+            is_updateable=self.definition.capture.is_updateable,
+            has_base=self._has_base,
+            config=self._config,
+        )
+        if step is not Step.NOTHING:
+            self._stepped_at, self._spent_ns = self._ports.clock.now(), 0
+            self._step_by(execution, self._record_for(step, execution))
+            self._checkpointing.nothing_since(execution.position)
+
+    def _record_for(self, step: Step, execution: Execution) -> Record:
+        try:
+            if step is Step.UPDATE:
+                return Update(execution.get_update(), execution.timers.save())
+            if step is Step.STATE:
+                state = execution.save()
+                self._state_bytes = len(state)
+                if len(state) <= self._config.sent_state_bytes_max:
+                    return State(state)
+            elif self.definition.capture.is_updateable:
+                # Backups replay up to here: what changed so far must not come again in the next update.
+                execution.get_update()
+                self._has_base = True
+        except NoStateAvailable:
+            self._has_base = False
+        return Forward()
+
+    # --- as backup
+
+    def _may_keep(self, execution: Execution) -> bool:
+        return execution.is_idle and execution.position <= self.sequence.committed
+
+    def _advance(self, records: list[Stored], step: Record) -> None:
+        if isinstance(step, State):
+            execution = Execution.load(self.definition, step.saved)
+            self._replace(execution)
+        else:
+            execution = self._held()
+            before = [record for record in records[:-1] if record.first > execution.position]
+            if isinstance(step, Update):
+                for record in before:
+                    execution.keep_account(record.first, decode_record(record.body))
+                execution.set_update(step.update, step.timers)
+            else:
+                self._replay(execution, before)
+        execution.apply(records[-1].first, step)
+        self._checkpointing.maybe_capture(execution)
+        self._checkpointing.on_committed(execution.position)
+
+    def _replace(self, execution: Execution) -> None:
+        if self._execution is not None:
+            self._execution.discard()
+        self._execution = execution

@@ -1,0 +1,229 @@
+"""A group of members over a stand-in of the sequence: what it promises, and nothing of how it is kept.
+
+The stand-in keeps a log per member, and lets a schedule decide who holds what, what commits, who becomes
+primary, who crashes, and who comes back with or without its disk. It keeps the promises of
+:mod:`holdfast.sequence.ports`: a position commits when all that are in sync hold it, and a new primary has
+everything committed in its own epoch before it serves.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from holdfast.model.csn import Csn
+from holdfast.model.errors import Rejected, Unavailable
+from holdfast.model.ids import Epoch, GroupId, Position, ReplicaId
+from holdfast.model.ports import NoTrace
+from holdfast.model.units import SECOND
+from holdfast.sequence.ports import Captured
+from holdfast.storage.record import ORIGIN
+from holdfast.storage.record import Record as Stored
+from holdfast.styles.active import Active
+from holdfast.styles.cold import Cold
+from holdfast.styles.config import StyleConfig
+from holdfast.styles.definition import Definition
+from holdfast.styles.effects import Outgoing
+from holdfast.styles.ports import StylePorts, Token
+from holdfast.styles.replica import Replica
+from holdfast.styles.warm import Warm
+
+STYLES: dict[str, type[Replica]] = {"cold": Cold, "warm": Warm, "active": Active}
+
+
+class FakeClock:
+    """The machine's clock; *step_ns* passes with each look at it."""
+
+    def __init__(self) -> None:
+        self.time_ns = 1_000 * SECOND
+        self.step_ns = 0
+
+    def now(self) -> int:
+        self.time_ns += self.step_ns
+        return self.time_ns
+
+    def wall(self) -> int:
+        return self.time_ns
+
+
+@dataclass
+class FakeMember:
+    """One member's sequence and disk."""
+
+    group: "FakeGroup"
+    name: str
+    log: list[Stored] = field(default_factory=list)
+    floor: Position = ORIGIN.position
+    committed: Position = ORIGIN.position
+    is_serving: bool = False
+    checkpoint: Captured | None = None
+    may: bool = True
+    """Whether the leases allow reading (R1)."""
+    asked: list[Callable[[bool], None]] = field(default_factory=list)
+    refuses: Rejected | None = None
+    """Raised by the next submissions."""
+
+    @property
+    def tail(self) -> Position:
+        return self.log[-1].last if self.log else self.floor
+
+    def submit(self, body: bytes, count: int = 1) -> Position:
+        if not self.is_serving:
+            raise Unavailable("not serving")
+        if self.refuses is not None:
+            raise self.refuses
+        first = Position(self.tail + 1)
+        self.log.append(Stored(GroupId(1), self.group.epoch, first, count, 0, 0, body))
+        return self.tail
+
+    def flush(self) -> None:
+        return None
+
+    def read(self, first: Position, last: Position) -> list[Stored]:
+        assert first > self.floor, "records below the floor are pruned"
+        return [record for record in self.log if record.first <= last and record.last >= first]
+
+    def may_read(self) -> bool:
+        return self.may
+
+    def confirm_read(self, then: Callable[[bool], None]) -> None:
+        self.asked.append(then)
+
+    def keep(self, captured: Captured) -> None:
+        assert captured.position <= self.committed, "only what is final becomes a checkpoint"
+        self.checkpoint = captured
+        self.log = [record for record in self.log if record.last > captured.position]
+        self.floor = captured.position
+
+
+class FakeGroup:
+    """Three members, one of them primary, all in sync unless they are down."""
+
+    def __init__(self, style: str, definition: Definition, config: StyleConfig, names: str = "abc") -> None:
+        self.style, self.definition, self.config = style, definition, config
+        self.clock = FakeClock()
+        self.epoch = Epoch(1)
+        self.answers: list[tuple[Token, list[int], list[bytes]]] = []
+        self.forsaken: list[Token] = []
+        self.outgoing: list[tuple[str, Outgoing]] = []
+        self.faults: list[tuple[str, str, str]] = []
+        self.sequence = 0
+        self.final: list[Stored] = []
+        """Everything that was ever committed, in order."""
+        self.members = {name: FakeMember(self, name) for name in names}
+        self.replicas: dict[str, Replica] = {}
+        self.primary = names[0]
+        for name in names:
+            self.start(name)
+        self.members[self.primary].is_serving = True
+        self.replicas[self.primary].on_serving(self.epoch)
+
+    # --- processes
+
+    def start(self, name: str) -> Replica:
+        """A new process of this member, on its disk."""
+        member = self.members[name]
+        ports = StylePorts(
+            self.clock,
+            NoTrace(),
+            self.stamp,
+            lambda token, numbers, outcomes: self.answers.append((token, numbers, outcomes)),
+            self.forsaken.append,
+            lambda outgoing: self.outgoing.append((name, outgoing)),
+            lambda: member.checkpoint,
+            member.keep,
+            lambda kind, text: self.faults.append((name, kind, text)),
+        )
+        replica = self.replicas[name] = STYLES[self.style](self.definition, ports, self.config)
+        replica.bind(member)
+        member.is_serving = False
+        member.asked.clear()
+        # A process knows only of its checkpoint that it is committed, until somebody tells it more.
+        member.committed = member.floor
+        if member.checkpoint is not None:
+            replica.install(member.checkpoint.position, member.checkpoint.state)
+        return replica
+
+    def stamp(self, after: Csn) -> Csn:
+        self.sequence += 1
+        time_s = max(self.clock.time_ns // SECOND, after.timestamp)
+        found = Csn(time_s, self.sequence % 65536, ReplicaId(1))
+        return found if found > after else Csn(after.timestamp + 1, 0, ReplicaId(1))
+
+    def crash(self, name: str) -> None:
+        self.replicas.pop(name)
+        self.members[name].is_serving = False
+
+    def restart(self, name: str, *, is_wiped: bool = False) -> None:
+        """Come back as a learner, agree on the tail, catch up, be in sync."""
+        member, primary = self.members[name], self.members[self.primary]
+        if is_wiped:
+            member = self.members[name] = FakeMember(self, name)
+        replica = self.start(name)
+        kept = self.agreed(member)
+        known = kept[-1].last if kept else member.floor
+        if known < primary.floor:
+            captured = self.replicas[self.primary].capture()
+            member.checkpoint, member.floor, kept = captured, captured.position, []
+            known = member.committed = captured.position
+            replica.install(captured.position, captured.state)
+        member.log = kept + [record for record in primary.log if record.first > known]
+
+    # --- the sequence
+
+    def agreed(self, member: FakeMember) -> list[Stored]:
+        """What a member holds and the primary stands by: what is in its log, and what it pruned (M3)."""
+        primary = self.members[self.primary]
+        return [record for record in member.log if record in primary.log or record in self.final]
+
+    def replicate(self, name: str) -> None:
+        member, primary = self.members[name], self.members[self.primary]
+        member.log += [record for record in primary.log if record.first > member.tail]
+
+    def commit(self) -> None:
+        """The primary commits what all that are up hold."""
+        held = min(self.members[name].tail for name in self.replicas)
+        self.tell_commit(self.primary, held)
+
+    def tell_commit(self, name: str, up_to: Position) -> None:
+        member = self.members[name]
+        if up_to > member.committed:
+            done = self.final[-1].last if self.final else 0
+            self.final += [each for each in member.log if done < each.first and each.last <= up_to]
+            member.committed = up_to
+            self.replicas[name].on_committed(up_to)
+
+    def fail_over(self, to: str, *, is_crash: bool) -> None:
+        """The primary dies or loses its epoch; *to* takes over with what it holds."""
+        old, new = self.primary, self.members[to]
+        if is_crash:
+            self.crash(old)
+        else:
+            self.members[old].is_serving = False
+        self.epoch = Epoch(self.epoch + 1)
+        self.primary = to
+        tail = new.tail
+        for name in self.replicas:
+            member = self.members[name]
+            if name != to:
+                member.log = self.agreed(member)
+                member.log += [record for record in new.log if record.first > member.tail]
+        if not is_crash:
+            self.replicas[old].on_following()
+        self.tell_commit(to, tail)
+        new.is_serving = True
+        self.replicas[to].on_serving(self.epoch)
+
+    def settle(self) -> None:
+        """Replicate and commit everything, everywhere, until nothing more happens."""
+        for _ in range(100):
+            self.replicas[self.primary].turn()
+            before = self.members[self.primary].tail
+            for name in self.replicas:
+                self.replicate(name)
+            self.commit()
+            for name in self.replicas:
+                self.tell_commit(name, self.members[self.primary].committed)
+            self.replicas[self.primary].turn()
+            if self.members[self.primary].tail == before and not self.outgoing:
+                return
+            if self.outgoing:
+                return
