@@ -64,8 +64,9 @@ class Work:
         if what == "turn":
             self._turn(self._rng)
         else:
-            self.log.clear_doubt()
+            # First the account: the host may die inside the call, its batch already on the disk.
             self._account.is_doubtful = False
+            self.log.clear_doubt()
 
     def _turn(self, rng: random.Random) -> None:
         # One draw for a turn and one for each append: drawing would else take half the time.
