@@ -1,5 +1,6 @@
 """The `holdfast` command. Each noun is a module of this package, loaded only when it is called for."""
 
+import os
 import sys
 
 from cyclopts import App, CycloptsError
@@ -16,6 +17,7 @@ app = App(
     version=__version__,
 )
 app.command("holdfast.cli.sim:app", name="sim", help="Run the deterministic simulator.")
+app.command("holdfast.cli.check:check", name="check", help="Warn of what replicas would not do alike.")
 app.command("holdfast.cli.log:app", name="log", help="Look into the log of a stopped host.")
 app.command("holdfast.cli.bench:app", name="bench", help="Measure, beside a peer or the machine's limit.")
 app.command("holdfast.cli.authority:app", name="authority", help="Serve and inspect an authority.")
@@ -33,8 +35,15 @@ def main() -> None:
     try:
         code = app(result_action="return_value", exit_on_error=False)
     except HoldfastError as error:
-        print(f"holdfast: {error}", file=sys.stderr)
+        print("; ".join([f"holdfast: {error}", *getattr(error, "__notes__", ())]), file=sys.stderr)
         sys.exit(exit_code(error))
+    except BrokenPipeError:
+        # Whoever read our output has gone, and cannot be told; nor can the flush at the end of the process.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_FAILED)
+    except OSError as error:
+        print(f"holdfast: {error}", file=sys.stderr)
+        sys.exit(EXIT_FAILED)
     except CycloptsError:
         sys.exit(EXIT_MISUSED)
     except KeyboardInterrupt:

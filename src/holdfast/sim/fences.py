@@ -154,7 +154,7 @@ def leaks_in(source: str, file: str) -> list[Leak]:
         number for number, line in enumerate(source.splitlines(), start=1) if re.search(r"# fence: \S", line)
     }
     found = [
-        *(Leak(file, line, what, instead) for line, what, instead in _touches(tree)),
+        *(Leak(file, line, what, instead) for line, what, instead in touches(tree)),
         *(Leak(file, line, "the order of a set", ORDER_INSTEAD) for line in set_walks(tree)),
     ]
     return sorted(
@@ -166,7 +166,8 @@ Touch = tuple[int, str, str]
 """(line, what is touched, what to use instead)"""
 
 
-def _touches(tree: ast.Module) -> Iterator[Touch]:
+def touches(tree: ast.Module) -> Iterator[Touch]:
+    """Every place of a module that touches the machine, in no particular order."""
     own_names = _bound_names(tree)
     in_hash_methods = _inside_hash_methods(tree)
     for node in ast.walk(tree):

@@ -3,8 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from holdfast.model.ids import ClientId
 from holdfast.styles.capture import Capture
+from holdfast.styles.context import Scope, scope_now
 from holdfast.styles.interface import Interface
+from holdfast.styles.timers import Timers
 
 
 @dataclass(frozen=True)
@@ -15,12 +18,24 @@ class Definition:
     """The group's name."""
     cls: type
     fresh: Callable[[], object]
-    """Makes the object as at creation."""
+    """Makes the object as at creation; use :meth:`make`."""
     version: str = ""
     """Of the class (E7)."""
+    created_ns: int = 0
+    """When the group was created: the time that ``__init__`` sees, on every member."""
     interface: Interface = field(init=False)
     capture: Capture = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "interface", Interface(self.cls))
         object.__setattr__(self, "capture", Capture(self.cls))
+
+    def make(self, timers: Timers) -> object:
+        """The object as at creation. ``__init__`` has a context, so that every member makes the same."""
+        scope = Scope(self.group, self.interface, timers)
+        scope.begin(ClientId(""), 0, self.created_ns)
+        token = scope_now.set(scope)
+        try:
+            return self.fresh()
+        finally:
+            scope_now.reset(token)

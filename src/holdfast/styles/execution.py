@@ -97,7 +97,7 @@ class Execution:
         self.retention = Retention()
         self.timers = Timers()
         if instance is None:
-            instance = definition.fresh()
+            instance = definition.make(self.timers)
             definition.capture.check(instance)
         self.line = Line(definition, instance, self.timers)
 
@@ -207,7 +207,9 @@ class Execution:
         ``msgspec.DecodeError`` for bytes that are no saved state."""
         found = msgspec.msgpack.decode(saved, type=_Saved)
         invariant(found.version == SAVED_VERSION, f"a state of version {found.version} cannot be read")
-        execution = cls(definition, definition.capture.restored(found.state, definition.fresh))
+        # What __init__ sets in motion was set in motion once, when the group was created.
+        instance = definition.capture.restored(found.state, lambda: definition.make(Timers()))
+        execution = cls(definition, instance)
         execution.position, execution.csn, execution.time_ns = found.position, found.csn, found.time_ns
         execution.version = found.class_version
         execution.retention = Retention.load(found.retention)

@@ -12,6 +12,7 @@ from holdfast.styles.context import Scope
 from holdfast.styles.definition import Definition
 from holdfast.styles.line import run_at_once
 from holdfast.styles.operation import Sent, decode_calls
+from holdfast.styles.timers import Timers
 
 
 class Stateless:
@@ -20,7 +21,7 @@ class Stateless:
     def __init__(self, definition: Definition, clock: Clock) -> None:
         self.definition = definition
         self._clock = clock
-        self._instance = definition.fresh()
+        self._instance = definition.make(Timers())
 
     def execute(self, sent: Sent) -> tuple[list[int], list[bytes]]:
         """The numbers and outcomes of one frame's calls, on any member. Raises ``msgspec.DecodeError``."""

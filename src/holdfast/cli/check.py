@@ -1,0 +1,144 @@
+"""``holdfast check``: say what a class does that its replicas would not do alike."""
+
+import importlib
+import inspect
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from holdfast.cli.output import Output, print_json, talk
+from holdfast.model.errors import InvalidRequest
+from holdfast.sim.class_fences import Caution, cautions_in
+from holdfast.styles.capture import Capture, NotCapturable
+from holdfast.styles.interface import Interface
+
+EXIT_CLEAN, EXIT_WARNED = 0, 1
+STATE_INSTEAD = "an annotation on the class, or get_state and set_state"
+
+
+class BadClass(InvalidRequest):
+    """Raised when what was named cannot be loaded as a class."""
+
+    code = "bad_class"
+
+
+def check(name: str, *, app: Path | None = None, args: str | None = None, output: Output = "table") -> int:
+    """Warn of clocks, randomness, threads, IO and set order in the methods of a class, and of attributes that
+    cannot be captured; ends with 1 when there is any.
+
+    Parameters
+    ----------
+    name: The class, as package.module:Class.
+    app: Where to import it from; this directory, unless told otherwise.
+    args: What to make an object with, as a JSON array, so that its attributes can be looked at.
+    output: Lines for people, one JSON object for scripts.
+    """
+    cls = load_class(name, app or Path.cwd())
+    interface = Interface(cls)
+    found = [caution for each in _own_classes(cls) for caution in _cautions(each)]
+    captured, why = _capture(cls, _arguments(args))
+    if captured == "no":
+        found.append(_not_captured(cls, why))
+    queries = sorted(each.name for each in interface.operations.values() if each.is_query)
+    operations = sorted(interface.operations.keys() - queries)
+    if output == "json":
+        print_json(
+            {
+                "class": name,
+                "operations": operations,
+                "queries": queries,
+                "captured": captured,
+                "warnings": [{field: getattr(each, field) for field in Caution.__slots__} for each in found],
+            }
+        )
+    else:
+        _show(name, operations, queries, captured, why, found)
+    return EXIT_WARNED if found else EXIT_CLEAN
+
+
+def load_class(name: str, directory: Path) -> type:
+    """The class of that name. Raises :class:`BadClass` with the reason."""
+    module_name, colon, class_name = name.partition(":")
+    if not (module_name and colon and class_name):
+        raise BadClass(f"{name!r} is not a class: write package.module:Class")
+    if not directory.is_dir():
+        raise BadClass(f"{directory} is not a directory")
+    sys.path.insert(0, str(directory.resolve()))
+    try:
+        found: Any = importlib.import_module(module_name)
+        for part in class_name.split("."):
+            found = getattr(found, part)
+    except AttributeError as error:
+        raise BadClass(f"{name}: {error}") from None
+    except Exception as error:
+        # Importing runs the user's code, which may fail in any way.
+        raise BadClass(f"{module_name} cannot be imported: {type(error).__name__}: {error}") from None
+    if not isinstance(found, type):
+        raise BadClass(f"{name} is a {type(found).__name__}, not a class")
+    return found
+
+
+def _own_classes(cls: type) -> list[type]:
+    """The class and those it inherits from, but for the standard library's."""
+    return [each for each in cls.__mro__ if each.__module__.partition(".")[0] not in sys.stdlib_module_names]
+
+
+def _cautions(cls: type) -> list[Caution]:
+    try:
+        file = inspect.getsourcefile(cls)
+    except TypeError:
+        file = None
+    if file is None or not Path(file).is_file():
+        talk.print(f"{cls.__module__}.{cls.__qualname__} has no source to read")
+        return []
+    return cautions_in(Path(file).read_text(encoding="utf-8"), _shown(Path(file)), cls.__qualname__)
+
+
+def _shown(file: Path) -> str:
+    here = Path.cwd()
+    return str(file.relative_to(here)) if file.is_relative_to(here) else str(file)
+
+
+def _arguments(args: str | None) -> list[Any] | None:
+    try:
+        return None if args is None else msgspec.json.decode(args, type=list[Any])
+    except msgspec.DecodeError as error:
+        raise InvalidRequest(f"--args is not a JSON array: {error}") from None
+
+
+def _capture(cls: type, args: list[Any] | None) -> tuple[str, str]:
+    """Whether an object's state can be captured, ``unknown`` when none could be made; and why not."""
+    try:
+        capture = Capture(cls)
+    except NotCapturable as error:
+        return "no", str(error)
+    try:
+        instance = cls(*(args or ()))
+    except Exception as error:
+        return "unknown", f"no object could be made ({type(error).__name__}: {error}); try --args"
+    try:
+        capture.check(instance)
+    except NotCapturable as error:
+        return "no", str(error)
+    except Exception as error:
+        return "no", f"get_state raised {type(error).__name__}: {error}"
+    return "yes", ""
+
+
+def _not_captured(cls: type, why: str) -> Caution:
+    file = inspect.getsourcefile(cls) or ""
+    line = inspect.getsourcelines(cls)[1] if file else 0
+    return Caution(_shown(Path(file)), line, "__init__", "state", why, STATE_INSTEAD)
+
+
+def _show(
+    name: str, operations: list[str], queries: list[str], captured: str, why: str, found: list[Caution]
+) -> None:
+    print(f"{name}: operations {', '.join(operations) or 'none'}; queries {', '.join(queries) or 'none'}")
+    if captured == "unknown":
+        talk.print(f"not looked at: whether its state can be captured: {why}", markup=False)
+    for each in found:
+        print(f"{each.file}:{each.line}: {each.kind} in {each.method}: {each.what}; use {each.instead}")
+    print(f"{len(found)} warnings" if found else "nothing to warn of")

@@ -1,0 +1,179 @@
+"""What a group's class does that differs between members and replays, found by reading its methods.
+
+The same fences as around our own cores (:mod:`.fences`, :mod:`.hash_order`), with two differences: what a
+module imports does not matter, only what a method uses; and the advice is for people who write classes, who
+have :data:`holdfast.context` where a core has ports. Functions of the same module that a method calls are
+read as well. Where it is wrong, a line may end in ``# fence: <why this is the same in every replay>``.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast.sim.fences import FORBIDDEN_MODULES, touches
+from holdfast.sim.hash_order import INSTEAD as ORDER_INSTEAD
+from holdfast.sim.hash_order import set_walks
+
+_KEEP: Final = "a call from outside the group: whoever does the work calls the group with its result"
+
+ADVICE: Final = {
+    "the Clock port": ("clock", "hf.context.time()"),
+    "the Timers port": ("clock", "hf.context.call_later(...)"),
+    "the Random port": ("randomness", "hf.context.random, or hf.context.uuid4()"),
+    "the Disk port": ("io", f"attributes of the object, or {_KEEP}"),
+    "the Network port": ("io", f"await hf.context.group(...), or {_KEEP}"),
+    "a port, bound to the machine by a driver": ("io", _KEEP),
+    "nothing: a core runs each event to its end and is called back": (
+        "threads",
+        "hf.context.call_later(...) for later, await hf.context.group(...) for other groups",
+    ),
+}
+"""What a core would use, to (kind, what a method uses)."""
+
+HARMLESS_MODULES: Final = frozenset({"logging", "structlog"})
+"""They change nothing that a replay could see; it only logs again."""
+HARMLESS: Final = frozenset(
+    {
+        "uuid.UUID",
+        "uuid.uuid3",
+        "uuid.uuid5",
+        "io.BytesIO",
+        "io.StringIO",
+        "os.path",
+        "os.fspath",
+        "pathlib.PurePath",
+        "pathlib.PurePosixPath",
+        "secrets.compare_digest",
+        "http.HTTPStatus",
+        "asyncio.CancelledError",
+    }
+)
+"""Values and pure functions of modules that otherwise touch the machine."""
+HARMLESS_CALLS: Final = frozenset({"print()", "__import__()"})
+
+
+@dataclass(frozen=True, slots=True)
+class Caution:
+    """One line of a method, and what to write instead."""
+
+    file: str
+    line: int
+    method: str
+    kind: str
+    """``clock``, ``randomness``, ``threads``, ``io``, ``order``, ``state``."""
+    what: str
+    instead: str
+
+
+def cautions_in(source: str, file: str, class_name: str) -> list[Caution]:
+    """What the methods of one class do, by line. *class_name* may be qualified, for a class within one."""
+    tree = ast.parse(source, file)
+    methods = _methods(tree, class_name)
+    excused = {
+        number for number, line in enumerate(source.splitlines(), start=1) if re.search(r"# fence: \S", line)
+    }
+    places = _places(tree, methods)
+    found = [
+        Caution(file, line, places[line], kind, what, instead)
+        for line, kind, what, instead in _findings(tree)
+        if line in places and line not in excused
+    ]
+    # The general fences and the imports may both name the same use.
+    return sorted(dict.fromkeys(found), key=lambda each: (each.line, each.what))
+
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Finding = tuple[int, str, str, str]
+"""(line, kind, what, what instead)"""
+
+
+def _findings(tree: ast.Module) -> Iterator[Finding]:
+    for line, what, port in touches(tree):
+        if not what.startswith("import of ") and what not in HARMLESS_CALLS:
+            kind, instead = ADVICE.get(port, ("order" if what in ("hash()", "id()") else "io", port))
+            yield line, kind, what, instead
+    for line in set_walks(tree):
+        yield line, "order", "the order of a set", ORDER_INSTEAD
+    imported = _imported(tree)
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(ctx=ast.Load()) | ast.Attribute(ctx=ast.Load()):
+                yield from _use(node, imported)
+            case ast.Global(names=names):
+                yield (
+                    node.lineno,
+                    "state",
+                    f"global {', '.join(names)}",
+                    "an attribute of the object: other state is not captured",
+                )
+
+
+def _use(node: ast.Name | ast.Attribute, imported: dict[str, str]) -> Iterator[Finding]:
+    """A use of something that was imported from a module that touches the machine."""
+    name = _dotted(node, imported)
+    if name is None:
+        return
+    module = name.partition(".")[0]
+    port = FORBIDDEN_MODULES.get(module)
+    is_whole = "." not in name
+    if port is None or is_whole or module in HARMLESS_MODULES:
+        return
+    if any(name == each or name.startswith(each + ".") for each in HARMLESS):
+        return
+    kind, instead = ADVICE.get(port, ("io", port))
+    if module == "asyncio" and name.endswith(".sleep"):
+        instead = "hf.context.call_later(...), and end the method here"
+    yield node.lineno, kind, name, instead
+
+
+def _dotted(node: ast.expr, imported: dict[str, str]) -> str | None:
+    """The full name of what is used, if its first part was imported: at most module and attribute."""
+    match node:
+        case ast.Name(id=name):
+            return imported.get(name)
+        case ast.Attribute(value=ast.Name(id=name), attr=attribute) if name in imported:
+            return f"{imported[name]}.{attribute}"
+    return None
+
+
+def _imported(tree: ast.Module) -> dict[str, str]:
+    """Local names of what is imported anywhere in the module, with their full names."""
+    found: dict[str, str] = {}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                for each in names:
+                    local = each.asname or each.name.partition(".")[0]
+                    found[local] = each.name if each.asname else local
+            case ast.ImportFrom(module=str(module), level=0, names=names):
+                found |= {each.asname or each.name: f"{module}.{each.name}" for each in names}
+    return found
+
+
+def _methods(tree: ast.Module, class_name: str) -> list[Function]:
+    """The functions of the class body."""
+    body: list[ast.stmt] = tree.body
+    for part in class_name.split("."):
+        found = [node for node in body if isinstance(node, ast.ClassDef) and node.name == part]
+        if not found:
+            return []
+        body = found[-1].body
+    return [node for node in body if isinstance(node, Function)]
+
+
+def _places(tree: ast.Module, methods: list[Function]) -> dict[int, str]:
+    """Every line that runs when a method is called, with the name of its function."""
+    functions = {node.name: node for node in tree.body if isinstance(node, Function)}
+    places: dict[int, str] = {}
+    waiting, seen = list(methods), {method.name for method in methods}
+    while waiting:
+        function = waiting.pop()
+        for line in range(function.lineno, (function.end_lineno or function.lineno) + 1):
+            places.setdefault(line, function.name)
+        for node in ast.walk(function):
+            if isinstance(node, ast.Name) and node.id in functions and node.id not in seen:
+                seen.add(node.id)
+                waiting.append(functions[node.id])
+    return places

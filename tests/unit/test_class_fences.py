@@ -1,0 +1,160 @@
+"""What ``holdfast check`` says of a class: every line at fault, and what to write instead."""
+
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import msgspec
+import pytest
+
+from holdfast.sim.class_fences import cautions_in
+
+FAULTY = """
+import asyncio
+import os
+import random
+import threading
+import time as clock
+from datetime import datetime
+from time import monotonic as ticks
+from uuid import UUID, uuid4
+
+import holdfast as hf
+
+STARTED = clock.time()
+
+
+def stamp():
+    return clock.time_ns()
+
+
+def unused():
+    return clock.time()
+
+
+class Base:
+    def shuffled(self, values):
+        random.shuffle(values)
+        return values
+
+
+class Shop(Base):
+    def __init__(self):
+        self.names: set[str] = set()
+
+    def buy(self, name):
+        self.bought = clock.time()
+        self.ticks = ticks()
+        return datetime.now()
+
+    def number(self):
+        return uuid4(), UUID(int=1), random.Random(5).random()
+
+    def helped(self):
+        return stamp()
+
+    def all(self):
+        return [name for name in self.names]
+
+    async def wait(self):
+        await asyncio.sleep(1)
+
+    def work(self):
+        threading.Thread(target=self.buy).start()
+        return open(os.environ["X"])
+
+    def count(self):
+        global STARTED
+        STARTED += 1
+
+    def fine(self):
+        print(os.path.join("a", "b"))
+        return sorted(self.names), hf.context.time(), hf.context.random.random()
+
+    def excused(self):
+        return clock.time()  # fence: only shown to people
+"""
+
+
+def found(class_name: str = "Shop") -> list[tuple[str, str, str]]:
+    return [(each.method, each.kind, each.what) for each in cautions_in(FAULTY, "shop.py", class_name)]
+
+
+@pytest.mark.covers("FTC-23")
+def test_every_fault_is_named_and_nothing_else() -> None:
+    assert found() == [
+        ("stamp", "clock", "time.time_ns"),
+        ("buy", "clock", "time.time"),
+        ("buy", "clock", "time.monotonic"),
+        ("buy", "clock", "datetime.now"),
+        ("number", "randomness", "uuid.uuid4"),
+        ("all", "order", "the order of a set"),
+        ("wait", "threads", "asyncio.sleep"),
+        ("work", "threads", "threading.Thread"),
+        ("work", "io", "open()"),
+        ("work", "io", "os.environ"),
+        ("count", "state", "global STARTED"),
+    ]
+    assert found("Base") == [("shuffled", "randomness", "random.shuffle")]
+
+
+def test_each_caution_says_where_and_what_to_use() -> None:
+    lines = FAULTY.splitlines()
+    cautions = cautions_in(FAULTY, "shop.py", "Shop")
+    assert [lines[each.line - 1].strip() for each in cautions if each.kind == "clock"] == [
+        "return clock.time_ns()",
+        "self.bought = clock.time()",
+        "self.ticks = ticks()",
+        "return datetime.now()",
+    ]
+    assert all(each.instead for each in cautions)
+    clock = next(each for each in cautions if each.method == "buy")
+    assert clock.instead == "hf.context.time()"
+
+
+def run(directory: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "holdfast", "check", *arguments, "--app", str(directory)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_command_reports_as_json_and_ends_with_1(tmp_path: Path) -> None:
+    (tmp_path / "faulty_shop.py").write_text(FAULTY, encoding="utf-8")
+    done = run(tmp_path, "faulty_shop:Shop", "--output", "json")
+    assert done.returncode == 1, done.stderr
+    report = msgspec.json.decode(done.stdout)
+    assert len(report["warnings"]) == 13  # eleven of its own, one inherited, one for what cannot be captured
+    assert report["captured"] == "no"
+    assert "buy" in report["operations"]
+    first = report["warnings"][0]
+    assert (Path(first["file"]).name, first["line"]) == ("faulty_shop.py", 17)
+
+
+def test_a_clean_class_ends_with_0_and_a_bad_name_with_2(tmp_path: Path) -> None:
+    source = """
+        class Till:
+            def __init__(self, start: int):
+                self.total = start
+
+            def add(self, amount: int) -> int:
+                self.total += amount
+                return self.total
+    """
+    (tmp_path / "clean_till.py").write_text(dedent(source), encoding="utf-8")
+    clean = run(tmp_path, "clean_till:Till", "--args", "[5]")
+    assert clean.returncode == 0, clean.stdout + clean.stderr
+    assert "nothing to warn of" in clean.stdout
+    for name, reason in (
+        ("clean_till", "package.module:Class"),
+        ("clean_till:Nothing", "Nothing"),
+        ("no_such_module:Till", "no_such_module"),
+    ):
+        done = run(tmp_path, name)
+        assert done.returncode == 2
+        assert reason in done.stderr
+        assert "Traceback" not in done.stderr
