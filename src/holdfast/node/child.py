@@ -10,17 +10,18 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Sequence
-from pathlib import Path
+
+from holdfast.node.output import Output
 
 
 class Child:
     """One running child. *on_exit(code)* is called once, on the loop, after the child was waited for."""
 
-    def __init__(self, command: Sequence[str], *, output: Path, on_exit: Callable[[int], None]) -> None:
+    def __init__(self, command: Sequence[str], *, output: Output, on_exit: Callable[[int], None]) -> None:
         self._on_exit = on_exit
         self._loop = asyncio.get_running_loop()
         # A session of its own: a terminal's Ctrl-C is for whoever shows the domain, and stops it in order.
-        with output.open("ab") as log:
+        with output.begin() as log:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )

@@ -5,20 +5,22 @@ its lock alone: a pid read from a file may be anybody's by now, the lock cannot 
 """
 
 import asyncio
-import os
 import signal
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Final
 
+import structlog
+
 from holdfast.model.ids import Incarnation
 from holdfast.model.ports import Clock
 from holdfast.model.units import SECOND
 from holdfast.node.child import Child, describe_exit
+from holdfast.node.holders import signal_holder
 from holdfast.node.messages import Proof
+from holdfast.node.output import Output
 from holdfast.node.restarts import Restarts
 from holdfast.storage.lock import DirectoryLock, Held
 
@@ -26,6 +28,9 @@ LOCK_POLL_S: Final = 0.01
 """How often the lock of a process that is not our child is tried."""
 STOP_GRACE_S: Final = 10.0
 """How long a process may take to end on SIGTERM before it is killed."""
+_ADOPTED_DEATH: Final[tuple[Proof, str]] = ("lock", "ended while no agent was its parent")
+
+log = structlog.get_logger("holdfast.ward")
 
 
 class WardState(Enum):
@@ -68,13 +73,15 @@ class Ward:
         self.started_at: int | None = None
         self._directory = directory
         self._command = command
-        self._output = output
+        self._output = Output(output)
         self._clock = clock
         self._on_death = on_death
         self._child: Child | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._is_stopping = False
         self._ended = asyncio.Event()
+        self._proven: int | None = None
+        """The last incarnation whose death was told: each is told once."""
 
     @property
     def is_running(self) -> bool:
@@ -91,13 +98,16 @@ class Ward:
             return
         self.started_at = self._clock.now()
         try:
-            DirectoryLock.take(self._directory).release()
+            lock = DirectoryLock.take(self._directory)
+            self._tell_of_unwatched_death(lock)
+            self._child = Child(self._command, output=self._output, on_exit=self._on_exit)
         except Held as held:
             self._adopt(held.holder.pid)
-            return
-        self._child = Child(self._command, output=self._output, on_exit=self._on_exit)
-        self.pid = self._child.pid
-        self.state = WardState.RUNNING
+        except OSError as error:
+            self._start_again(f"could not be started: {error}")
+        else:
+            self.pid = self._child.pid
+            self.state = WardState.RUNNING
 
     async def stop(self) -> None:
         """End the process in order, or by force when it does not heed; it is not started again."""
@@ -105,62 +115,85 @@ class Ward:
         if self._timer is not None and self.state is WardState.WAITING:
             self._timer.cancel()
             self.state = WardState.STOPPED
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if not self.is_running:
+                return
+            self._signal(number)
+            await self._wait_ended()
         if self.is_running:
-            self._signal(signal.SIGTERM)
-            try:
-                await asyncio.wait_for(self._ended.wait(), STOP_GRACE_S)
-            except TimeoutError:
-                self._signal(signal.SIGKILL)
+            log.error("does not end, not even killed; does its disk hang?", process=self.name, pid=self.pid)
+
+    async def _wait_ended(self) -> None:
+        try:
+            async with asyncio.timeout(STOP_GRACE_S):
                 await self._ended.wait()
+        except TimeoutError:
+            return
 
     def _signal(self, number: signal.Signals) -> None:
         if self._child is not None:
             self._child.signal(number)
-        elif self.pid is not None:
-            # An adopted process: the kernel said a moment ago that this pid holds the lock.
-            with suppress(ProcessLookupError):
-                os.kill(self.pid, number)
+        else:
+            signal_holder(self._directory, number)
+
+    # --- proof
 
     def _adopt(self, pid: int) -> None:
-        self.pid = pid
+        self.pid = pid if pid > 0 else None
         self.state = WardState.ADOPTED
-        self._try_lock_later()
-
-    def _try_lock_later(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(LOCK_POLL_S, self._try_lock)
-
-    def _try_lock(self) -> None:
-        try:
-            lock = DirectoryLock.take(self._directory)
-        except Held as held:
-            self.pid = held.holder.pid
-            self._try_lock_later()
-            return
-        self._on_proof(lock, "lock", "ended while no agent was its parent")
+        self._seek_proof_later(*_ADOPTED_DEATH)
 
     def _on_exit(self, code: int) -> None:
-        self._child = None
+        self._child = self.pid = None
+        complaint = self._output.complaint()
+        how = describe_exit(code) + (f": {complaint}" if complaint and code > 0 else "")
+        self._seek_proof("waitpid", how)
+
+    def _seek_proof(self, proof: Proof, how: str) -> None:
+        """Take the lock: with it the process is proven gone, and its own word says as which incarnation."""
         try:
             lock = DirectoryLock.take(self._directory)
         except Held as held:
-            # Our child is gone, yet another process has its directory: somebody started one by hand.
+            # Not ours, or not ours any more: if our child is gone, somebody has started one by hand.
             self._adopt(held.holder.pid)
-            return
-        self._on_proof(lock, "waitpid", describe_exit(code))
+        except OSError as error:
+            # Without proof not a word (K2), and no second process.
+            self.last_exit = f"{how}, but its directory cannot be locked: {error}"
+            self._seek_proof_later(proof, how)
+        else:
+            self._on_proof(self._newly_proven(lock), proof, how)
 
-    def _on_proof(self, lock: DirectoryLock, proof: Proof, how: str) -> None:
+    def _seek_proof_later(self, proof: Proof, how: str) -> None:
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(LOCK_POLL_S, self._seek_proof, proof, how)
+
+    def _tell_of_unwatched_death(self, lock: DirectoryLock) -> None:
+        """A process that ended while no agent ran: the lock proves it as well as if we had watched."""
+        incarnation = self._newly_proven(lock)
+        if incarnation is not None:
+            self._on_death(self, Death(incarnation, "lock", "ended while no agent ran"))
+
+    def _newly_proven(self, lock: DirectoryLock) -> Incarnation | None:
+        """Release *lock*; whom it has proven gone: its last holder, if that was not told already."""
         last = lock.last_holder
         lock.release()
-        incarnation = last.incarnation if last is not None and last.pid == self.pid else None
+        if last is None or last.incarnation is None or last.incarnation == self._proven:
+            return None
+        self._proven = last.incarnation
+        return Incarnation(last.incarnation)
+
+    def _on_proof(self, incarnation: Incarnation | None, proof: Proof, how: str) -> None:
         self.state = WardState.STOPPED
         self.pid = None
-        self.last_exit = how
-        self._on_death(self, Death(None if incarnation is None else Incarnation(incarnation), proof, how))
+        self._on_death(self, Death(incarnation, proof, how))
         self._ended.set()
-        if not self._is_stopping:
-            self._start_again()
+        if self._is_stopping:
+            self.last_exit = how
+        else:
+            self._start_again(how)
 
-    def _start_again(self) -> None:
+    def _start_again(self, how: str) -> None:
+        self.last_exit = how
         lived_ns = self._clock.now() - (self.started_at or 0)
         self.restarts, delay_ns = self.restarts.after_death(lived_ns)
         self.started_at = None
