@@ -4,6 +4,7 @@ of a death (PROTOCOL K2)."""
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from random import Random
 from typing import Final
 
@@ -13,7 +14,7 @@ import structlog
 from holdfast.authority.sessions import Session
 from holdfast.machine import MachineClock
 from holdfast.model.ids import HostId
-from holdfast.net import Address, Connection, Endpoint, Kind, Link, Reason
+from holdfast.net import Address, Connection, Endpoint, Expected, Kind, Link, Reason, Role
 from holdfast.node.messages import DeathHeard, HostDied, HostReport, Subscribe
 
 DEATHS_KEPT: Final = 64
@@ -31,9 +32,9 @@ class Agents:
         self, own: str, endpoint: Endpoint, *, random: Random, report: Callable[[], HostReport]
     ) -> None:
         self._own = own
-        self._endpoint = endpoint
+        self._endpoint = replace(endpoint, expected=Expected(roles=frozenset({Role.AGENT})))
         self._random = random
-        self._report = report
+        self.report = report
         self._links: dict[str, Link] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._clock = MachineClock()
@@ -52,7 +53,7 @@ class Agents:
             await asyncio.sleep(REPORT_S)
 
     def report_now(self) -> None:
-        self._links[self._own].send(Kind.AGENT_REPORT, _encode(self._report()))
+        self._links[self._own].send(Kind.AGENT_REPORT, _encode(self.report()))
 
     async def close(self) -> None:
         await asyncio.gather(*(link.close() for link in self._links.values()), *self._closing)
@@ -89,4 +90,4 @@ class Agents:
 
     def _introduce(self, connection: Connection) -> None:
         connection.send(Kind.AGENT_REPORT, _encode(Subscribe()))
-        connection.send(Kind.AGENT_REPORT, _encode(self._report()))
+        connection.send(Kind.AGENT_REPORT, _encode(self.report()))

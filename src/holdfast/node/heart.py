@@ -98,6 +98,8 @@ class Heart:
         self._loop.call_soon_threadsafe(self._set_peers, sessions)
 
     def stop(self) -> None:
+        if not self._thread.is_alive():
+            return
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(START_S)
 

@@ -1,16 +1,17 @@
 """The host: the process that houses members. It locks its store, opens a session, opens its store, serves.
 
-The order matters. The store is locked before anything else and until the process is gone (PROTOCOL K2). The
-incarnation comes with the session (V2), before the store is opened under a new number (V5) and before
-the first heartbeat. Nothing is promised to anyone until all of that is durable.
+The order matters. The store is locked before anything of it is read and until the process is gone (PROTOCOL
+K2). The incarnation comes with the session (V2), then the store is opened under a new number (V5); peers
+hear nothing before that. Nothing is promised to anyone until all of that is durable.
 """
 
 import asyncio
 import os
 import secrets
 import signal
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -19,6 +20,7 @@ import structlog
 from holdfast.authority.recipe import Authority
 from holdfast.authority.sessions import Session
 from holdfast.machine import MachineRandom
+from holdfast.model.errors import Corruption, DiskFailed, HoldfastError, NoSpace
 from holdfast.model.ids import HostId, Incarnation, Nonce
 from holdfast.model.units import MILLISECOND
 from holdfast.net import (
@@ -42,7 +44,7 @@ from holdfast.node.layout import Description, Layout
 from holdfast.node.messages import HostReport, PeerReport
 from holdfast.node.peers import Peers
 from holdfast.node.session import SessionKeeper
-from holdfast.node.store import HostStore
+from holdfast.node.store import STORE, HostStore
 from holdfast.storage.lock import DirectoryLock, Holder
 
 ANY_LOOPBACK_PORT: Final = Address("127.0.0.1", 0)
@@ -54,7 +56,14 @@ _encode = msgspec.msgpack.Encoder().encode
 class Host:
     """One host of a domain on this machine."""
 
-    def __init__(self, layout: Layout, description: Description, host: HostId) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        description: Description,
+        host: HostId,
+        *,
+        heartbeats: HeartbeatConfig | None = None,
+    ) -> None:
         self._host = host
         self._directory = layout.host(host)
         self._description = description
@@ -63,8 +72,10 @@ class Host:
         self._pulse = LoopPulse()
         self._authority: Authority = connect_authority(description, self._endpoint(Incarnation(0)))
         self._keeper = SessionKeeper(self._authority, _fresh_nonce)
-        self._heart = Heart(host, description.domain, listen=ANY_LOOPBACK_PORT, config=HeartbeatConfig())
-        self._store = HostStore(self._directory, host, self._authority, _fresh_nonce)
+        self._heart = Heart(
+            host, description.domain, listen=ANY_LOOPBACK_PORT, config=heartbeats or HeartbeatConfig()
+        )
+        self._store: HostStore | None = None
         self._server: Server | None = None
         self._agents: Agents | None = None
 
@@ -73,7 +84,17 @@ class Host:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
+        # Never released: it falls when the process is gone, and not before (K2).
         lock = DirectoryLock.take(self._directory, self._holder(None))
+        try:
+            await _until_one_ends(self._stop.wait(), self._live(lock))
+        except (Corruption, DiskFailed, NoSpace) as error:
+            error.add_note(_advice(error, self._directory / STORE))
+            raise
+        finally:
+            await self._close()
+
+    async def _live(self, lock: DirectoryLock) -> None:
         heartbeat_address = self._heart.listen()
         self._server = await serve(ANY_LOOPBACK_PORT, lambda _: self, self._endpoint(Incarnation(0)))
         session = await self._keeper.open(
@@ -83,58 +104,47 @@ class Host:
             agent_address=self._description.agent_address,
         )
         lock.leave_word(self._holder(session.incarnation))
-        await self._store.open()
+        await _until_one_ends(self._keeper.keep(), self._house(session))
+
+    async def _house(self, session: Session) -> None:
+        """Open the store, then follow the others and report, until the disk fails."""
+        self._store = store = HostStore(self._directory, self._host, self._authority, _fresh_nonce)
+        # From here on a hung disk or a standing loop ends the host (K3). It has no peers to beat to yet.
         self._heart.start(session.incarnation, self._vitals)
-        self._agents = Agents(
+        await store.open()
+        self._agents = agents = Agents(
             self._description.agent_address,
             self._endpoint(session.incarnation),
             random=MachineRandom().stream("agents"),
-            report=self.report,
+            report=lambda: self._report(store, session),
         )
         log.info("host serves", host=self._host, incarnation=session.incarnation, address=session.address)
-        await self._serve_until_stopped(self._agents)
-
-    async def _serve_until_stopped(self, agents: Agents) -> None:
         peers = Peers(self._authority, self._on_peers)
-        tasks = [
-            asyncio.create_task(work)
-            for work in (
-                self._stop.wait(),
-                self._keeper.keep(),
-                peers.follow(),
-                agents.report_always(),
-                self._store.failed(),
-            )
-        ]
-        done, running = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
-        await self._close(agents)
-        for task in done:
-            task.result()  # a failure ends the process with its reason
+        await _until_one_ends(peers.follow(), agents.report_always(), store.failed())
 
-    async def _close(self, agents: Agents) -> None:
-        self._heart.stop()
-        await agents.close()
+    async def _close(self) -> None:
+        """Let go of what was taken, in an order in which the heart still watches over the disk."""
+        if self._agents is not None:
+            await self._agents.close()
         if self._server is not None:
             await self._server.close()
-        await self._store.close()
+        if self._store is not None:
+            await self._store.close()
+        self._heart.stop()
         await self._keeper.close()
         await self._authority.close()
 
     # --- what it knows of itself and others
 
-    def report(self) -> HostReport:
-        session = self._keeper.session
+    def _report(self, store: HostStore, session: Session) -> HostReport:
         return HostReport(
             host=self._host,
             incarnation=session.incarnation,
             pid=os.getpid(),
             address=session.address,
-            store=self._store.id,
-            opening=self._store.opening,
-            log_bytes=self._store.log_bytes,
+            store=store.id,
+            opening=store.opening,
+            log_bytes=store.log_bytes,
             in_session=self._keeper.is_held,
             peers=tuple(_peer_report(each) for each in self._heart.heard),
             deaths=tuple(self._agents.deaths) if self._agents else (),
@@ -143,19 +153,23 @@ class Host:
     def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
         if kind is not Kind.STATUS_REQUEST:
             raise msgspec.ValidationError(f"a host takes no {kind.name} yet")
+        if self._agents is None:
+            return  # it is still starting, and has nothing to say that would stay true
         number, _ = split_number(payload)
-        connection.send(Kind.STATUS_REPLY, with_number(number, _encode(self.report())))
+        connection.send(Kind.STATUS_REPLY, with_number(number, _encode(self._agents.report())))
 
     def on_closed(self, connection: Connection, reason: Reason) -> None:
         return None
 
     def _on_peers(self, sessions: Mapping[HostId, Session]) -> None:
+        self._keeper.check(sessions)
         self._heart.set_peers(sessions)
         if self._agents is not None:
             self._agents.set_peers(sessions)
 
     def _vitals(self) -> Vitals:
-        return Vitals(loop_age_ns=self._pulse.age_ns(), sync_age_ns=self._store.oldest_sync_age_ns())
+        sync_age_ns = 0 if self._store is None else self._store.oldest_sync_age_ns()
+        return Vitals(loop_age_ns=self._pulse.age_ns(), sync_age_ns=sync_age_ns)
 
     def _endpoint(self, incarnation: Incarnation) -> Endpoint:
         return Endpoint(Identity(self._description.domain, Role.HOST, self._host, incarnation))
@@ -164,6 +178,30 @@ class Host:
         return Holder(
             pid=os.getpid(), what=f"host {self._host}", since=self._started, incarnation=incarnation
         )
+
+
+async def _until_one_ends(*work: Coroutine[object, object, object]) -> None:
+    """Run them all until the first ends, and cancel the others; a failure is raised."""
+    tasks = [asyncio.create_task(each) for each in work]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in tasks:
+        if task in done:
+            task.result()
+
+
+def _advice(error: HoldfastError, store: Path) -> str:
+    """What a person can do about a disk that ended the host."""
+    if isinstance(error, Corruption):
+        return (
+            f"`holdfast log inspect {store}` shows the damage; once {store} is moved away, the host joins as "
+            "new and is brought up to date by its peers"
+        )
+    return f"see to the disk of {store}; the host tries again by itself"
 
 
 def _fresh_nonce() -> Nonce:

@@ -26,6 +26,8 @@ from holdfast.storage.identity import Store, StoreIdentity, load
 from holdfast.storage.log import Log
 from holdfast.storage.recovery import scan
 
+STORE: Final = "store"
+"""Where in the host's directory its store is."""
 RETRY_S: Final = 0.2
 FILE_BYTES: Final = 16 << 20
 """Two files stand ready at any time; a machine with several hosts should not need a gigabyte to start."""
@@ -43,7 +45,7 @@ class HostStore:
         self._authority = authority
         self._nonces = nonces
         self._loop = asyncio.get_running_loop()
-        self._disk = FileDisk(directory / "store", self._on_synced, self._loop.call_soon_threadsafe)
+        self._disk = FileDisk(directory / STORE, self._on_synced, self._loop.call_soon_threadsafe)
         self._failure: asyncio.Future[None] = self._loop.create_future()
         self._identity = StoreIdentity(self._disk, load(self._disk), self._fail)
         self._config = LogConfig(file_bytes=FILE_BYTES)
@@ -139,7 +141,11 @@ class HostStore:
         log.info("waiting for the authority to number this opening", outcome=str(outcome))
 
     async def _open_log(self) -> None:
-        recovered = scan(self._disk, salt=salt_of(self.id), sector=self._config.sector_bytes)
+        # On a thread: reading a long log must not look like a hung loop (K3), nor make SIGTERM wait. Nobody
+        # else uses the disk meanwhile.
+        recovered = await asyncio.to_thread(
+            scan, self._disk, salt=salt_of(self.id), sector=self._config.sector_bytes
+        )
         opened: asyncio.Future[None] = self._loop.create_future()
         self._log = Log(
             self._disk,
