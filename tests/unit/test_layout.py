@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from holdfast.model.errors import InvalidRequest
@@ -36,6 +37,28 @@ def test_a_spoilt_description_is_named_and_left_alone(tmp_path: Path, content: b
     with pytest.raises(InvalidRequest, match=r"domain\.json"):
         layout.read()
     assert layout.description_file.read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"version": 2}, "version 2"),
+        ({"hosts": ()}, "1 to 64 hosts"),
+        ({"hosts": ("a", "a")}, "each once"),
+        ({"hosts": ("../a",)}, r"'\.\./a' cannot be"),
+        ({"agent_address": "nowhere"}, "host:port"),
+        ({"authority_address": None}, "either an authority"),
+        ({"etcd_endpoints": ("http://x",)}, "either an authority"),
+    ],
+)
+def test_a_description_that_cannot_be_used_is_refused_with_the_reason(
+    tmp_path: Path, change: dict[str, object], complaint: str
+) -> None:
+    """Processes would otherwise crash over it one by one, or write outside the domain's directory."""
+    layout = Layout(tmp_path)
+    layout.write(msgspec.structs.replace(DESCRIPTION, **change))
+    with pytest.raises(InvalidRequest, match=complaint):
+        layout.read()
 
 
 def test_prepare_makes_what_the_processes_expect(tmp_path: Path) -> None:

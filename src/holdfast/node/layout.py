@@ -10,15 +10,21 @@
 """
 
 import os
+import re
 from pathlib import Path
 
 import msgspec
 
+from holdfast.machine.directory import make_durably
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import HostId
+from holdfast.net import Address
 
 DIRECTORY_DEFAULT = Path(".holdfast")
 HOSTS_MAX = 64
+VERSION = 1
+_HOST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+"""It is also the name of a directory."""
 
 
 class Description(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +37,24 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     authority_address: str | None = None
     """Where the embedded authority listens; None when the authority is etcd."""
     etcd_endpoints: tuple[str, ...] = ()
-    version: int = 1
+    version: int = VERSION
+
+    def problems(self) -> list[str]:
+        """What a release or a hand other than ours has written that this one cannot use, in words."""
+        found = []
+        if self.version != VERSION:
+            found.append(f"it is of version {self.version}, this release knows version {VERSION}")
+        if not 1 <= len(set(self.hosts)) == len(self.hosts) <= HOSTS_MAX:
+            found.append(f"it must name 1 to {HOSTS_MAX} hosts, each once")
+        found += [f"{host!r} cannot be a host's id" for host in self.hosts if not _HOST_ID.fullmatch(host)]
+        if (self.authority_address is None) != bool(self.etcd_endpoints):
+            found.append("it must name either an authority's address or the endpoints of an etcd")
+        for address in filter(None, (self.agent_address, self.authority_address)):
+            try:
+                Address.parse(address)
+            except InvalidRequest as error:
+                found.append(str(error))
+        return found
 
 
 class Layout:
@@ -56,22 +79,27 @@ class Layout:
     def read(self) -> Description:
         """The domain's description; ``InvalidRequest`` when there is none or it cannot be understood."""
         try:
-            return msgspec.json.decode(self.description_file.read_bytes(), type=Description)
+            description = msgspec.json.decode(self.description_file.read_bytes(), type=Description)
         except FileNotFoundError:
             raise InvalidRequest(
                 f"{self.directory} holds no domain; start one with `holdfast up --dir {self.directory}`"
             ) from None
         except msgspec.DecodeError as error:
             raise InvalidRequest(f"{self.description_file} is not a domain's description: {error}") from None
+        problems = description.problems()
+        if problems:
+            raise InvalidRequest(f"{self.description_file} cannot be used: {'; '.join(problems)}")
+        return description
 
     def write(self, description: Description) -> None:
-        """Replace the description atomically."""
+        """Replace the description, atomically and durably: its id is where a domain's etcd keys are (D3)."""
         self.directory.mkdir(parents=True, exist_ok=True)
         aside = self.description_file.with_suffix(".new")
         aside.write_bytes(msgspec.json.format(msgspec.json.encode(description)) + b"\n")
         with aside.open("rb") as file:
             os.fsync(file.fileno())
         aside.rename(self.description_file)
+        make_durably(self.agent_directory)  # and with it every name above, the description's among them
 
     def prepare(self, description: Description) -> None:
         """Make every directory that the processes of *description* expect."""
