@@ -49,8 +49,8 @@ class Domain:
 
     def status(self) -> dict[str, Any]:
         """What `holdfast status --output json` prints, without the price of starting it each time."""
-        description = Layout(self.directory).read()
-        found: dict[str, Any] = msgspec.to_builtins(asyncio.run(status_of(description)))
+        layout = Layout(self.directory)
+        found: dict[str, Any] = msgspec.to_builtins(asyncio.run(status_of(layout, layout.read())))
         self._pids += [host["pid"] for host in found["hosts"] if host["pid"]]
         self._pids += [each["pid"] for each in (found["authority"], found["agent"]) if each and each["pid"]]
         return found

@@ -23,7 +23,7 @@ from holdfast.bench import within
 from holdfast.machine import MachineClock
 from holdfast.model.errors import Unavailable
 from holdfast.model.units import MILLISECOND
-from holdfast.node.asking import ask_agent, ask_host, ask_to_stop
+from holdfast.node.asking import ask_agent, ask_host
 from holdfast.node.layout import Description, Layout
 from holdfast.node.messages import DomainStatus, HostStatus
 from holdfast.node.starting import describe, start_agent, wait_until_alive
@@ -63,7 +63,6 @@ async def _measure(
         ours.append(await _kill_and_time(description, status, victim))
         limits.append(_bare_death_ms())
         progress(f"kill {number + 1} of {rounds}: {ours[-1]:.1f} ms")
-    await ask_to_stop(description, within_s=WAIT_S)
     name = "detect: kill -9, until the last of the other hosts is told"
     return {
         "results": [msgspec.to_builtins(within(name, ours, unit="ms", limit=TARGET_MS))],

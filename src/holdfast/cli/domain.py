@@ -3,8 +3,9 @@
 import asyncio
 import signal
 import subprocess
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import uvloop
 from cyclopts import Parameter
@@ -14,16 +15,26 @@ from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.output import Output, print_json, talk
-from holdfast.model.errors import Unavailable
-from holdfast.net import NotConnected
-from holdfast.node.asking import ask_agent, ask_to_stop, status_of
+from holdfast.model.errors import HoldfastError, Unavailable
+from holdfast.node.asking import status_of
+from holdfast.node.holders import AGENT_GRACE_S, POLL_S, stop_domain, stop_orphans
 from holdfast.node.layout import DIRECTORY_DEFAULT, Description, Layout
 from holdfast.node.messages import DomainStatus, HostStatus
-from holdfast.node.starting import describe, last_output, refuse_if_held, start_agent, wait_until_alive
+from holdfast.node.starting import (
+    check_hosts,
+    describe,
+    hold,
+    last_output,
+    start_agent,
+    wait_until_alive,
+    why_not_alive,
+)
+from holdfast.storage.lock import holder_of
 
 REFRESH_S = 0.25
 START_S = 30.0
-STOP_S = 30.0
+EXIT_INTERRUPTED = 130
+Answer = TypeVar("Answer")
 
 Dir = Annotated[Path, Parameter(name="--dir", help="The domain's directory.")]
 
@@ -48,23 +59,22 @@ def up(
     detach
         Return once every host lives; stop the domain later with `holdfast down`.
     """
+    check_hosts(hosts)
     layout = Layout(dir)
-    refuse_if_held(layout)
-    description = describe(layout, hosts=hosts, etcd=etcd or ())
-    agent = start_agent(layout, with_parent=not detach)
-    return uvloop.run(_up(layout, description, agent, detach=detach))
+    lock = hold(layout)
+    try:
+        description = describe(layout, hosts=hosts, etcd=etcd or ())
+        agent = start_agent(layout, with_parent=not detach)
+        return uvloop.run(_up(layout, description, agent, detach=detach))
+    finally:
+        lock.release()
 
 
 def down(*, dir: Dir = DIRECTORY_DEFAULT) -> int:
-    """Stop the domain: hosts, then authority, then agent."""
+    """Stop the domain: hosts, then authority, then agent; also what an agent that was killed left running."""
     layout = Layout(dir)
-    description = layout.read()
-    try:
-        uvloop.run(ask_to_stop(description, within_s=STOP_S))
-    except NotConnected:
-        talk.print(f"{layout.directory}: no agent runs here; nothing to stop")
-        return 0
-    talk.print(f"{layout.directory}: stopped")
+    was_running = uvloop.run(stop_domain(layout, layout.read()))
+    talk.print(f"{layout.directory}: {'stopped' if was_running else 'nothing runs here'}", soft_wrap=True)
     return 0
 
 
@@ -78,13 +88,13 @@ def status(*, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
     """
     layout = Layout(dir)
     description = layout.read()
-    found = uvloop.run(status_of(description))
+    found = uvloop.run(status_of(layout, description))
     if output == "json":
         print_json(found)
         return 0
     Console().print(_picture(found))
     if found.agent is None:
-        talk.print(f"no agent runs here; start the domain with `holdfast up --dir {layout.directory}`")
+        talk.print(_why_no_agent(layout), soft_wrap=True)
     return 0
 
 
@@ -94,38 +104,46 @@ async def _up(
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    starting = asyncio.create_task(_start(layout, description, agent))
-    interrupted = asyncio.create_task(stop.wait())
-    await asyncio.wait((starting, interrupted), return_when=asyncio.FIRST_COMPLETED)
-    if not starting.done() or starting.exception() is not None:
-        starting.cancel()
-        interrupted.cancel()
+    try:
+        status = await _unless(stop, _start(layout, description, agent))
+    except HoldfastError:
         await _stop(agent)
-        return 130 if stop.is_set() else _raise(starting)
-    interrupted.cancel()
+        raise
+    if status is None:
+        await _stop(agent)
+        return EXIT_INTERRUPTED
+    is_whole = all(host.alive for host in status.hosts)
+    if not is_whole:
+        talk.print(why_not_alive(layout, status), markup=False, soft_wrap=True)
     if detach:
-        talk.print(
-            f"{len(description.hosts)} hosts live; stop them with `holdfast down --dir {layout.directory}`"
-        )
-        return 0
+        hint = f"stop them with `holdfast down --dir {layout.directory}`"
+        talk.print(f"{sum(host.alive for host in status.hosts)} hosts live; {hint}", soft_wrap=True)
+        return 0 if is_whole else 1
     try:
         await _show(layout, description, agent, stop)
     finally:
         await _stop(agent)
+        await stop_orphans(layout, description)  # what an agent that was killed could not stop
     return 0
 
 
-def _raise(task: "asyncio.Task[DomainStatus]") -> int:
-    task.result()
-    return 1
+async def _unless(stop: asyncio.Event, work: Coroutine[object, object, Answer]) -> Answer | None:
+    """What *work* returns or raises; None when *stop* was set first."""
+    working, stopped = asyncio.create_task(work), asyncio.create_task(stop.wait())
+    await asyncio.wait((working, stopped), return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    if working.done():
+        return working.result()
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+    return None
 
 
 async def _start(layout: Layout, description: Description, agent: "subprocess.Popen[bytes]") -> DomainStatus:
     with talk.status("starting ...") as line:
 
         def progress(status: DomainStatus | None) -> None:
-            alive = sum(host.alive for host in status.hosts) if status else 0
-            line.update(f"starting: {alive} of {len(description.hosts)} hosts live")
+            line.update(_progress(description, status))
 
         return await wait_until_alive(layout, description, agent, within_s=START_S, progress=progress)
 
@@ -140,7 +158,7 @@ async def _show(
         while not stop.is_set():
             if agent.poll() is not None:
                 raise Unavailable(f"the agent has ended; it said:\n{last_output(layout, 'agent')}")
-            found = await ask_agent(description)
+            found = await status_of(layout, description)
             if console.is_terminal:
                 hint = Text(f"{layout.directory}   Ctrl-C stops the domain", style="dim")
                 live.update(Group(_picture(found), hint), refresh=True)
@@ -155,7 +173,13 @@ async def _stop(agent: "subprocess.Popen[bytes]") -> None:
     """Stop the agent, which stops its wards first."""
     if agent.poll() is None:
         agent.terminate()
-    await asyncio.to_thread(agent.wait)
+    try:
+        async with asyncio.timeout(AGENT_GRACE_S):
+            while agent.poll() is None:
+                await asyncio.sleep(POLL_S)
+    except TimeoutError:
+        agent.kill()
+        await asyncio.to_thread(agent.wait)
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:
@@ -164,6 +188,24 @@ async def _wait(event: asyncio.Event, seconds: float) -> None:
             await event.wait()
     except TimeoutError:
         return
+
+
+def _progress(description: Description, status: DomainStatus | None) -> Text:
+    hosts = status.hosts if status else ()
+    ended = "".join(f"; {host.id} {host.last_exit}" for host in hosts if host.last_exit and not host.alive)
+    return Text(
+        f"starting: {sum(host.alive for host in hosts)} of {len(description.hosts)} hosts live{ended}"
+    )
+
+
+def _why_no_agent(layout: Layout) -> str:
+    agent = holder_of(layout.agent_directory)
+    if agent is None:
+        return f"no agent runs here; start the domain with `holdfast up --dir {layout.directory}`"
+    return (
+        f"the agent (pid {agent.pid}) does not answer; "
+        f"`holdfast down --dir {layout.directory}` stops it and the domain, by force if need be"
+    )
 
 
 def _picture(status: DomainStatus) -> Table:

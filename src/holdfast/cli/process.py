@@ -37,7 +37,7 @@ def host(*, dir: Path, id: str) -> int:
     return _run(lambda: Host(layout, description, HostId(id)).run())
 
 
-def agent(*, dir: Path, with_parent: bool = False) -> int:
+def agent(*, dir: Path, with_parent: int | None = None) -> int:
     """Run the agent of the domain in DIR: start, watch and restart its authority and hosts.
 
     Parameters
@@ -45,14 +45,14 @@ def agent(*, dir: Path, with_parent: bool = False) -> int:
     dir
         The domain's directory.
     with_parent
-        Stop the domain when the process that started the agent is gone.
+        Pid of the process that starts the agent: when it is gone, the domain stops.
     """
     from holdfast.node.agent import Agent
     from holdfast.node.layout import Layout
     from holdfast.storage.lock import DirectoryLock, Holder
 
-    if with_parent:
-        _stop_with_parent()
+    if with_parent is not None:
+        _stop_with(with_parent)
     layout = Layout(dir)
     description = layout.read()
     since = datetime.now(UTC).isoformat(timespec="seconds")
@@ -75,9 +75,8 @@ def _run(work: Callable[[], Coroutine[object, object, None]]) -> int:
     return 0
 
 
-def _stop_with_parent() -> None:
-    """Ask the kernel for SIGTERM when the parent is gone; it may be gone already."""
-    parent = os.getppid()
+def _stop_with(parent: int) -> None:
+    """Ask the kernel for SIGTERM when *parent* is gone; it may be gone already."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGTERM)

@@ -16,6 +16,7 @@ import msgspec
 import structlog
 
 from holdfast.machine import MachineClock
+from holdfast.model.errors import Unavailable
 from holdfast.model.ids import HostId
 from holdfast.model.units import SECOND
 from holdfast.net import (
@@ -26,6 +27,7 @@ from holdfast.net import (
     Kind,
     Reason,
     Role,
+    Server,
     serve,
     split_number,
     with_number,
@@ -38,8 +40,6 @@ from holdfast.node.messages import (
     HostDied,
     HostReport,
     HostStatus,
-    Stopping,
-    StopRequest,
     Subscribe,
     ToAgent,
 )
@@ -72,12 +72,11 @@ class Agent:
         self._stop = asyncio.Event()
 
     async def run(self) -> None:
-        """Serve and supervise until SIGTERM, SIGINT or a StopRequest; then stop everything in order."""
+        """Serve and supervise until SIGTERM or SIGINT; then stop everything in order."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
-        endpoint = Endpoint(Identity(self._description.domain, Role.AGENT, AGENT_ID))
-        server = await serve(Address.parse(self._description.agent_address), lambda _: self, endpoint)
+        server = await self._listen()
         if self._authority is not None:
             self._authority.start()
         for ward in self._hosts.values():
@@ -90,6 +89,19 @@ class Agent:
             await self._authority.stop()
         await server.close()
 
+    async def _listen(self) -> Server:
+        address = Address.parse(self._description.agent_address)
+        endpoint = Endpoint(Identity(self._description.domain, Role.AGENT, AGENT_ID))
+        try:
+            return await serve(address, lambda _: self, endpoint)
+        except Unavailable as error:
+            # Hosts that outlived an agent look for the next one here, so another port would not do.
+            error.add_note(
+                "end what listens there, or stop the hosts that look for their agent there: "
+                f"`holdfast down --dir {self._layout.directory}`; the next start takes another port"
+            )
+            raise
+
     # --- connections
 
     def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
@@ -99,14 +111,13 @@ class Agent:
             return
         match _decode(payload):
             case HostReport() as report:
+                if report.host != connection.peer.id:
+                    raise msgspec.ValidationError(f"{connection.peer} reports as {report.host}")
                 self._reports[report.host] = (self._clock.now(), report)
             case Subscribe():
                 self._subscribers[connection] = None
                 for death in self._deaths:
                     connection.send(Kind.AGENT_REPORT, _encode(death))
-            case StopRequest():
-                connection.send(Kind.AGENT_ANSWER, _encode(Stopping()))
-                self._stop.set()
 
     def on_closed(self, connection: Connection, reason: Reason) -> None:
         self._subscribers.pop(connection, None)
@@ -119,7 +130,7 @@ class Agent:
             died = HostDied(host=host, incarnation=death.incarnation, proof=death.proof, how=death.how)
             self._deaths.append(died)
             payload = _encode(died)
-            for connection in self._subscribers:
+            for connection in tuple(self._subscribers):  # one that does not keep up is closed by the sending
                 connection.send(Kind.AGENT_REPORT, payload)
         self._reports.pop(host, None)
         log.info("host ended", host=host, incarnation=death.incarnation, proof=death.proof, how=death.how)
@@ -169,7 +180,10 @@ class Agent:
             endpoints = ",".join(self._description.etcd_endpoints)
             return AuthorityStatus(
                 kind="etcd",
-                alive=any(report.in_session for _, report in self._reports.values()),
+                alive=any(
+                    report is not None and report.in_session
+                    for report in (self._fresh_report(host, ward) for host, ward in self._hosts.items())
+                ),
                 pid=None,
                 address=endpoints,
                 restarts=0,

@@ -69,6 +69,7 @@ class HostStatus(Struct, frozen=True, kw_only=True):
     state: str
     """`alive`, `starting`, `restarting`, `stopped`, in words for people."""
     last_exit: str | None
+    """How its last process ended, and why in that process's own words."""
     report: HostReport | None = None
 
 
@@ -96,23 +97,12 @@ class DomainStatus(Struct, frozen=True, tag="domain_status", kw_only=True):
     hosts: tuple[HostStatus, ...]
     authority: AuthorityStatus
     agent: AgentStatus | None
-
-
-class StatusRequest(Struct, frozen=True, tag="status"):
-    """To an agent -> DomainStatus; to a host -> HostReport."""
-
-
-class StopRequest(Struct, frozen=True, tag="stop"):
-    """To an agent: stop the hosts, then the authority, then yourself -> Stopping."""
-
-
-class Stopping(Struct, frozen=True, tag="stopping"):
-    """The agent has begun to stop; the connection ends when it is done."""
+    """None when no agent answers; the rest is then what the processes' locks tell."""
 
 
 class Subscribe(Struct, frozen=True, tag="subscribe"):
     """From a host of any machine to an agent: tell me of deaths. Those seen lately are told at once."""
 
 
-ToAgent = HostReport | StatusRequest | StopRequest | Subscribe
-FromAgent = HostDied | DomainStatus | Stopping
+ToAgent = HostReport | Subscribe
+"""What a host sends its agent, which answers a Subscribe with every HostDied."""

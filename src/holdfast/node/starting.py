@@ -1,25 +1,38 @@
 """Starting a domain on this machine: describe it if it is new, start its agent, wait until its hosts live."""
 
 import asyncio
+import os
 import secrets
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Final
 
-from holdfast.model.errors import InvalidRequest, Unavailable
+import msgspec
+
+from holdfast.model.errors import InvalidRequest, OutcomeUnknown, Unavailable
 from holdfast.model.ids import HostId
 from holdfast.net import Address, NotConnected
 from holdfast.node.asking import ask_agent
 from holdfast.node.layout import HOSTS_MAX, Description, Layout
-from holdfast.node.messages import DomainStatus
-from holdfast.storage.lock import Held, holder_of
+from holdfast.node.messages import DomainStatus, HostStatus
+from holdfast.node.output import Output
+from holdfast.storage.lock import DirectoryLock, Held, Holder, holder_of
 
 HOSTS_DEFAULT: Final = 3
 POLL_S: Final = 0.05
+HOPELESS_RESTARTS: Final = 3
+"""A host that ended so often at its start will not do better while somebody waits for it."""
 OUTPUT_LINES: Final = 12
 """Of a process that failed to start, shown to the person who started it."""
+
+
+def check_hosts(hosts: int | None) -> None:
+    """Raise ``InvalidRequest`` for a number of hosts that no domain on one machine can have."""
+    if hosts is not None and not 1 <= hosts <= HOSTS_MAX:
+        raise InvalidRequest(f"a machine can have 1 to {HOSTS_MAX} hosts, not {hosts}")
 
 
 def describe(layout: Layout, *, hosts: int | None, etcd: Sequence[str]) -> Description:
@@ -38,22 +51,26 @@ def describe(layout: Layout, *, hosts: int | None, etcd: Sequence[str]) -> Descr
     return description
 
 
+def hold(layout: Layout) -> DirectoryLock:
+    """Hold the directory while this process starts and shows its domain: two that start one would describe
+    two. Raises ``Held`` when another does, or when an agent runs the domain already."""
+    since = datetime.now(UTC).isoformat(timespec="seconds")
+    lock = DirectoryLock.take(layout.directory, Holder(pid=os.getpid(), what="holdfast up", since=since))
+    agent = holder_of(layout.agent_directory)
+    if agent is not None:
+        raise Held(layout.directory, agent)
+    return lock
+
+
 def start_agent(layout: Layout, *, with_parent: bool) -> "subprocess.Popen[bytes]":
     """Start the agent's process. *with_parent*: it stops when this process is gone."""
     command = [sys.executable, "-m", "holdfast", "agent", "--dir", str(layout.directory)]
     if with_parent:
-        command.append("--with-parent")
-    with layout.output("agent").open("ab") as output:
+        command += ["--with-parent", str(os.getpid())]
+    with Output(layout.output("agent")).begin() as output:
         return subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
-
-
-def refuse_if_held(layout: Layout) -> None:
-    """Raise ``Held`` when an agent runs this directory already."""
-    holder = holder_of(layout.agent_directory)
-    if holder is not None:
-        raise Held(layout.directory, holder)
 
 
 async def wait_until_alive(
@@ -64,51 +81,58 @@ async def wait_until_alive(
     within_s: float,
     progress: Callable[[DomainStatus | None], None],
 ) -> DomainStatus:
-    """Wait until every host lives. Raises ``Unavailable`` with what the processes said when they do not."""
+    """Wait until every host lives or has shown that it cannot: one that cannot live stops no other.
+
+    Raises ``Unavailable`` with what the processes said when none does.
+    """
     status: DomainStatus | None = None
     try:
         async with asyncio.timeout(within_s):
-            while status is None or not all(host.alive for host in status.hosts):
+            while status is None or not all(map(_is_settled, status.hosts)):
                 if agent.poll() is not None:
-                    raise Unavailable(f"the agent ended at once; it said:\n{last_output(layout, 'agent')}")
+                    raise Unavailable(f"the agent has ended; it said:\n{last_output(layout, 'agent')}")
                 await asyncio.sleep(POLL_S)
                 status = await _status_or_none(description)
                 progress(status)
     except TimeoutError:
-        raise Unavailable(_why_not_alive(layout, status, within_s)) from None
+        if status is None:
+            said = last_output(layout, "agent")
+            raise Unavailable(f"the agent did not answer within {within_s:g} s; it said:\n{said}") from None
+    if not any(host.alive for host in status.hosts):
+        raise Unavailable(why_not_alive(layout, status))
     return status
 
 
 def last_output(layout: Layout, process: str) -> str:
-    """The end of what a process wrote."""
-    try:
-        lines = layout.output(process).read_text(errors="replace").splitlines()
-    except FileNotFoundError:
-        return "  (nothing)"
-    return "\n".join(f"  {line}" for line in lines[-OUTPUT_LINES:])
+    """The end of what a process wrote, indented."""
+    lines = Output(layout.output(process)).tail(OUTPUT_LINES) or ["(nothing)"]
+    return "\n".join(f"  {line}" for line in lines)
+
+
+def why_not_alive(layout: Layout, status: DomainStatus) -> str:
+    """Why the hosts that do not live do not, for people."""
+    late = [host for host in status.hosts if not host.alive]
+    lines = [f"{len(late)} of {len(status.hosts)} hosts did not come up:"]
+    if status.authority.last_exit is not None:
+        lines.append(f"the authority {status.authority.last_exit}")
+    for host in late:
+        how = host.last_exit or f"({host.state}) has said:\n{last_output(layout, host.id)}"
+        lines.append(f"{host.id} {how}")
+    return "\n".join(lines)
+
+
+def _is_settled(host: HostStatus) -> bool:
+    return host.alive or host.restarts >= HOPELESS_RESTARTS
 
 
 async def _status_or_none(description: Description) -> DomainStatus | None:
     try:
         return await ask_agent(description)
-    except NotConnected:
+    except (NotConnected, OutcomeUnknown):
         return None
 
 
-def _why_not_alive(layout: Layout, status: DomainStatus | None, within_s: float) -> str:
-    if status is None:
-        said = last_output(layout, "agent")
-        return f"the agent did not answer within {within_s:g} s; it said:\n{said}"
-    late = [host for host in status.hosts if not host.alive]
-    said = "\n".join(f"{host.id} ({host.state}):\n{last_output(layout, host.id)}" for host in late)
-    return (
-        f"{len(late)} of {len(status.hosts)} hosts did not come up within {within_s:g} s; they said:\n{said}"
-    )
-
-
 def _new_description(hosts: int, etcd: Sequence[str]) -> Description:
-    if not 1 <= hosts <= HOSTS_MAX:
-        raise InvalidRequest(f"a machine can have 1 to {HOSTS_MAX} hosts, not {hosts}")
     agent, authority = _free_ports(2)
     return Description(
         domain=f"domain-{secrets.token_hex(4)}",
@@ -128,13 +152,7 @@ def _with_free_ports(layout: Layout, known: Description) -> Description:
         (agent,) = _free_ports(1)
     if authority is not None and not _is_free(authority):
         (authority,) = _free_ports(1)
-    return Description(
-        domain=known.domain,
-        hosts=known.hosts,
-        agent_address=agent,
-        authority_address=authority,
-        etcd_endpoints=known.etcd_endpoints,
-    )
+    return msgspec.structs.replace(known, agent_address=agent, authority_address=authority)
 
 
 def _free_ports(count: int) -> list[str]:
