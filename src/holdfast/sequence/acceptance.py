@@ -40,7 +40,8 @@ class Acceptance:
         if epoch > on.epoch or primary != self.primary:
             self.heard_at = None
             self._asked_at = None
-        on.epoch = max(on.epoch, epoch)
+        if epoch > on.epoch:
+            on.epoch, on.epoch_since = epoch, on.now
         self.primary = primary
 
     def on_submit(self, primary: HostId, submit: Submit) -> None:

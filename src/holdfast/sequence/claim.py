@@ -1,7 +1,7 @@
 """Becoming primary: when a backup may claim, what it must compare first, and the asking (PROTOCOL K, V5, D2).
 
 A backup may claim when what it promised has run out: to the process that the view names as primary, counted
-from when it learnt of that view at the earliest, and to whomever this process last confirmed an epoch. At
+from when it knew of that epoch at the earliest, and to whomever this process last confirmed an epoch. At
 once it may claim on proof that exactly the listed process is dead (K2), when the primary has released the
 epoch (K5), or when the listed primary was its own earlier process (V3).
 
@@ -36,12 +36,10 @@ class Claim:
         footing: Footing,
         *,
         ask: Callable[[ViewChange], None],
-        read_view: Callable[[], None],
         set_timer: Callable[[int], None],
     ) -> None:
         self._on = footing
         self._ask = ask
-        self._read_view = read_view
         self._set_timer = set_timer
         self._dead: dict[HostId, Incarnation] = {}
         self._released = Epoch(0)
@@ -74,6 +72,10 @@ class Claim:
             return DEAD
         if on.now < self.due():
             return None
+        if on.ports.leases.heard() < on.config.min_in_sync - 1:
+            return (
+                None  # deaf, or alone: it could commit nothing, and would take the group from those who can
+            )
         return OWN if view.primary == on.me.host else SILENT
 
     def due(self) -> int:
@@ -86,28 +88,32 @@ class Claim:
             return due
         if primary is not None:
             due = max(due, leases.promised_until(primary.host, primary.incarnation))
-        return max(due, on.standing.learnt_at + leases.config.grace_ns)
+        return max(due, on.epoch_since + leases.config.grace_ns)
 
     # --- claiming
 
     def maybe_claim(self) -> None:
-        """Claim if there is ground to; asked again whenever a promise has run out."""
+        """Claim if there is ground to, from the latest view; asked again whenever a promise has run out."""
         on = self._on
         if on.standing.view is None or on.standing.own_entry is None or on.standing.pending is not None:
             return
         ground = self.ground()
-        if on.standing.epoch < on.epoch:
-            if ground is not None or self._released == on.epoch:
-                self._read_view()  # a later view exists; what it says decides
-        elif ground is None:
-            # A promise in force needs no timer: its end is told to all members of the host at once.
-            first = on.standing.learnt_at + on.ports.leases.config.grace_ns
-            if first > on.now:
-                self._set_timer(first - on.now)
+        if ground is None:
+            self._look_again_later()
         elif not self._must_compare():
             self._claim(ground)
         elif self._compared is None:
             self._compare()
+
+    def _look_again_later(self) -> None:
+        on = self._on
+        config = on.ports.leases.config
+        first = on.epoch_since + config.grace_ns
+        if first > on.now:
+            self._set_timer(first - on.now)
+        elif self.due() <= on.now:
+            self._set_timer(config.lease_ns)  # only because nobody is heard: that may change
+        # Else a promise is in force, and its end is told to all members of the host at once.
 
     def _must_compare(self) -> bool:
         own = self._on.standing.own_entry

@@ -63,6 +63,16 @@ class Followers:
     def add(self, follower: Follower) -> None:
         self._all[follower.member.host, follower.member.store] = follower
 
+    def has_later(self, host: HostId, incarnation: Incarnation) -> bool:
+        """Whether a later process of that host is known."""
+        return any(each.member.incarnation > incarnation for each in self.of_host(host))
+
+    def remove_earlier(self, member: ViewMember) -> None:
+        """A new process came with another store: what an earlier one had is gone for good (V4, V5)."""
+        for each in self.of_host(member.host):
+            if each.member.store != member.store:
+                self.remove(each)
+
     def of_host(self, host: HostId) -> list[Follower]:
         return [each for each in self._all.values() if each.member.host == host]
 

@@ -27,6 +27,8 @@ class Footing:
     """Final up to here. Raised only by :meth:`advance`."""
     epoch: Epoch = ORIGIN.epoch
     """The highest epoch this member knows of; older messages are refused (S2). The member's."""
+    epoch_since: int = 0
+    """When this process first knew of that epoch: grace counts from here at the earliest (V3)."""
     is_doubtful: bool = False
     """The log's tail was cut at this opening and not compared since (D2)."""
     is_settled: bool = False

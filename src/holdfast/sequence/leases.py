@@ -113,6 +113,11 @@ class Leases:
         peer = self._peers.get(host)
         return (NOBODY, 0) if peer is None else (peer.incarnation, peer.beat)
 
+    def heard(self) -> int:
+        """How many hosts were heard within a lease."""
+        now = self._clock.now()
+        return sum(now - peer.heard_at < self.config.lease_ns for peer in self._peers.values())
+
     # --- events
 
     def on_message(self, peer: HostId, message: object) -> None:

@@ -105,7 +105,6 @@ class Member:
         self._claim = Claim(
             on,
             ask=self._begin_claiming,
-            read_view=self._read_view,
             set_timer=partial(self._arm, _CLAIM),
         )
         self._handover = Handover(on)
@@ -198,13 +197,12 @@ class Member:
     def on_death(self, host: HostId, incarnation: Incarnation) -> None:
         """The host's own agent has proof of it (K2)."""
         self._claim.on_death(host, incarnation)
-        if self.role is Role.BACKUP:
-            self._claim.maybe_claim()
+        self._maybe_claim()
 
     def on_silence(self, host: HostId) -> None:
         """A promise to *host* has run out."""
-        if self.role is Role.BACKUP:
-            self._claim.maybe_claim()
+        if self._acceptance.primary == host or self.role is Role.BACKUP:
+            self._maybe_claim()
 
     def is_backup_in(self, epoch: Epoch, asked_by: HostId) -> bool:
         """Answers a ``Confirm`` of the primary's host (R1)."""
@@ -264,9 +262,9 @@ class Member:
                 if self.role is Role.BACKUP:
                     self._claim.on_compared(peer, message)
             case messages.Released(epoch=epoch):
-                if self.role is Role.BACKUP and epoch == self._on.epoch and peer == self._acceptance.primary:
+                if epoch == self._on.epoch and peer == self._acceptance.primary:
                     self._claim.release(epoch)
-                    self._claim.maybe_claim()
+                    self._maybe_claim()
             case messages.Refused():
                 self._read_view()
 
@@ -305,15 +303,15 @@ class Member:
             )
         elif self.role is Role.WAITING or answer.value.epoch > on.standing.epoch:
             self.on_view(answer)
-        elif self.role is Role.BACKUP:
-            self._claim.maybe_claim()
+        else:
+            self._maybe_claim()
 
     def _learn(self, seen: Seen[View]) -> None:
         """Take the place that *seen* gives this member; never that of the primary (V3)."""
         on = self._on
         if self.role is Role.PRIMARY:
             self._end_reign()
-        on.standing.learn(seen, on.now)
+        on.standing.learn(seen)
         self._claim.on_new_view()
         view = seen.value
         if view.epoch >= on.epoch:
@@ -322,7 +320,15 @@ class Member:
         self._become(Role.BACKUP if on.standing.own_entry is not None else Role.LEARNER)
         self._acceptance.is_stopped = False
         self._ask_while_unfed()
-        if self.role is Role.BACKUP:
+        self._maybe_claim()
+
+    def _maybe_claim(self) -> None:
+        """There may be ground to claim; only the latest view says whether this member is listed."""
+        if self.role not in (Role.BACKUP, Role.LEARNER):
+            return
+        if self._on.standing.epoch < self._on.epoch:
+            self._read_view()
+        elif self.role is Role.BACKUP:
             self._claim.maybe_claim()
 
     def _become(self, role: Role) -> None:
@@ -367,7 +373,7 @@ class Member:
 
     def _won(self, seen: Seen[View]) -> None:
         on = self._on
-        on.standing.learn(seen, on.now)
+        on.standing.learn(seen)
         on.epoch = seen.value.epoch
         on.note("won", epoch=on.epoch, members=[member.host for member in seen.value.members])
         if self.role is Role.PRIMARY:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from holdfast.authority.views import View, ViewChange, ViewMember, next_epoch
 from holdfast.model.ids import HostId
-from holdfast.sequence.followers import Follower
+from holdfast.sequence.followers import NOTHING, Follower
 from holdfast.sequence.footing import Footing
 from holdfast.sequence.ports import same
 from holdfast.sequence.standing import find, without
@@ -78,9 +78,9 @@ class Membership:
         overdue: list[tuple[int, ViewMember]] = []
         for member in on.standing.listed:
             follower = self._submission.followers.get(member)
-            if follower is None:
+            if same(member, on.me):
                 continue
-            if follower.is_short:
+            if follower is None or follower.is_short:
                 return member
             if follower.owing_since is not None and on.now - follower.owing_since >= on.config.silence_ns:
                 overdue.append((follower.owing_since, member))
@@ -123,7 +123,8 @@ class Membership:
         """It answers, and is within a window of the tail."""
         on = self._on
         return (
-            0 <= on.store.tail.position - follower.acknowledged <= on.config.window
+            follower.acknowledged != NOTHING
+            and on.store.tail.position - follower.acknowledged <= on.config.window
             and on.now - follower.heard_at < on.config.silence_ns
         )
 

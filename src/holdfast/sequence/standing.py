@@ -20,7 +20,6 @@ class Standing:
     me: Me
     seen: Seen[View] | None = None
     """What a compare-and-set would be made against."""
-    learnt_at: int = 0
     pending: ViewChange | None = None
     """Asked for and not definitely answered: claim, drop or add. One at a time."""
     joining: ViewMember | None = None
@@ -60,9 +59,8 @@ class Standing:
         members += [member for member in extra if find(tuple(members), member) is None]
         return members
 
-    def learn(self, seen: Seen[View], now: int) -> None:
+    def learn(self, seen: Seen[View]) -> None:
         self.seen = seen
-        self.learnt_at = now
 
 
 def memory_store(host: HostId, incarnation: Incarnation) -> StoreId:

@@ -73,17 +73,12 @@ class Submission:
     def _meet_listed(self) -> None:
         on = self._on
         for member in on.standing.listed:
-            if not same(member, on.me) and self.followers.get(member) is None:
-                # Likely it has what we have; if not, it says what it has.
-                self.followers.add(
-                    Follower(
-                        member,
-                        next=on.store.tail.position,
-                        agreed=on.store.tail.position,
-                        heard_at=on.now,
-                        owing_since=on.now,
-                    )
-                )
+            is_known = self.followers.get(member) is not None
+            if same(member, on.me) or is_known or self.followers.has_later(member.host, member.incarnation):
+                continue
+            # Likely it has what we have; if not, it says what it has.
+            tail = on.store.tail.position
+            self.followers.add(Follower(member, next=tail, agreed=tail, heard_at=on.now, owing_since=on.now))
 
     def _announce(self) -> None:
         for follower in self.followers.all():
@@ -168,8 +163,9 @@ class Submission:
             host=host, store=hello.store, incarnation=hello.incarnation, opening=hello.opening
         )
         known = self.followers.get(member)
-        if known is not None and hello.incarnation < known.member.incarnation:
+        if self.followers.has_later(host, hello.incarnation):
             return known
+        self.followers.remove_earlier(member)
         shared = next((point for point in hello.points if on.store.point_at(point.position) == point), None)
         if known is None:
             known = Follower(member, next=Position(0), agreed=Position(0))

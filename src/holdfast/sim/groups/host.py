@@ -32,7 +32,6 @@ AUTHORITY: Final = "authority"
 TURN_NS: Final = 300 * MICROSECOND
 POLL_NS: Final = 400 * MILLISECOND
 HAND_OVERS: Final = 0.05
-"""How likely a primary hands over, at each poll."""
 LEASES: Final = LeaseConfig(
     lease_ns=240 * MILLISECOND, interval_ns=60 * MILLISECOND, margin_ns=20 * MILLISECOND
 )
@@ -56,14 +55,22 @@ class Host:
     """The process of one host, from its start to its end."""
 
     def __init__(
-        self, ports: NodePorts, book: Book, hosts: tuple[str, ...], disk: list[GroupId], memory: list[GroupId]
+        self,
+        ports: NodePorts,
+        book: Book,
+        hosts: tuple[str, ...],
+        disk: list[GroupId],
+        memory: list[GroupId],
+        hand_overs: float = HAND_OVERS,
     ) -> None:
+        """*hand_overs*: how likely a primary hands over, at each poll."""
         self.members: dict[GroupId, Member] = {}
         self.applications: dict[GroupId, TokenList] = {}
         self._ports = ports
         self._book = book
         self._hosts = [HostId(each) for each in hosts]
         self._disk_groups, self._memory_groups = disk, memory
+        self._hand_overs = hand_overs
         self._name = HostId(ports.name)
         self._timers = ports.timers(self._on_timer)
         self._turns: dict[GroupId, None] = {}
@@ -265,7 +272,7 @@ class Host:
         rng = self._ports.random.stream("hand-over")
         for member in self.members.values():
             backups = [each.host for each in member.standing.listed if each.host != self._name]
-            if member.is_serving and backups and rng.random() < HAND_OVERS:
+            if member.is_serving and backups and rng.random() < self._hand_overs:
                 self._book.world.sometimes("a hand-over was asked for")
                 member.hand_over(rng.choice(backups))
 

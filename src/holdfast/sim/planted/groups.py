@@ -44,7 +44,7 @@ def _resume(member: Member, seen: Seen[View]) -> None:
     if member.role is not Role.WAITING or seen.value.primary != me.host or own is None:
         _learn(member, seen)
         return
-    member._on.standing.learn(seen, member._on.now)
+    member._on.standing.learn(seen)
     member._on.epoch = seen.value.epoch
     member.role = Role.PRIMARY
     member._submission.begin(is_unproven=False)
