@@ -17,7 +17,7 @@ from holdfast.model.units import MILLISECOND, SECOND
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Outgoing
-from holdfast.styles.operation import Call, RequestId, Sent, encode_arguments, encode_calls
+from holdfast.styles.operation import Call, Request, Sent, encode_arguments, encode_calls
 
 
 class Journal:
@@ -104,10 +104,10 @@ class Schedule:
         self.group = FakeGroup(style, Definition("journal", cls, cls), config)
         self.group.clock.step_ns = 200_000
         self.clients = [Client(ClientId(f"client-{index}")) for index in range(3)]
-        self.known: dict[RequestId, bytes] = {}
-        self.methods: dict[RequestId, str] = {}
-        self.reads: dict[int, tuple[set[RequestId], list[str] | None]] = {}
-        self.oracle: dict[tuple[RequestId, int], str] = {}
+        self.known: dict[Request, bytes] = {}
+        self.methods: dict[Request, str] = {}
+        self.reads: dict[int, tuple[set[Request], list[str] | None]] = {}
+        self.oracle: dict[tuple[Request, int], str] = {}
         self.down: list[str] = []
 
     def live(self, steps: int) -> None:
@@ -152,7 +152,7 @@ class Schedule:
         )
         call = Call(client.sent, method, encode_arguments(args, {}), LATER_S)
         client.awaited[client.sent] = call
-        self.methods[RequestId(client.name, client.sent)] = method
+        self.methods[Request(client.name, client.sent)] = method
         return call
 
     def repeat(self) -> None:
@@ -172,9 +172,8 @@ class Schedule:
         # Linearizable: whatever was acknowledged before the query began must be seen by it.
         self.reads[number] = (set(self.known), None)
         try:
-            self.primary.on_query(
-                number, RequestId(ClientId("reader"), number), "read", encode_arguments((), {})
-            )
+            call = Call(number, "read", encode_arguments((), {}), LATER_S)
+            self.primary.on_calls(number, Sent(ClientId("reader"), 1, LATER_S, encode_calls([call])))
         except Unavailable:
             del self.reads[number]
             self.reads[-number] = (set(), [])
@@ -183,7 +182,7 @@ class Schedule:
         for token, numbers, outcomes in self.group.answers:
             if isinstance(token, tuple):
                 for number, outcome in zip(numbers, outcomes, strict=True):
-                    self.take_answer(RequestId(token[0], number), outcome)
+                    self.take_answer(Request(token[0], number), outcome)
             else:
                 self.take_read(token, decode_outcome(outcomes[0]))
         self.group.answers.clear()
@@ -193,7 +192,7 @@ class Schedule:
                 member.asked.remove(then)
                 then(member.name == self.group.primary)
 
-    def take_answer(self, request: RequestId, outcome: bytes) -> None:
+    def take_answer(self, request: Request, outcome: bytes) -> None:
         client = next(each for each in self.clients if each.name == request.client)
         if request.number in client.awaited:
             assert self.known.setdefault(request, outcome) == outcome, (
@@ -309,7 +308,7 @@ class Schedule:
 
     def lines_of(self, name: str) -> list[str]:
         found = self.group.replicas[name].on_stale_query(
-            RequestId(ClientId("reader"), 0), "read", encode_arguments((), {})
+            Request(ClientId("reader"), 0), "read", encode_arguments((), {})
         )
         outcome = decode_outcome(found)
         assert isinstance(outcome, Returned)

@@ -44,7 +44,7 @@ from holdfast.styles.operation import (
     Record,
     Replied,
     Reply,
-    RequestId,
+    Request,
     Settled,
     TimerFired,
     encode_arguments,
@@ -67,7 +67,7 @@ def answer(execution: Execution, outcome: Outcome, time_s: int = 20) -> Effects:
 
 
 def get(execution: Execution) -> Any:
-    outcome = decode_outcome(execution.query("get", encode_arguments((), {}), RequestId(A, 99)))
+    outcome = decode_outcome(execution.query("get", encode_arguments((), {}), Request(A, 99)))
     assert isinstance(outcome, Returned)
     return outcome.value
 
@@ -207,7 +207,7 @@ def test_an_exception_whose_text_fails_still_has_its_type() -> None:
 
 
 def test_a_query_calls_no_other_group() -> None:
-    outcome = decode_outcome(machine(Odd).query("ask", encode_arguments((), {}), RequestId(A, 1)))
+    outcome = decode_outcome(machine(Odd).query("ask", encode_arguments((), {}), Request(A, 1)))
     assert isinstance(outcome, Raised)
     assert outcome.type_name == "holdfast.styles.context.NotOrdered"
 
@@ -259,7 +259,7 @@ def test_a_nested_call_suspends_and_those_behind_wait_in_order() -> None:
     ]
     waits = execution.outgoing()
     assert waits is not None
-    assert (waits.caller, waits.call, waits.group, waits.method) == (RequestId(A, 2), 1, "h", "get")
+    assert (waits.caller, waits.call, waits.group, waits.method) == (Request(A, 2), 1, "h", "get")
     assert waits.chain == ("g",)
     assert run(execution, call(3, "add"), call(4, "add")) == [None, None]
     effects = answer(execution, Returned("value of x"))

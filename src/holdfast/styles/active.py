@@ -20,7 +20,7 @@ from holdfast.styles.operation import (
     Marked,
     Poison,
     Record,
-    RequestId,
+    Request,
     Sent,
     TimerFired,
     decode_calls,
@@ -43,16 +43,16 @@ class Active(Replica):
         self._digested: tuple[Position, bytes] | None = None
         self._digest_to_tell: Digested | None = None
         self._is_marking = False
-        self._held: dict[RequestId, tuple[int, int]] = {}
+        self._held: dict[Request, tuple[int, int]] = {}
         """Calls that ended processes and must not be executed here: expiration, and how many processes."""
-        self._given_up: dict[RequestId, None] = {}
+        self._given_up: dict[Request, None] = {}
         """Those of them whose end this primary has ordered."""
 
     @property
     def execution(self) -> Execution:
         return self._execution
 
-    def hold(self, request: RequestId, expiration_s: int, attempts: int) -> None:
+    def hold(self, request: Request, expiration_s: int, attempts: int) -> None:
         """This call has ended *attempts* processes: do not execute it here, but have it given up (E4)."""
         self._held[request] = (expiration_s, attempts)
 
@@ -122,12 +122,12 @@ class Active(Replica):
         its end as poisoned is among them. That comes after the call, and must be known before it (E4)."""
         for _, record in records:
             if isinstance(record, Poison):
-                request = RequestId(record.client, record.number)
+                request = Request(record.client, record.number)
                 if self._held.pop(request, None) is not None:
                     self._execution.line.poisoned[request] = record.attempts
         for index, (_, record) in enumerate(records):
             if isinstance(record, Calls) and any(
-                RequestId(record.sent.client, each.number) in self._held
+                Request(record.sent.client, each.number) in self._held
                 for each in decode_calls(record.sent.calls)
             ):
                 return records[:index]
@@ -143,7 +143,7 @@ class Active(Replica):
                 return
             for each, outcome in zip(calls, effects.outcomes, strict=True):
                 if outcome is None:
-                    self._waiting.for_call(RequestId(sent.client, each.number), token)
+                    self._waiting.for_call(Request(sent.client, each.number), token)
                 else:
                     self._waiting.until(position, token, [each.number], [outcome])
 

@@ -18,6 +18,9 @@ class StyleConfig(Struct, frozen=True, kw_only=True):
     uncommitted_max: int = 50_000
     """Positions that a passive primary executes ahead of what is committed. Below the sequence's own bound,
     so that nothing is executed that cannot be ordered."""
+    in_line_max: int = 10_000
+    """Calls that stand in line behind one that waits for another group; beyond, calls are refused as
+    Overloaded. They are in every checkpoint."""
     timers_per_turn_max: int = 100
     """Timers ordered in one turn when many fall due: calls are not held up behind them."""
     scan_positions: int = 512

@@ -18,7 +18,7 @@ from holdfast.model.outcome import Outcome, value_of
 from holdfast.model.units import SECOND
 from holdfast.styles.cron import parse_schedule
 from holdfast.styles.interface import Interface
-from holdfast.styles.operation import RequestId, encode_arguments
+from holdfast.styles.operation import Request, encode_arguments
 from holdfast.styles.timers import Timers
 
 
@@ -126,10 +126,10 @@ class Context:
         return UUID(int=_scope().dice().getrandbits(128), version=4)
 
     @property
-    def request_id(self) -> RequestId:
+    def request_id(self) -> Request:
         """The id under which this operation is executed once; also that of every repetition of it."""
         scope = _scope()
-        return RequestId(scope.client, scope.number)
+        return Request(scope.client, scope.number)
 
     @property
     def this_group(self) -> str:

@@ -6,7 +6,7 @@ import msgspec
 
 from holdfast.model.ids import ClientId, Position
 from holdfast.sequence.retention import Verdict
-from holdfast.styles.operation import Reply, RequestId
+from holdfast.styles.operation import Reply, Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +14,7 @@ class Outgoing:
     """A call to another group that an operation waits for. It may leave once everything up to *position* is
     committed, and from the primary only. Repeating it is harmless: its id is made of the operation's (E3)."""
 
-    caller: RequestId
+    caller: Request
     call: int
     group: str
     method: str

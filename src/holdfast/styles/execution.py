@@ -47,7 +47,7 @@ from holdfast.styles.operation import (
     Record,
     Replied,
     Reply,
-    RequestId,
+    Request,
     Sent,
     Settled,
     Stamp,
@@ -174,7 +174,7 @@ class Execution:
             scope_now.reset(token)
         return Effects(outcomes)
 
-    def query(self, method: str, arguments: msgspec.Raw, request: RequestId) -> bytes:
+    def query(self, method: str, arguments: msgspec.Raw, request: Request) -> bytes:
         """Answer from the state as it is. Only while at rest: half an operation is nobody's to see."""
         invariant(self.is_at_rest, "a query never sees half an operation")
         scope = Scope(self.definition.group, self.definition.interface, None)
@@ -215,7 +215,7 @@ class Execution:
         execution.retention = Retention.load(found.retention)
         execution.replace_timers(found.timers)
         execution.line.queue.extend(found.queue)
-        execution.line.poisoned = {RequestId(client, number): n for client, number, n in found.poisoned}
+        execution.line.poisoned = {Request(client, number): n for client, number, n in found.poisoned}
         return execution
 
     def go_on(self) -> Effects:
@@ -276,7 +276,7 @@ class Execution:
             if outcome != recorded:
                 # The client may have it already, so the recorded one stands (E1).
                 self.retention.finish(record.sent.client, each.number, recorded)
-                request = RequestId(record.sent.client, each.number)
+                request = Request(record.sent.client, each.number)
                 effects.divergence = f"{each.method} of {request} gave {outcome!r}, recorded is {recorded!r}"
         effects.outcomes = list(record.outcomes)
         return effects
@@ -289,7 +289,7 @@ class Execution:
             self.retention.finish(reply.client, reply.number, reply.outcome, self.position)
 
     def _resume(self, record: NestedReply, effects: Effects) -> None:
-        if not self.line.is_waiting_for(RequestId(record.client, record.number), record.call):
+        if not self.line.is_waiting_for(Request(record.client, record.number), record.call):
             return  # a second answer to a call that has one
         try:
             outcome = decode_outcome(record.outcome)
@@ -327,9 +327,9 @@ class Execution:
             self.retention.begin(client, number, self.position, record.expiration_s)
             self.retention.finish(client, number, outcome)
         elif isinstance(verdict, InProgress):
-            self.line.poisoned[RequestId(client, number)] = record.attempts
+            self.line.poisoned[Request(client, number)] = record.attempts
         elif isinstance(verdict, Repeated) and verdict.reply != outcome:
-            effects.divergence = f"{RequestId(client, number)} is poisoned, but here it ran"
+            effects.divergence = f"{Request(client, number)} is poisoned, but here it ran"
             self.retention.finish(client, number, outcome)
 
     def _move_to(self, first: int, last: int) -> None:

@@ -104,6 +104,7 @@ class Interface:
     def __init__(self, cls: type) -> None:
         self.cls = cls
         self.operations = {name: _operation(name, method) for name, method in _public_methods(cls)}
+        self.queries = frozenset(name for name, each in self.operations.items() if each.is_query)
 
     def operation(self, name: str) -> Operation:
         """The operation of that name. Raises :class:`BadCall` that says which there are."""

@@ -17,7 +17,7 @@ from holdfast.styles.context import NestedCall, Scope, scope_now
 from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Job, Outgoing
 from holdfast.styles.interface import BadCall, Interface
-from holdfast.styles.operation import Call, RequestId
+from holdfast.styles.operation import Call, Request
 from holdfast.styles.stepping import Suspended, call, close, step
 from holdfast.styles.timers import Timers
 
@@ -40,7 +40,7 @@ class Line:
         self.scope = Scope(definition.group, definition.interface, timers)
         """Of the operations that do not wait; current while a batch of them runs."""
         self.queue: deque[Job] = deque()
-        self.poisoned: dict[RequestId, int] = {}
+        self.poisoned: dict[Request, int] = {}
         """Requests that must not run when their turn comes, with how many processes they ended (E4)."""
         self._definition = definition
         self._operations = definition.interface.operations
@@ -51,6 +51,11 @@ class Line:
     def is_at_rest(self) -> bool:
         """Whether no method waits in the middle."""
         return self._running is None
+
+    @property
+    def waiting(self) -> int:
+        """How many stand in line: operations, and those who wait for a moment of rest."""
+        return len(self.queue) + len(self._at_rest)
 
     def when_at_rest(self, then: Callable[[], object]) -> None:
         """Call *then* between two operations: now, or when the method that waits has ended."""
@@ -65,7 +70,7 @@ class Line:
             return None
         job, nested = self._running.job, self._running.waits_for
         return Outgoing(
-            RequestId(job.client, job.number),
+            Request(job.client, job.number),
             nested.call,
             nested.group,
             nested.method,
@@ -75,7 +80,7 @@ class Line:
             self._running.since,
         )
 
-    def is_waiting_for(self, caller: RequestId, call: int) -> bool:
+    def is_waiting_for(self, caller: Request, call: int) -> bool:
         running = self._running
         return (
             running is not None
@@ -140,7 +145,7 @@ class Line:
             then()
 
     def _run(self, job: Job, position: Position) -> bytes | None:
-        attempts = self.poisoned.pop(RequestId(job.client, job.number), 0)
+        attempts = self.poisoned.pop(Request(job.client, job.number), 0)
         if attempts:
             return encode_outcome(Poisoned(attempts))
         try:

@@ -35,8 +35,8 @@ from holdfast.model.ids import ClientId, Position
 from holdfast.model.units import SECOND
 
 
-class RequestId(NamedTuple):
-    """Names a request for ever: the client and its number of it."""
+class Request(NamedTuple):
+    """Names a request within its group for ever: the client, and its number of it."""
 
     client: ClientId
     number: int
@@ -79,6 +79,10 @@ class Sent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     chain: tuple[str, ...] = ()
     """The groups that wait for these calls, outermost first (E3)."""
 
+    def of(self, calls: list[Call]) -> "Sent":
+        """The same frame with these calls only."""
+        return msgspec.structs.replace(self, calls=encode_calls(calls))
+
 
 class Calls(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):
     stamp: Stamp
@@ -98,8 +102,8 @@ class Reply(msgspec.Struct, frozen=True, array_like=True, gc=False):
     outcome: bytes
 
     @property
-    def request(self) -> RequestId:
-        return RequestId(self.client, self.number)
+    def request(self) -> Request:
+        return Request(self.client, self.number)
 
 
 class Replied(msgspec.Struct, frozen=True, array_like=True, tag=3, gc=False):

@@ -35,11 +35,10 @@ from holdfast.styles.operation import (
     Executed,
     Record,
     Replied,
-    RequestId,
+    Request,
     Sent,
     Stamp,
     decode_record,
-    encode_calls,
 )
 from holdfast.styles.ports import StylePorts, Token
 from holdfast.styles.replica import Replica, Then
@@ -136,14 +135,14 @@ class Passive(Replica):
         parted = outcomes.index(None)
         done = [outcome for outcome in outcomes[:parted] if outcome is not None]
         if done:
-            last = self._submit_executed(Executed(stamp, _part(sent, calls[:parted]), done), parted)
+            last = self._submit_executed(Executed(stamp, sent.of(calls[:parted]), done), parted)
             self._waiting.until(last, token, [each.number for each in calls[:parted]], done)
         csn = stamp.csn.part(stamp.csn.sub_sequence + parted)
-        rest = Calls(Stamp(csn, stamp.nanos), _part(sent, calls[parted:]))
+        rest = Calls(Stamp(csn, stamp.nanos), sent.of(calls[parted:]))
         last = self._submit_executed(rest, len(calls) - parted)
         for each, outcome in zip(calls[parted:], outcomes[parted:], strict=True):
             if outcome is None:
-                self._waiting.for_call(RequestId(sent.client, each.number), token)
+                self._waiting.for_call(Request(sent.client, each.number), token)
             else:
                 self._waiting.until(last, token, [each.number], [outcome])
 
@@ -236,7 +235,3 @@ class Passive(Replica):
             execution, self._execution = self._execution, None
             execution.discard()
         self._checkpointing.forget()
-
-
-def _part(sent: Sent, calls: list[Call]) -> Sent:
-    return msgspec.structs.replace(sent, calls=encode_calls(calls))

@@ -45,18 +45,21 @@ class Queries:
         """Everybody who still waits; nobody does any more."""
         tokens = [each.token for each in self._ran]
         self._ran.clear()
-        return tokens
+        return list(dict.fromkeys(tokens))
 
     def _when_confirmed(self, ripe: list[_Ran]) -> Callable[[bool], None]:
         def then(is_confirmed: bool) -> None:
             if is_confirmed:
                 self._tell(ripe)
             else:
-                for each in ripe:
-                    self._ports.forsake(each.token)
+                for token in dict.fromkeys(each.token for each in ripe):
+                    self._ports.forsake(token)
 
         return then
 
     def _tell(self, ripe: list[_Ran]) -> None:
+        by_token: dict[Token, list[_Ran]] = {}
         for each in ripe:
-            self._ports.answer(each.token, [each.number], [each.outcome])
+            by_token.setdefault(each.token, []).append(each)
+        for token, ran in by_token.items():
+            self._ports.answer(token, [each.number for each in ran], [each.outcome for each in ran])

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.model.errors import BrokenInvariant, Rejected, Unavailable
+from holdfast.model.errors import BrokenInvariant, Overloaded, Rejected, Unavailable
 from holdfast.model.ids import ClientId, Epoch, Position
 from holdfast.model.outcome import Refused, Unknown, encode_outcome
 from holdfast.sequence.ports import Captured
@@ -29,7 +29,7 @@ from holdfast.styles.operation import (
     NestedReply,
     Poison,
     Record,
-    RequestId,
+    Request,
     Sent,
     Settled,
     TimerFired,
@@ -41,7 +41,7 @@ from holdfast.styles.queries import Queries
 from holdfast.styles.stamping import Stamping
 from holdfast.styles.waiting import Waiting
 
-CALLS_PER_FRAME_MAX: Final = 4096
+CALLS_PER_RECORD_MAX: Final = 4096
 """So many calls share a record, and the turn that executes it."""
 
 Then = Callable[[Effects, Position], None]
@@ -63,7 +63,7 @@ class Replica(ABC):
         self._waiting = Waiting()
         self._queries = Queries(ports)
         self._checkpointing = Checkpointing(ports, config)
-        self._called: tuple[RequestId, int] | None = None
+        self._called: tuple[Request, int] | None = None
         """The nested call that was sent out; a repetition would be harmless but useless."""
 
     def bind(self, sequence: Sequence) -> None:
@@ -104,7 +104,7 @@ class Replica(ABC):
     # --- what the host hands in
 
     def on_calls(self, token: Token, sent: Sent) -> None:
-        """Calls of one client frame; answers follow when they are final.
+        """Calls of one client frame, operations and queries; answers follow when they are final.
 
         Raises ``Unavailable`` or ``Overloaded`` when nothing was done, ``BadCall`` for what is no frame.
         """
@@ -113,40 +113,28 @@ class Replica(ABC):
             calls = decode_calls(sent.calls)
         except msgspec.DecodeError as error:
             raise BadCall(f"the calls cannot be read: {error}") from None
-        if not 1 <= len(calls) <= CALLS_PER_FRAME_MAX:
-            raise BadCall(f"a frame has 1 to {CALLS_PER_FRAME_MAX} calls, not {len(calls)}")
+        if not 1 <= len(calls) <= CALLS_PER_RECORD_MAX:
+            raise BadCall(f"a frame has 1 to {CALLS_PER_RECORD_MAX} calls, not {len(calls)}")
+        if execution.line.waiting >= self._config.in_line_max:
+            raise Overloaded(f"group {self.definition.group}: {execution.line.waiting} calls stand in line")
         if self.definition.group in sent.chain:
             # The group waits for the end of this very chain: it would wait for ever (E3).
             text = " -> ".join((*sent.chain, self.definition.group))
             outcome = encode_outcome(Refused("call_cycle", f"the groups call each other in a circle: {text}"))
             self._ports.answer(token, [each.number for each in calls], [outcome] * len(calls))
-        elif not self._answer_known(execution, token, sent.client, calls):
-            self._order_calls(execution, token, sent, calls)
+            return
+        operations = self._ask_queries(execution, token, sent.client, calls)
+        if len(operations) < len(calls):
+            sent = sent.of(operations)
+        if operations and not self._answer_known(execution, token, sent.client, operations):
+            self._order_calls(execution, token, sent, operations)
 
-    def on_query(self, token: Token, request: RequestId, method: str, arguments: msgspec.Raw) -> None:
-        """A linearizable query; answered once what it saw is committed (S4) and reading is allowed (R1,
-        R2)."""
-        execution = self._serving()
-        if not self.definition.interface.operation(method).is_query:
-            raise BadCall(f"{method} is not a query: it must be called as an operation")
-        if execution.position < self.sequence.committed:
-            raise Unavailable(f"group {self.definition.group} has not executed all that is committed")
-
-        def ask() -> None:
-            if self.execution is execution and self._is_primary:
-                outcome = execution.query(method, arguments, request)
-                self._queries.add(execution.position, token, request.number, outcome)
-            else:
-                self._ports.forsake(token)
-
-        execution.when_at_rest(ask)
-
-    def on_stale_query(self, request: RequestId, method: str, arguments: msgspec.Raw) -> bytes:
+    def on_stale_query(self, request: Request, method: str, arguments: msgspec.Raw) -> bytes:
         """Answer at once from what this member holds, primary or not. Raises ``Unavailable``."""
         execution = self.execution
         if execution is None or not execution.is_at_rest:
             raise Unavailable(f"group {self.definition.group} has no object at rest here")
-        if not self.definition.interface.operation(method).is_query:
+        if method not in self.definition.interface.queries:
             raise BadCall(f"{method} is not a query: it must be called as an operation")
         return execution.query(method, arguments, request)
 
@@ -160,7 +148,7 @@ class Replica(ABC):
 
         self._order(execution, record, (token, tell))
 
-    def on_nested_outcome(self, caller: RequestId, call: int, outcome: bytes) -> None:
+    def on_nested_outcome(self, caller: Request, call: int, outcome: bytes) -> None:
         """The answer to a call that went out through ``call_out``."""
         if self._called != (caller, call):
             return
@@ -169,7 +157,7 @@ class Replica(ABC):
         except (Rejected, Unavailable):
             self._called = None  # it is asked again when calls are taken again, by whoever takes them
 
-    def poison(self, request: RequestId, expiration_s: int, attempts: int) -> None:
+    def poison(self, request: Request, expiration_s: int, attempts: int) -> None:
         """Give up a call that ended *attempts* processes (E4)."""
         execution = self._serving()
         self._order(execution, Poison(self._stamping.next(), *request, expiration_s, attempts))
@@ -251,6 +239,29 @@ class Replica(ABC):
     def _submit(self, record: Record, count: int = 1) -> Position:
         return self.sequence.submit(encode_record(record), count)
 
+    def _ask_queries(
+        self, execution: Execution, token: Token, client: ClientId, calls: list[Call]
+    ) -> list[Call]:
+        """Run those of a frame's calls that are queries; the others are left. A query is answered once what
+        it saw is committed (S4) and reading is allowed (R1, R2). Calls of a frame may run in any order (X5)."""
+        named = self.definition.interface.queries
+        queries = [each for each in calls if each.method in named]
+        if not queries:
+            return calls
+        if execution.position < self.sequence.committed:
+            raise Unavailable(f"group {self.definition.group} has not executed all that is committed")
+
+        def ask() -> None:
+            if self.execution is not execution or not self._is_primary:
+                self._ports.forsake(token)
+                return
+            for each in queries:
+                outcome = execution.query(each.method, each.arguments, Request(client, each.number))
+                self._queries.add(execution.position, token, each.number, outcome)
+
+        execution.when_at_rest(ask)
+        return [each for each in calls if each.method not in named]
+
     def _answer_known(self, execution: Execution, token: Token, client: ClientId, calls: list[Call]) -> bool:
         """Answer a frame of which nothing is new, without ordering anything; False if something is."""
         retention = execution.retention
@@ -260,10 +271,10 @@ class Replica(ABC):
         if any(verdict is FRESH for verdict in verdicts):
             return False
         for each, verdict in zip(calls, verdicts, strict=True):
-            self._answer_verdict(verdict, RequestId(client, each.number), token, Position(0))
+            self._answer_verdict(verdict, Request(client, each.number), token, Position(0))
         return True
 
-    def _answer_verdict(self, verdict: Verdict, request: RequestId, token: Token, position: Position) -> None:
+    def _answer_verdict(self, verdict: Verdict, request: Request, token: Token, position: Position) -> None:
         """Answer, once *position* is committed and what the verdict rests on."""
         if isinstance(verdict, InProgress):
             self._waiting.for_call(request, token)
@@ -276,7 +287,7 @@ class Replica(ABC):
     def _settled(self, effects: Effects, record: Settled, token: Token, position: Position) -> None:
         verdict = effects.settled
         if isinstance(verdict, Repeated | InProgress) or verdict == NEVER:
-            self._answer_verdict(verdict, RequestId(record.client, record.number), token, position)
+            self._answer_verdict(verdict, Request(record.client, record.number), token, position)
         else:
             self._tell(position, token, [record.number], [FORGOTTEN])
 

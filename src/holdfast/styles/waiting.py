@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from holdfast.model.ids import Position
-from holdfast.styles.operation import Reply, RequestId
+from holdfast.styles.operation import Reply, Request
 from holdfast.styles.ports import Token
 
 
@@ -24,7 +24,7 @@ class Waiting:
 
     def __init__(self) -> None:
         self._answers: deque[Answer] = deque()
-        self._by_request: dict[RequestId, list[Token]] = {}
+        self._by_request: dict[Request, list[Token]] = {}
 
     def __len__(self) -> int:
         return len(self._answers) + len(self._by_request)
@@ -36,7 +36,7 @@ class Waiting:
             position = max(position, self._answers[-1].position)
         self._answers.append(Answer(position, token, numbers, outcomes))
 
-    def for_call(self, request: RequestId, token: Token) -> None:
+    def for_call(self, request: Request, token: Token) -> None:
         """Answer when the call that was ordered as *request* has ended."""
         self._by_request.setdefault(request, []).append(token)
 

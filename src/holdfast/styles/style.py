@@ -1,0 +1,54 @@
+"""The replication styles and their numbers (FTC-125)."""
+
+import enum
+
+from holdfast.model.errors import InvalidRequest
+from holdfast.styles.active import Active
+from holdfast.styles.cold import Cold
+from holdfast.styles.config import StyleConfig
+from holdfast.styles.definition import Definition
+from holdfast.styles.ports import StylePorts
+from holdfast.styles.stateless import Stateless
+from holdfast.styles.warm import Warm
+
+
+class Style(enum.IntEnum):
+    """Who executes a group's operations; the values are the standard's."""
+
+    STATELESS = 0
+    COLD_PASSIVE = 1
+    WARM_PASSIVE = 2
+    ACTIVE = 3
+    ACTIVE_WITH_VOTING = 4
+
+
+class UnsupportedProperty(InvalidRequest):
+    """Raised when a property is known and its value is not available here."""
+
+    code = "unsupported_property"
+
+
+def style_named(name: str) -> Style:
+    """``"warm_passive"`` and so on, as people write it. Raises ``InvalidRequest``."""
+    try:
+        return Style[name.upper()]
+    except KeyError:
+        known = ", ".join(style.name.lower() for style in Style)
+        raise InvalidRequest(f"there is no style {name!r}; the styles are {known}") from None
+
+
+def make_member(
+    style: Style, definition: Definition, ports: StylePorts, config: StyleConfig
+) -> Cold | Warm | Active | Stateless:
+    """A member's application. Raises :class:`UnsupportedProperty` for voting (FTC-131)."""
+    match style:
+        case Style.STATELESS:
+            return Stateless(definition, ports.clock)
+        case Style.COLD_PASSIVE:
+            return Cold(definition, ports, config)
+        case Style.WARM_PASSIVE:
+            return Warm(definition, ports, config)
+        case Style.ACTIVE:
+            return Active(definition, ports, config)
+        case Style.ACTIVE_WITH_VOTING:
+            raise UnsupportedProperty("active_with_voting is not supported yet; active is the nearest")

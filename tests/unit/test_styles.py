@@ -1,0 +1,622 @@
+"""What each style does in normal operation, at failover, for a new member and for a returning one."""
+
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import pytest
+from fake_group import FakeClock, FakeGroup
+from group_classes import A, B, Counter, call, definition, sent
+
+import holdfast as hf
+from holdfast.model.csn import ZERO, Csn
+from holdfast.model.errors import InvalidRequest, Overloaded, Unavailable
+from holdfast.model.ids import ReplicaId
+from holdfast.model.outcome import Outcome, Poisoned, Raised, Refused, Returned, Unknown, decode_outcome
+from holdfast.model.units import MILLISECOND, SECOND
+from holdfast.styles.active import Active
+from holdfast.styles.capture import InvalidState, NoStateAvailable
+from holdfast.styles.config import StyleConfig
+from holdfast.styles.definition import Definition
+from holdfast.styles.forwarding import Step, next_step
+from holdfast.styles.interface import BadCall
+from holdfast.styles.operation import Request, encode_arguments
+from holdfast.styles.stamping import Stamping
+from holdfast.styles.stateless import Stateless
+from holdfast.styles.style import Style, UnsupportedProperty, make_member, style_named
+
+INTERVAL_NS = 10 * SECOND
+CONFIG = StyleConfig(checkpoint_interval_ns=INTERVAL_NS, scan_positions=1, uncommitted_max=50)
+PASSIVE = ("cold", "warm")
+ALL = ("cold", "warm", "active")
+
+runs: list[str] = []
+"""Every real execution of a Spy's method, on whichever member."""
+
+
+class Spy:
+    """Leaves a trace outside of its state whenever a method really runs."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def write(self, line: str) -> int:
+        runs.append(line)
+        self.lines.append(line)
+        return len(self.lines)
+
+    @hf.query
+    def read(self) -> list[str]:
+        return list(self.lines)
+
+
+@pytest.fixture(autouse=True)
+def _forget_runs() -> None:
+    runs.clear()
+
+
+def group(style: str, cls: type = Spy, config: StyleConfig = CONFIG) -> FakeGroup:
+    made = FakeGroup(style, definition(cls), config)
+    made.clock.step_ns = 1000
+    return made
+
+
+def write(made: FakeGroup, *numbers: int, token: str = "t") -> None:
+    made.replicas[made.primary].on_calls(token, sent(*(call(n, "write", f"line {n}") for n in numbers)))
+
+
+def told(made: FakeGroup) -> list[tuple[Any, list[int], list[Outcome]]]:
+    found = [
+        (token, numbers, [decode_outcome(outcome) for outcome in outcomes])
+        for token, numbers, outcomes in made.answers
+    ]
+    made.answers.clear()
+    return found
+
+
+def lines(made: FakeGroup, name: str) -> Any:
+    found = made.replicas[name].on_stale_query(Request(B, 1), "read", encode_arguments((), {}))
+    outcome = decode_outcome(found)
+    assert isinstance(outcome, Returned)
+    return outcome.value
+
+
+def pass_interval(made: FakeGroup) -> None:
+    made.clock.time_ns += INTERVAL_NS
+    made.settle()
+
+
+# --- in common
+
+
+@pytest.mark.covers("FTC-100")
+@pytest.mark.parametrize("style", ALL)
+def test_replies_leave_after_commit(style: str) -> None:
+    """S4: not when it was executed, and not when only some hold it."""
+    made = group(style)
+    write(made, 1, 2)
+    made.replicas["a"].turn()
+    made.replicate("b")
+    made.commit()
+    assert told(made) == []
+    made.replicate("c")
+    made.commit()
+    assert told(made) == [("t", [1, 2], [Returned(1), Returned(2)])]
+
+
+@pytest.mark.covers("FTC-103")
+@pytest.mark.parametrize("style", ALL)
+def test_a_repetition_waits_for_the_first_and_gets_its_reply(style: str) -> None:
+    made = group(style)
+    write(made, 1)
+    write(made, 1, token="again")
+    assert told(made) == []
+    made.settle()
+    assert told(made) == [("t", [1], [Returned(1)]), ("again", [1], [Returned(1)])]
+    before = made.members["a"].tail
+    write(made, 1, token="later")
+    assert told(made) == [("later", [1], [Returned(1)])]
+    assert made.members["a"].tail == before, "what is known needs no place in the sequence"
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_query_is_answered_once_what_it_saw_is_committed_and_reading_is_allowed(style: str) -> None:
+    """S4, R1, R2."""
+    made = group(style)
+    write(made, 1)
+    primary = made.replicas["a"]
+    primary.on_calls("q", sent(call(1, "read"), client=B))
+    primary.turn()
+    seen = [] if style == "active" else ["line 1"]
+    assert told(made) == ([("q", [1], [Returned(seen)])] if style == "active" else [])
+    made.settle()
+    made.members["a"].may = False
+    assert told(made)[-1][0] == ("t" if style == "active" else "q")
+    primary.on_calls("doubtful", sent(call(2, "read"), client=B))
+    primary.turn()
+    assert told(made) == []
+    made.members["a"].asked.pop()(True)
+    assert told(made) == [("doubtful", [2], [Returned(["line 1"])])]
+    primary.on_calls("deposed", sent(call(3, "read"), client=B))
+    primary.turn()
+    made.members["a"].asked.pop()(False)
+    assert told(made) == []
+    assert made.forsaken == ["deposed"]
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_queries_of_a_mixed_frame_are_not_ordered(style: str) -> None:
+    made = group(style)
+    made.replicas["a"].on_calls("t", sent(call(1, "read"), call(2, "write", "x"), call(3, "read")))
+    assert made.members["a"].tail == 1
+    made.settle()
+    found = {number: each for _, numbers, outcomes in told(made) for number, each in zip(numbers, outcomes)}  # noqa: B905
+    assert found == {1: Returned([]), 2: Returned(1), 3: Returned([])}
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_stale_queries_are_answered_by_any_member_that_has_an_object(style: str) -> None:
+    made = group(style)
+    with pytest.raises(BadCall, match="not a query"):
+        made.replicas["a"].on_stale_query(Request(B, 1), "write", encode_arguments(("x",), {}))
+    if style == "active":
+        assert lines(made, "b") == []
+    else:
+        with pytest.raises(Unavailable):
+            lines(made, "b")
+    assert runs == []
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_call_back_into_a_waiting_group_gets_call_cycle(style: str) -> None:
+    made = group(style)
+    frame = msgspec.structs.replace(sent(call(1, "write", "x")), chain=("g", "h"))
+    made.replicas["a"].on_calls("t", frame)
+    ((_, _, (outcome,)),) = told(made)
+    assert isinstance(outcome, Refused)
+    assert outcome.code == "call_cycle"
+    assert runs == []
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_asking_for_an_outcome_settles_it(style: str) -> None:
+    """X3: also a copy that comes later is never executed."""
+    made = group(style)
+    write(made, 1)
+    made.settle()
+    told(made)
+    primary = made.replicas["a"]
+    for number in (1, 2):
+        primary.on_outcome_asked(f"ask {number}", A, number, 1_000_000)
+    primary.on_outcome_asked("too late", A, 3, 5)
+    made.settle()
+    known, never, forgotten = (outcomes[0] for _, _, outcomes in told(made))
+    assert known == Returned(1)
+    assert isinstance(never, Refused)
+    assert never.code == "never_runs"
+    assert isinstance(forgotten, Unknown)
+    write(made, 2)
+    made.settle()
+    assert isinstance(told(made)[0][2][0], Refused)
+    assert "line 2" not in runs
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_frame_that_cannot_be_read_is_refused_and_nothing_happens(style: str) -> None:
+    made = group(style)
+    for calls in (b"\xc1", b"\x90", msgspec.msgpack.encode([[1, "write"]])):
+        with pytest.raises(BadCall):
+            made.replicas["a"].on_calls(
+                "t", msgspec.structs.replace(sent(call(1, "write", "x")), calls=msgspec.Raw(calls))
+            )
+    assert made.members["a"].tail == 0
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_those_who_wait_are_told_to_ask_the_new_primary(style: str) -> None:
+    made = group(style)
+    write(made, 1)
+    made.replicas["a"].on_calls("q", sent(call(1, "read"), client=B))
+    made.fail_over("b", is_crash=False)
+    assert set(made.forsaken) >= {"t", "q"}
+    with pytest.raises(Unavailable):
+        write_to(made, "a")
+
+
+def write_to(made: FakeGroup, name: str) -> None:
+    made.replicas[name].on_calls("t", sent(call(9, "write", "x")))
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_an_idle_group_orders_nothing(style: str) -> None:
+    made = group(style)
+    write(made, 1)
+    for _ in range(3):
+        pass_interval(made)
+    tail = made.members["a"].tail
+    for _ in range(5):
+        pass_interval(made)
+    assert made.members["a"].tail == tail
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_timer_fires_once_also_when_the_primary_dies_meanwhile(style: str) -> None:
+    """E6."""
+    made = group(style, Counter)
+    made.replicas["a"].on_calls("t", sent(call(1, "remind", 5, "wake")))
+    made.settle()
+    assert made.replicas["a"].next_wake_ns() is not None
+    made.fail_over("b", is_crash=True)
+    made.settle()
+    made.clock.time_ns += 6 * SECOND
+    made.settle()
+    made.replicas["b"].turn()
+    made.settle()
+    execution = made.replicas["b"].execution
+    assert execution is not None
+    state = msgspec.msgpack.decode(msgspec.msgpack.decode(execution.save())[5])
+    assert state["seen"] == ["wake"]
+    assert made.replicas["b"].next_wake_ns() is None
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_the_line_behind_a_call_that_waits_is_bounded(style: str) -> None:
+    made = group(style, Counter, msgspec.structs.replace(CONFIG, in_line_max=3))
+    made.replicas["a"].on_calls("t", sent(call(1, "fetch", "h", "x")))
+    made.settle()
+    with pytest.raises(Overloaded, match="3 calls"):
+        for number in range(2, 20):
+            made.replicas["a"].on_calls("t", sent(call(number, "add")))
+            made.settle()
+
+
+# --- passive
+
+
+@pytest.mark.covers("FTC-11", "FTC-127")
+@pytest.mark.parametrize("style", PASSIVE)
+def test_only_the_primary_of_a_passive_group_executes(style: str) -> None:
+    made = group(style)
+    write(made, 1, 2, 3)
+    pass_interval(made)
+    assert runs == ["line 1", "line 2", "line 3"]
+
+
+@pytest.mark.covers("FTC-128", "FTC-300")
+def test_a_cold_backup_has_no_object_until_it_is_promoted_and_then_applies_the_whole_log() -> None:
+    made = group("cold")
+    write(made, 1, 2)
+    pass_interval(made)
+    checkpoint = made.members["b"].checkpoint
+    assert checkpoint is not None
+    assert checkpoint.position == 2
+    write(made, 3)
+    made.settle()
+    assert made.replicas["b"].execution is None
+    runs.clear()
+    made.fail_over("b", is_crash=True)
+    assert runs == ["line 3"], "what the checkpoint holds is not executed again"
+    assert lines(made, "b") == ["line 1", "line 2", "line 3"]
+
+
+@pytest.mark.covers("FTC-9", "FTC-129", "FTC-301", "FTC-308")
+def test_a_warm_backup_is_given_states_and_replays_only_what_follows() -> None:
+    made = group("warm")
+    write(made, 1, 2)
+    pass_interval(made)
+    assert lines(made, "b") == lines(made, "c") == ["line 1", "line 2"]
+    write(made, 3)
+    made.settle()
+    assert lines(made, "b") == ["line 1", "line 2"]
+    runs.clear()
+    made.fail_over("b", is_crash=True)
+    assert runs == ["line 3"]
+    assert lines(made, "b") == ["line 1", "line 2", "line 3"]
+
+
+@pytest.mark.covers("FTC-302")
+def test_a_new_warm_backup_takes_states_only() -> None:
+    made = group("warm")
+    write(made, 1)
+    pass_interval(made)
+    made.crash("c")
+    runs.clear()
+    made.restart("c", is_wiped=True)
+    write(made, 2)
+    pass_interval(made)
+    assert lines(made, "c") == ["line 1", "line 2"]
+    assert runs == ["line 2"], "once, by the primary"
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_a_primary_that_loses_its_epoch_discards_what_is_not_committed(style: str) -> None:
+    """E1: nobody else had it; its client asks again, and then it is executed for good."""
+    made = group(style)
+    write(made, 1)
+    made.settle()
+    write(made, 2)
+    made.fail_over("b", is_crash=False)
+    assert lines(made, "b") == ["line 1"]
+    write(made, 3)
+    made.settle()
+    made.fail_over("a", is_crash=False)
+    assert lines(made, "a") == ["line 1", "line 3"]
+    write(made, 2)
+    made.settle()
+    assert lines(made, "a") == ["line 1", "line 3", "line 2"]
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_what_was_executed_and_cannot_be_ordered_is_given_up_and_the_group_serves_on(style: str) -> None:
+    made = group(style)
+    write(made, 1)
+    made.settle()
+    made.members["a"].refuses = Overloaded("full")
+    with pytest.raises(Overloaded):
+        write(made, 2)
+    made.members["a"].refuses = None
+    made.settle()
+    assert lines(made, "a") == ["line 1"]
+    write(made, 2)
+    made.settle()
+    assert lines(made, "a") == ["line 1", "line 2"]
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_a_primary_does_not_run_away_from_its_backups(style: str) -> None:
+    made = group(style)
+    with pytest.raises(Overloaded):
+        for first in range(1, 200, 10):
+            write(made, *range(first, first + 10))
+    assert len(runs) == CONFIG.uncommitted_max
+
+
+class Fickle:
+    """A Checkpointable whose state is sometimes not to be had, or not to be taken."""
+
+    unavailable = 0
+    invalid = False
+
+    def __init__(self) -> None:
+        self.value = 0
+
+    def add(self) -> int:
+        self.value += 1
+        return self.value
+
+    def get_state(self) -> bytes:
+        if Fickle.unavailable:
+            Fickle.unavailable -= 1
+            raise NoStateAvailable
+        return b"%d" % self.value
+
+    def set_state(self, state: bytes) -> None:
+        if Fickle.invalid:
+            raise InvalidState("no")
+        self.value = int(state)
+
+
+@pytest.fixture
+def _fickle() -> Any:
+    Fickle.unavailable, Fickle.invalid = 0, False
+    yield
+    Fickle.unavailable, Fickle.invalid = 0, False
+
+
+@pytest.mark.covers("FTC-293", "FTC-296", "FTC-306", "FTC-311")
+@pytest.mark.usefixtures("_fickle")
+def test_a_state_that_is_not_available_is_asked_for_again_and_nothing_is_pruned_meanwhile() -> None:
+    made = group("cold", Fickle)
+    made.replicas["a"].on_calls("t", sent(call(1, "add")))
+    made.settle()
+    Fickle.unavailable = 1
+    pass_interval(made)
+    assert made.members["a"].checkpoint is None
+    assert [record.first for record in made.members["a"].log] == [1]
+    pass_interval(made)
+    checkpoint = made.members["a"].checkpoint
+    assert checkpoint is not None
+    assert checkpoint.position == 1
+    assert 1 not in [record.first for record in made.members["a"].log], "it was pruned"
+
+
+@pytest.mark.covers("FTC-310")
+@pytest.mark.usefixtures("_fickle")
+def test_an_object_that_refuses_its_state_counts_as_failed() -> None:
+    made = group("warm", Fickle)
+    made.replicas["a"].on_calls("t", sent(call(1, "add")))
+    Fickle.invalid = True
+    pass_interval(made)
+    assert {(name, kind) for name, kind, _ in made.faults} == {("b", "object_failed"), ("c", "object_failed")}
+    assert made.replicas["b"].execution is None
+
+
+@pytest.mark.covers("FTC-295", "FTC-299")
+@pytest.mark.parametrize("style", ALL)
+def test_replies_survive_the_pruning_of_their_records(style: str) -> None:
+    """X1: a repetition after a checkpoint and a failover still gets the first reply."""
+    made = group(style)
+    write(made, 1)
+    pass_interval(made)
+    assert made.members["b"].floor >= 1
+    told(made)
+    made.fail_over("b", is_crash=True)
+    write(made, 1, token="again")
+    made.settle()
+    assert told(made) == [("again", [1], [Returned(1)])]
+
+
+def test_a_passive_call_that_ends_processes_is_given_up() -> None:
+    """E4."""
+    made = group("warm")
+    made.replicas["a"].poison(Request(A, 1), 1_000_000, attempts=2)
+    write(made, 1)
+    made.settle()
+    assert told(made) == [("t", [1], [Poisoned(2)])]
+    assert runs == []
+    assert [kind for _, kind, _ in made.faults] == ["poisoned"]
+
+
+# --- active
+
+
+@pytest.mark.covers("FTC-8", "FTC-20", "FTC-130")
+def test_every_active_member_executes_in_the_same_order_and_one_answers() -> None:
+    made = group("active")
+    write(made, 1, 2)
+    write(made, 3)
+    made.settle()
+    assert lines(made, "a") == lines(made, "b") == lines(made, "c") == ["line 1", "line 2", "line 3"]
+    assert [numbers for _, numbers, _ in told(made)] == [[1, 2], [3]]
+
+
+def test_active_members_execute_nothing_that_is_not_committed() -> None:
+    """E1."""
+    made = group("active")
+    write(made, 1)
+    made.replicas["a"].turn()
+    made.replicate("b")
+    made.commit()
+    assert runs == []
+
+
+@pytest.mark.covers("FTC-286", "FTC-300")
+def test_a_new_active_member_gets_the_state_and_what_follows() -> None:
+    made = group("active")
+    write(made, 1)
+    pass_interval(made)
+    made.crash("c")
+    write(made, 2)
+    made.settle()
+    runs.clear()
+    made.restart("c", is_wiped=True)
+    made.settle()
+    assert lines(made, "c") == ["line 1", "line 2"]
+    assert runs == []
+
+
+def test_an_active_call_that_ends_processes_is_given_up_by_all() -> None:
+    """E4: the record that says so follows the call, and is known before the call is executed."""
+    made = group("active")
+    write(made, 1, 2)
+    for name in "abc":
+        made.replicate(name)
+    for name in "bc":
+        replica = made.replicas[name]
+        assert isinstance(replica, Active)
+        replica.hold(Request(A, 1), 1_000_000, attempts=2)
+    made.fail_over("b", is_crash=True)
+    assert runs == []
+    with pytest.raises(Unavailable):
+        made.replicas["b"].on_calls("q", sent(call(1, "read"), client=B))
+    made.settle()
+    assert runs == ["line 2"] * 2
+    write(made, 1, 2, token="again")
+    made.settle()
+    assert told(made)[-2:] == [("again", [1], [Poisoned(2)]), ("again", [2], [Returned(1)])]
+
+
+class Unsteady:
+    """Two members never agree on it."""
+
+    made = 0
+
+    def __init__(self) -> None:
+        Unsteady.made += 1
+        self.number = Unsteady.made
+
+    def add(self) -> int:
+        return 1
+
+
+@pytest.mark.covers("FTC-23")
+def test_active_members_that_differ_are_reported() -> None:
+    made = group("active", Unsteady)
+    made.replicas["a"].on_calls("t", sent(call(1, "add")))
+    pass_interval(made)
+    made.settle()
+    assert {(name, kind) for name, kind, _ in made.faults} == {("b", "divergence"), ("c", "divergence")}
+
+
+# --- stateless
+
+
+@pytest.mark.covers("FTC-126")
+def test_a_stateless_member_executes_at_once_and_records_nothing() -> None:
+    member = Stateless(definition(Counter), FakeClock())
+    frame = sent(call(1, "add", 5), call(2, "remind", 1, "x"), call(3, "fetch", "h", "x"))
+    numbers, outcomes = member.execute(frame)
+    assert numbers == [1, 2, 3]
+    first, *others = map(decode_outcome, outcomes)
+    assert first == Returned(5)
+    for other in others:
+        assert isinstance(other, Raised)
+        assert other.type_name.endswith("NotOrdered")
+
+
+# --- decisions
+
+
+@pytest.mark.parametrize(
+    ("spent_ms", "since_s", "state_bytes", "is_updateable", "has_base", "step"),
+    [
+        (0, 100, None, False, False, Step.NOTHING),
+        (24, 1, None, False, False, Step.NOTHING),
+        (25, 1, None, False, False, Step.STATE),
+        (1, 10, None, False, False, Step.STATE),
+        (25, 1, 64 * 1024, False, False, Step.STATE),
+        (25, 1, 64 * 1024 + 1, False, False, Step.REPLAY),
+        (25, 1, 100_000_000, True, True, Step.UPDATE),
+        (25, 1, 10, True, False, Step.REPLAY),
+    ],
+)
+def test_backups_are_brought_forward_by_the_time_spent_on_execution(
+    spent_ms: int, since_s: int, state_bytes: int | None, is_updateable: bool, has_base: bool, step: Step
+) -> None:
+    """E5."""
+    found = next_step(
+        spent_ms * MILLISECOND,
+        since_s * SECOND,
+        state_bytes=state_bytes,
+        is_updateable=is_updateable,
+        has_base=has_base,
+        config=CONFIG,
+    )
+    assert found is step
+
+
+def test_a_turn_has_one_csn_and_time_never_goes_back() -> None:
+    """S1; and a clock that goes back or stands still does not turn the group's time."""
+    clock, issued = FakeClock(), []
+
+    def next_csn(after: Csn) -> Csn:
+        issued.append(Csn(max(1000, after.timestamp), after.sequence + 1, ReplicaId(1)))
+        return issued[-1]
+
+    stamping = Stamping(clock, next_csn)
+    stamping.resume(ZERO, 0)
+    first, second = stamping.next(3), stamping.next(2)
+    assert (first.csn, second.csn) == (issued[0], issued[0].part(3))
+    stamping.end_turn()
+    clock.time_ns -= 5 * SECOND
+    third = stamping.next()
+    assert third.csn == issued[1] > second.csn
+    assert third.time_ns >= second.time_ns
+    many = [stamping.next(4096) for _ in range(20)]
+    assert all(one.csn < other.csn for one, other in pairwise(many))
+
+
+@pytest.mark.covers("FTC-125", "FTC-131")
+def test_styles_have_the_numbers_of_the_standard_and_voting_is_refused() -> None:
+    assert [(style.name, style.value) for style in Style] == [
+        ("STATELESS", 0),
+        ("COLD_PASSIVE", 1),
+        ("WARM_PASSIVE", 2),
+        ("ACTIVE", 3),
+        ("ACTIVE_WITH_VOTING", 4),
+    ]
+    assert style_named("warm_passive") is Style.WARM_PASSIVE
+    with pytest.raises(InvalidRequest, match="cold_passive"):
+        style_named("lukewarm")
+    with pytest.raises(UnsupportedProperty):
+        make_member(Style.ACTIVE_WITH_VOTING, Definition("g", Spy, Spy), None, CONFIG)  # type: ignore[arg-type]
