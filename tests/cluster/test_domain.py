@@ -126,6 +126,19 @@ def test_the_authority_may_die_and_no_host_does(whole: Domain) -> None:
     ]
 
 
+def test_an_authority_that_does_not_answer_is_not_called_alive(whole: Domain) -> None:
+    before = whole.status()
+    assert before["authority"]["alive"]
+    os.kill(before["authority"]["pid"], signal.SIGSTOP)
+    try:
+        whole.wait("its silence shows", lambda status: not status["authority"]["alive"])
+    finally:
+        os.kill(before["authority"]["pid"], signal.SIGCONT)
+    after = whole.wait("it is back", lambda status: bool(status["authority"]["alive"]) and is_whole(status))
+    assert after["authority"]["pid"] == before["authority"]["pid"]
+    assert [host["pid"] for host in after["hosts"]] == [host["pid"] for host in before["hosts"]]
+
+
 def test_a_second_up_says_who_holds_the_directory(whole: Domain) -> None:
     agent = whole.status()["agent"]["pid"]
     second = whole.run("up", "--detach", check=False)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from domain import HOLDFAST, Domain, is_whole
+from faults.preload import CallFaults, environment
 
 from holdfast.node.layout import Layout
 from holdfast.storage.lock import holder_of
@@ -92,6 +93,27 @@ def test_a_host_with_a_damaged_store_says_so_and_the_other_goes_on(tmp_path: Pat
         assert (host1["alive"], host2["alive"]) == (False, True)
         assert "the store's record is damaged" in host1["last_exit"]
         assert record.read_bytes() == damaged
+
+
+@pytest.mark.parametrize(
+    ("faults", "reason"),
+    [
+        (CallFaults(sync_eio_at=2), "Input/output error"),
+        (CallFaults(write_enospc_at=3), "No space left on device"),
+    ],
+)
+def test_a_host_whose_disk_fails_says_so_and_the_other_goes_on(
+    tmp_path: Path, failing_calls: Path, monkeypatch: pytest.MonkeyPatch, faults: CallFaults, reason: str
+) -> None:
+    """D1: loudly, and the reason is where people look first."""
+    spoilt = tmp_path / "d" / "hosts" / "host1"
+    for name, value in environment(failing_calls, spoilt, faults).items():
+        monkeypatch.setenv(name, value)
+    with Domain(tmp_path / "d", "--hosts", "2", is_whole=False) as domain:
+        host1, host2 = domain.status()["hosts"]
+        assert (host1["alive"], host2["alive"]) == (False, True)
+        assert reason in host1["last_exit"]
+        assert str(spoilt) in host1["last_exit"]
 
 
 def test_up_in_the_foreground_outlives_a_pause_of_its_agent_and_ends_with_it(tmp_path: Path) -> None:

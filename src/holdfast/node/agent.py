@@ -177,26 +177,28 @@ class Agent:
     def _authority_status(self) -> AuthorityStatus:
         ward = self._authority
         if ward is None:
-            endpoints = ",".join(self._description.etcd_endpoints)
             return AuthorityStatus(
                 kind="etcd",
-                alive=any(
-                    report is not None and report.in_session
-                    for report in (self._fresh_report(host, ward) for host, ward in self._hosts.items())
-                ),
+                alive=self._hosts_in_session() > 0,
                 pid=None,
-                address=endpoints,
+                address=",".join(self._description.etcd_endpoints),
                 restarts=0,
                 last_exit=None,
             )
         return AuthorityStatus(
             kind="sqlite",
-            alive=ward.is_running,
+            # A process that runs may still be of no use: those who need it know.
+            alive=ward.is_running and self._hosts_in_session(if_none_reports=1) > 0,
             pid=ward.pid,
             address=self._description.authority_address or "",
             restarts=ward.restarts.count,
             last_exit=ward.last_exit,
         )
+
+    def _hosts_in_session(self, *, if_none_reports: int = 0) -> int:
+        found = [self._fresh_report(host, ward) for host, ward in self._hosts.items()]
+        reports = [report for report in found if report is not None]
+        return sum(report.in_session for report in reports) if reports else if_none_reports
 
     # --- wards
 

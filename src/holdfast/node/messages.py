@@ -78,6 +78,7 @@ class AuthorityStatus(Struct, frozen=True, kw_only=True):
 
     kind: Literal["sqlite", "etcd"]
     alive: bool
+    """Its process runs, and a host is in session with it; or none has reported yet."""
     pid: int | None
     address: str
     restarts: int
