@@ -11,6 +11,7 @@ from holdfast.authority.contract import Request, Result, Txn, Unknown, WatchEven
 from holdfast.authority.identity import AuthorityBehind
 from holdfast.model.errors import Corruption
 from holdfast.model.ids import HostId, Nonce, Revision
+from holdfast.node import insisting
 from holdfast.node import store as stores
 from holdfast.node.store import STORE, HostStore
 from recipe_bench import Bench
@@ -65,7 +66,7 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    monkeypatch.setattr(stores, "RETRY_S", 0.001)
+    monkeypatch.setattr(insisting, "RETRY_S", 0.001)
     monkeypatch.setattr(stores, "FILE_BYTES", 2 << 20)
     made = World(tmp_path)
     yield made

@@ -9,7 +9,7 @@ import pytest
 from holdfast.authority.contract import Compacted, Events, Request, Result, Unknown, WatchEvent
 from holdfast.authority.sessions import Session
 from holdfast.model.ids import HostId, Revision
-from holdfast.node import peers as following
+from holdfast.node import insisting
 from holdfast.node.peers import Peers
 from recipe_bench import Bench
 
@@ -86,7 +86,7 @@ class Story:
 
 @pytest.fixture
 def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Authority]:
-    monkeypatch.setattr(following, "RETRY_S", 0.001)
+    monkeypatch.setattr(insisting, "RETRY_S", 0.001)
     made = Authority(tmp_path)
     yield made
     made.close()

@@ -10,6 +10,7 @@ from holdfast.authority.contract import LeaseKeep, Request, Result, Txn, Unknown
 from holdfast.authority.outcome import Seen
 from holdfast.authority.sessions import Session, read_session
 from holdfast.model.ids import HostId, LeaseId, Nonce, Revision
+from holdfast.node import insisting
 from holdfast.node import session as keeping
 from holdfast.node.session import Replaced, SessionKeeper
 from recipe_bench import Bench
@@ -45,7 +46,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 @pytest.fixture(autouse=True)
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeping, "KEEP_ALIVE_S", 0.01)
-    monkeypatch.setattr(keeping, "RETRY_S", 0.001)
+    monkeypatch.setattr(insisting, "RETRY_S", 0.001)
 
 
 def nonces() -> Callable[[], Nonce]:

@@ -1,20 +1,14 @@
 """Who else is in the domain: the sessions at the authority, listed once and then watched."""
 
-import asyncio
 from collections.abc import Callable, Mapping
-from typing import Final
-
-import structlog
 
 from holdfast.authority import keys
 from holdfast.authority.contract import Compacted, Events
-from holdfast.authority.outcome import NoAnswer, decoded
+from holdfast.authority.outcome import Listing, decoded
 from holdfast.authority.recipe import Authority, perform
 from holdfast.authority.sessions import Session, list_sessions
 from holdfast.model.ids import HostId, Revision
-
-RETRY_S: Final = 0.2
-log = structlog.get_logger("holdfast.peers")
+from holdfast.node.insisting import insist
 
 
 class Peers:
@@ -32,9 +26,7 @@ class Peers:
             await self._watch(Revision(revision + 1))
 
     async def _list(self) -> Revision:
-        while isinstance(listing := await perform(self._authority, list_sessions()), NoAnswer):
-            log.info("waiting for the authority", reason=listing.reason)
-            await asyncio.sleep(RETRY_S)
+        listing: Listing[Session] = await insist(lambda: perform(self._authority, list_sessions()), Listing)
         self._sessions = {seen.value.host: seen.value for seen in listing.items}
         self._on_change(dict(self._sessions))
         return listing.revision

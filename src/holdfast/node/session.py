@@ -6,9 +6,9 @@ the same host has begun (V2).
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
@@ -18,11 +18,11 @@ from holdfast.authority.recipe import Authority, Recipe, perform
 from holdfast.authority.sessions import NoSession, Session, close_session, open_session, resume_session
 from holdfast.model.errors import Rejected
 from holdfast.model.ids import HostId, LeaseId, Nonce
+from holdfast.node.insisting import RETRY_S, insist
 
 LEASE_S: Final = 6
 """Of a session. No failover waits for it (A3); it only decides when a silent host leaves the list."""
 KEEP_ALIVE_S: Final = LEASE_S / 3
-RETRY_S: Final = 0.2
 
 log = structlog.get_logger("holdfast.session")
 Attempt = Callable[[], Recipe[object]]
@@ -112,10 +112,10 @@ class SessionKeeper:
 
     async def _under_a_lease(self, attempt: Callable[[LeaseId], Attempt]) -> Session:
         while True:
-            granted = await self._insist(partial(self._authority.ask, LeaseGrant(LEASE_S)), LeaseGranted)
+            granted = await insist(partial(self._authority.ask, LeaseGrant(LEASE_S)), LeaseGranted)
             # Again while the outcome is in doubt: a recipe is idempotent by its nonce (A1).
             change = partial(self._perform, attempt(granted.lease))
-            outcome = await self._insist(change, Seen, NoSession, LeaseGone)
+            outcome = await insist(change, Seen, NoSession, LeaseGone)
             if isinstance(outcome, NoSession):
                 raise Replaced(
                     f"a later process of {outcome.host} has begun, or the authority was put back to an "
@@ -130,13 +130,3 @@ class SessionKeeper:
 
     async def _perform(self, attempt: Attempt) -> object:
         return await perform(self._authority, attempt())
-
-    async def _insist(self, ask: Callable[[], Awaitable[object]], *kinds: type[object]) -> Any:
-        """Ask until the answer is one of *kinds*. The same trouble, however long, is one line of the log."""
-        trouble = None
-        while not isinstance(answer := await ask(), kinds):
-            if str(answer) != trouble:
-                trouble = str(answer)
-                log.info("waiting for the authority", answer=trouble)
-            await asyncio.sleep(RETRY_S)
-        return answer

@@ -7,6 +7,7 @@ authority does not know as it stands is a stranger's, and the host begins a new 
 import asyncio
 import secrets
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -14,12 +15,13 @@ import structlog
 
 from holdfast.authority import stores
 from holdfast.authority.identity import AuthorityBehind
-from holdfast.authority.outcome import Contended, InDoubt, NoAnswer, Seen
+from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Authority, perform
 from holdfast.machine import LogTrace
 from holdfast.model.errors import BrokenInvariant, HoldfastError
 from holdfast.model.ids import HostId, Nonce, Opening, StoreId
 from holdfast.model.ports import Token
+from holdfast.node.insisting import insist
 from holdfast.storage.disk import FileDisk
 from holdfast.storage.files import LogConfig, salt_of
 from holdfast.storage.identity import Store, StoreIdentity, load
@@ -28,7 +30,6 @@ from holdfast.storage.recovery import scan
 
 STORE: Final = "store"
 """Where in the host's directory its store is."""
-RETRY_S: Final = 0.2
 FILE_BYTES: Final = 16 << 20
 """Two files stand ready at any time; a machine with several hosts should not need a gigabyte to start."""
 
@@ -122,23 +123,18 @@ class HostStore:
         return True
 
     async def _raise_number(self) -> object:
-        while True:
-            store = self._store
-            if store.intent is None:
-                raise BrokenInvariant("an opening is begun before it is numbered")
-            outcome = await perform(
-                self._authority,
-                stores.raise_opening(
-                    store.store, expected=store.opening, expected_nonce=store.nonce, nonce=store.intent
-                ),
-            )
-            if isinstance(outcome, Seen | stores.Behind | stores.Stranger):
-                return outcome
-            self._note_waiting(outcome)
-            await asyncio.sleep(RETRY_S)
-
-    def _note_waiting(self, outcome: NoAnswer | InDoubt | Contended) -> None:
-        log.info("waiting for the authority to number this opening", outcome=str(outcome))
+        store = self._store
+        if store.intent is None:
+            raise BrokenInvariant("an opening is begun before it is numbered")
+        attempt = partial(
+            stores.raise_opening,
+            store.store,
+            expected=store.opening,
+            expected_nonce=store.nonce,
+            nonce=store.intent,
+        )
+        # Again while the outcome is in doubt: the intent's nonce makes it one opening (A1).
+        return await insist(lambda: perform(self._authority, attempt()), Seen, stores.Behind, stores.Stranger)
 
     async def _open_log(self) -> None:
         # On a thread: reading a long log must not look like a hung loop (K3), nor make SIGTERM wait. Nobody
