@@ -92,6 +92,20 @@ def test_a_host_does_not_look_at_a_store_that_another_holds(alone: Layout) -> No
         lock.release()
 
 
+def test_the_log_of_a_host_that_runs_is_not_inspected(alone: Layout) -> None:
+    """A log that is being written looks torn."""
+    store = alone.host(HOST) / "store"
+    store.mkdir()
+    lock = DirectoryLock.take(alone.host(HOST), Holder(pid=os.getpid(), what="a host"))
+    try:
+        command = [*HOLDFAST, "log", "inspect", str(store)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S)
+        assert done.returncode == 1
+        assert f"held by a host (pid {os.getpid()})" in done.stderr
+    finally:
+        lock.release()
+
+
 @pytest.mark.parametrize(
     ("what", "word"), [("loop", "the event loop has stood still"), ("sync", "a disk sync")]
 )

@@ -33,7 +33,8 @@ def inspect_log(
     """
     if not directory.is_dir():
         raise InvalidRequest(f"{directory} is not a directory")
-    holder = holder_of(directory)
+    # A host locks the directory that its store is in.
+    holder = holder_of(directory.absolute().parent) or holder_of(directory)
     if holder is not None:
         # A log that is being written looks torn; and reading it proves nothing about what is synced.
         raise Held(directory, holder)
