@@ -225,10 +225,11 @@ def _picture(status: DomainStatus) -> Table:
 
 def _title(status: DomainStatus) -> Text:
     authority = status.authority
-    state = "alive" if authority.alive else "DOWN"
+    state, why = ("alive", "") if authority.alive else ("DOWN", authority.last_exit or "")
     return Text.assemble(
         f"{status.domain}   authority: {authority.kind} at {authority.address} ",
         (state, "green" if authority.alive else "red"),
+        f" ({why})" if why else "",
     )
 
 
