@@ -11,9 +11,10 @@ from functools import partial
 from hashlib import blake2b
 from typing import Final
 
-from holdfast.model.ids import Epoch, HostId, Position
+from holdfast.model.ids import HostId
 from holdfast.sequence.footing import Footing
 from holdfast.sequence.messages import Chunk, Fetch, Offer
+from holdfast.storage.record import Point
 
 STATE_BYTES_MAX: Final = 1 << 32
 """A learner refuses to gather more."""
@@ -103,7 +104,9 @@ class Learning:
         self._fetch(anew=False)
 
     def stop(self) -> None:
+        """This member has won an epoch: whatever was on offer is of another's history, or of its own."""
         self._transfer = None
+        self._is_saving = False
 
     def _fetch(self, *, anew: bool) -> None:
         on, transfer = self._on, self._transfer
@@ -126,25 +129,17 @@ class Learning:
             return
         self._is_saving = True
         point = transfer.offer.point
-        on.ports.checkpoints.save(
-            on.group, point, state, partial(self._saved, transfer.offer, on.epoch, state)
-        )
+        on.ports.checkpoints.save(on.group, point, state, partial(self._saved, point, state))
 
-    def _saved(self, offer: Offer, epoch: Epoch, state: bytes) -> None:
+    def _saved(self, point: Point, state: bytes) -> None:
         on = self._on
-        if offer.point.position <= on.committed:
-            self._is_saving = False
+        was_wanted, self._is_saving = self._is_saving, False
+        if not was_wanted or point.position <= on.committed:
             return
-        on.store.install(offer.point)
-        on.store.when_durable(partial(self._installed, offer.point.position, state))
+        # Log and object change together: what is accepted next continues both.
+        on.store.install(point)
         on.ports.flush()
-
-    def _installed(self, position: Position, state: bytes) -> None:
-        on = self._on
-        self._is_saving = False
-        if position <= on.committed:
-            return
-        on.committed = position
-        on.application.install(position, state)
-        on.note("installed", position=position)
+        on.committed = point.position
+        on.application.install(point.position, state)
+        on.note("installed", position=point.position)
         self._on_installed()

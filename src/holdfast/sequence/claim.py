@@ -32,11 +32,7 @@ class Claim:
     """One member's claims. *ask* asks the authority for the change."""
 
     def __init__(
-        self,
-        footing: Footing,
-        *,
-        ask: Callable[[ViewChange], None],
-        set_timer: Callable[[int], None],
+        self, footing: Footing, ask: Callable[[ViewChange], None], set_timer: Callable[[int], None]
     ) -> None:
         self._on = footing
         self._ask = ask

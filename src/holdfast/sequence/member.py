@@ -5,73 +5,31 @@ member begins by reading the view, then follows, learns, or claims; primary it b
 epoch.
 """
 
-import enum
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from functools import partial
-from typing import Final
 
-from holdfast.authority.outcome import InDoubt, NoAnswer, Seen
-from holdfast.authority.views import (
-    IdentityChanged,
-    Lost,
-    NoGroup,
-    View,
-    ViewChange,
-    change_view,
-    read_view,
-)
+from holdfast.authority.outcome import Seen
+from holdfast.authority.views import View, ViewChange
 from holdfast.model.errors import InvalidRequest, Unavailable, invariant
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Position
-from holdfast.model.ports import TimerId
-from holdfast.model.units import MILLISECOND
 from holdfast.sequence import messages
 from holdfast.sequence.acceptance import Acceptance
+from holdfast.sequence.alarms import Alarm, Alarms
 from holdfast.sequence.catchup import Learning, Offering
 from holdfast.sequence.claim import Claim
 from holdfast.sequence.config import SequenceConfig
 from holdfast.sequence.footing import Footing
 from holdfast.sequence.handover import Handover, Phase
+from holdfast.sequence.inquiry import Inquiry
 from holdfast.sequence.membership import Membership
 from holdfast.sequence.messages import GroupMessage
 from holdfast.sequence.ports import Application, HostPorts, Me, same
 from holdfast.sequence.reads import Reads
+from holdfast.sequence.role import TRANSITIONS, Role
 from holdfast.sequence.standing import Standing
 from holdfast.sequence.store import GroupStore
 from holdfast.sequence.submission import Submission
 from holdfast.storage.record import Record
-
-RETRY_NS: Final = 100 * MILLISECOND
-"""A question to the authority that was not answered is asked again after about this."""
-
-
-class Role(enum.Enum):
-    WAITING = "waiting"
-    """The view was not read yet."""
-    LEARNER = "learner"
-    """Not listed: catches up."""
-    BACKUP = "backup"
-    """Listed: its acknowledgements are required, and it may claim."""
-    CLAIMING = "claiming"
-    """Listed; a claim was asked for and is not definitely answered: it acknowledges and confirms nothing."""
-    PRIMARY = "primary"
-    HALTED = "halted"
-    """For good, and said so."""
-
-
-TRANSITIONS: Final = {
-    Role.WAITING: (Role.LEARNER, Role.BACKUP, Role.HALTED),
-    Role.LEARNER: (Role.LEARNER, Role.BACKUP, Role.HALTED),
-    Role.BACKUP: (Role.BACKUP, Role.LEARNER, Role.CLAIMING, Role.HALTED),
-    Role.CLAIMING: (Role.PRIMARY, Role.BACKUP, Role.LEARNER, Role.HALTED),
-    Role.PRIMARY: (Role.BACKUP, Role.LEARNER, Role.HALTED),
-    Role.HALTED: (),
-}
-
-_SWEEP: Final = "sweep"
-_CLAIM: Final = "claim"
-_ASK: Final = "ask"
-_READ: Final = "read"
-_CHANGE: Final = "change"
 
 
 class Member:
@@ -94,22 +52,23 @@ class Member:
         self._on = on = Footing(
             group, me, config, ports, application, store, Standing(me), committed, is_doubtful=is_doubtful
         )
-        self._timers = ports.timers(self.on_timer)
-        self._armed: dict[str, TimerId] = {}
-        self._rng = ports.random.stream(f"sequence/{group}")
+        self._alarms = Alarms(ports.timers, self._on_alarm)
+        self._inquiry = Inquiry(
+            on,
+            self._alarms,
+            on_read=self._on_read,
+            on_won=self._won,
+            on_lost=self._lost,
+            on_hopeless=self._halt,
+        )
         self._submission = Submission(on, self._served, self._after_progress)
         self._acceptance = Acceptance(on)
         self._offering = Offering(on)
         self._learning = Learning(on, self._acceptance.ask)
-        self._membership = Membership(on, self._submission, self._ask_change)
-        self._claim = Claim(
-            on,
-            ask=self._begin_claiming,
-            set_timer=partial(self._arm, _CLAIM),
-        )
+        self._membership = Membership(on, self._submission, self._inquiry.change)
+        self._claim = Claim(on, self._begin_claiming, partial(self._alarms.set, Alarm.CLAIM))
         self._handover = Handover(on)
         self._reads = Reads(on, self._submission, self._handover, self.on_view)
-        self._is_reading = False
 
     # --- what the application and the host may ask
 
@@ -146,7 +105,7 @@ class Member:
         return self._on.is_doubtful
 
     def start(self) -> None:
-        self._read_view()
+        self._inquiry.read()
 
     def submit(self, body: bytes, count: int = 1) -> Position:
         """Order *count* operations as one record; answers the last one's position. Call :meth:`flush` once
@@ -244,7 +203,7 @@ class Member:
                 self._answer_compare(peer)
             case _ if message.epoch > self._on.epoch:
                 # Someone knows of a later epoch than ours: look who won it.
-                self._read_view()
+                self._inquiry.read()
 
     def _on_message_as_follower(self, peer: HostId, message: GroupMessage) -> None:
         match message:
@@ -266,43 +225,29 @@ class Member:
                     self._claim.release(epoch)
                     self._maybe_claim()
             case messages.Refused():
-                self._read_view()
+                self._inquiry.read()
 
-    def on_timer(self, tag: Hashable) -> None:
-        self._armed.pop(str(tag), None)
-        if self.role is Role.HALTED:
-            return
-        if tag == _SWEEP:
-            self._sweep()
-        elif tag == _CLAIM and self.role is Role.BACKUP:
-            self._claim.on_timer()
-        elif tag == _ASK:
-            self._ask_while_unfed()
-        elif tag == _READ:
-            self._read_view()
-        elif tag == _CHANGE and self._on.standing.pending is not None:
-            self._ask_change(self._on.standing.pending)
+    def _on_alarm(self, alarm: Alarm) -> None:
+        match alarm:
+            case _ if self.role is Role.HALTED:
+                return
+            case Alarm.SWEEP:
+                self._sweep()
+            case Alarm.CLAIM if self.role is Role.BACKUP:
+                self._claim.on_timer()
+            case Alarm.ASK:
+                self._ask_while_unfed()
+            case Alarm.READ:
+                self._inquiry.read()
+            case Alarm.CHANGE:
+                self._inquiry.change_again()
 
     # --- the view
 
-    def _read_view(self) -> None:
-        if not self._is_reading:
-            self._is_reading = True
-            self._on.ports.recipes.start(read_view(self._on.group), self._on_view_read)
-
-    def _on_view_read(self, answer: Seen[View] | NoGroup | NoAnswer) -> None:
-        self._is_reading = False
-        on = self._on
-        if isinstance(answer, NoAnswer):
-            self._arm(_READ, self._retry_ns())
-        elif isinstance(answer, NoGroup):
-            self._halt("the group does not exist any more")
-        elif on.store.followed > answer.value.epoch:
-            self._halt(
-                f"the log has followed epoch {on.store.followed}, the authority knows {answer.value.epoch}"
-            )
-        elif self.role is Role.WAITING or answer.value.epoch > on.standing.epoch:
-            self.on_view(answer)
+    def _on_read(self, seen: Seen[View]) -> None:
+        """What stands at the authority, or stood a moment ago."""
+        if seen.value.epoch > self._on.standing.epoch:
+            self.on_view(seen)
         else:
             self._maybe_claim()
 
@@ -327,7 +272,7 @@ class Member:
         if self.role not in (Role.BACKUP, Role.LEARNER):
             return
         if self._on.standing.epoch < self._on.epoch:
-            self._read_view()
+            self._inquiry.read()
         elif self.role is Role.BACKUP:
             self._claim.maybe_claim()
 
@@ -340,6 +285,8 @@ class Member:
     def _halt(self, why: str) -> None:
         if self.role is Role.PRIMARY:
             self._end_reign()
+        if self.role is Role.HALTED:
+            return
         self._become(Role.HALTED)
         self._on.note("halted", why=why)
         self._on.ports.on_halted(self._on.group, why)
@@ -349,27 +296,7 @@ class Member:
     def _begin_claiming(self, wanted: ViewChange) -> None:
         self._become(Role.CLAIMING)
         self._acceptance.is_stopped = True
-        self._ask_change(wanted)
-
-    def _ask_change(self, wanted: ViewChange) -> None:
-        on = self._on
-        recipe = change_view(wanted, identity=on.ports.identity())
-        on.ports.recipes.start(recipe, partial(self._on_changed, wanted))
-
-    def _on_changed(self, wanted: ViewChange, answer: Seen[View] | Lost | IdentityChanged | InDoubt) -> None:
-        on = self._on
-        if on.standing.pending is not wanted or self.role is Role.HALTED:
-            return
-        if isinstance(answer, InDoubt):
-            self._arm(_CHANGE, self._retry_ns())  # the same again: only a definite answer ends it (M2)
-            return
-        on.standing.pending = None
-        if isinstance(answer, IdentityChanged):
-            self._halt("the authority was restored; everything must be read again")
-        elif isinstance(answer, Seen):
-            self._won(answer)
-        else:
-            self._lost(answer)
+        self._inquiry.change(wanted)
 
     def _won(self, seen: Seen[View]) -> None:
         on = self._on
@@ -385,16 +312,13 @@ class Member:
             self._submission.begin(is_unproven=self._claim.is_unproven)
         self._after_progress()
 
-    def _lost(self, lost: Lost) -> None:
-        """Another change came first: this member stands as that one says."""
+    def _lost(self) -> None:
+        """Another change came first: what stands now says where this member stands."""
         if self.role is Role.PRIMARY:
             self._end_reign()
         self._become(Role.BACKUP if self._on.standing.own_entry is not None else Role.LEARNER)
         self._acceptance.is_stopped = False
-        if lost.standing is None:
-            self._halt("the group does not exist any more")
-        else:
-            self._read_view()
+        self._inquiry.read()
 
     # --- as primary
 
@@ -418,6 +342,8 @@ class Member:
             return
         self._submission.sweep()
         self._membership.forget_silent_learners()
+        if len(self._submission.followers.all()) <= len(self._others_listed()):
+            self._offering.withdraw()  # no learner is there to fetch it
         self._after_progress()
 
     def _arm_sweep(self) -> None:
@@ -431,7 +357,7 @@ class Member:
             or any(self._submission.followers.get(each) is None for each in self._others_listed())
             or len(self._submission.followers.all()) > len(self._others_listed())
         ):
-            self._arm(_SWEEP, min(self._on.config.notify_ns, self._on.config.resend_ns), keep=True)
+            self._alarms.ensure(Alarm.SWEEP, min(self._on.config.notify_ns, self._on.config.resend_ns))
 
     def _others_listed(self) -> list[Me]:
         return [member for member in self._on.standing.listed if not same(member, self._on.me)]
@@ -480,7 +406,7 @@ class Member:
         if not is_fed:
             acceptance.ask()
         if not is_fed or self.role is Role.LEARNER:
-            self._arm(_ASK, silence // 4, keep=True)
+            self._alarms.ensure(Alarm.ASK, silence // 4)
 
     def _answer_compare(self, peer: HostId) -> None:
         on = self._on
@@ -488,16 +414,3 @@ class Member:
             peer,
             messages.Compared(on.group, on.epoch, on.me.store, on.store.tail, on.committed, on.is_doubtful),
         )
-
-    # --- timers
-
-    def _arm(self, tag: str, delay_ns: int, *, keep: bool = False) -> None:
-        """One timer of each kind; *keep*: one that is set stays as it is."""
-        if tag in self._armed:
-            if keep:
-                return
-            self._timers.cancel(self._armed[tag])
-        self._armed[tag] = self._timers.set(delay_ns, tag)
-
-    def _retry_ns(self) -> int:
-        return RETRY_NS // 2 + self._rng.randrange(RETRY_NS)

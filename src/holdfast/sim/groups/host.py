@@ -15,10 +15,11 @@ from holdfast.sequence import standing
 from holdfast.sequence.config import LeaseConfig, SequenceConfig
 from holdfast.sequence.durability import Durability
 from holdfast.sequence.leases import Leases
-from holdfast.sequence.member import Member, Role
+from holdfast.sequence.member import Member
 from holdfast.sequence.memory_log import MemoryLog
 from holdfast.sequence.messages import Beat, BeatAnswer, Confirm, Confirmed, Died
 from holdfast.sequence.ports import GroupLog, HostPorts
+from holdfast.sequence.role import Role
 from holdfast.sequence.store import GroupStore
 from holdfast.sim.groups.application import TokenList
 from holdfast.sim.groups.book import Book

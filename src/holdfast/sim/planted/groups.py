@@ -14,11 +14,13 @@ from holdfast.model.ids import HostId, Incarnation, Position, StoreId
 from holdfast.sequence import claim, standing
 from holdfast.sequence.acceptance import Acceptance
 from holdfast.sequence.claim import Claim
+from holdfast.sequence.inquiry import Inquiry
 from holdfast.sequence.leases import Leases, _Peer
-from holdfast.sequence.member import Member, Role
+from holdfast.sequence.member import Member
 from holdfast.sequence.membership import Membership
 from holdfast.sequence.messages import BeatAnswer, Submit
 from holdfast.sequence.reads import Reads
+from holdfast.sequence.role import Role
 from holdfast.sequence.standing import Standing, with_me, without
 from holdfast.sequence.store import GroupStore
 from holdfast.sequence.submission import Submission
@@ -26,7 +28,7 @@ from holdfast.sim.planted import Planted, replacing
 from holdfast.storage.record import HEADER
 
 _learn = Member._learn
-_on_changed = Member._on_changed
+_changed = Inquiry._changed
 _begin = Submission.begin
 _on_message = Member.on_message
 _take = Acceptance._take
@@ -172,12 +174,13 @@ def _listed_only(own: Standing) -> list[ViewMember]:
     return list(own.listed)
 
 
-def _give_up_in_doubt(member: Member, wanted: ViewChange, answer: Any) -> None:
-    """No answer: then it has not happened. Try something else."""
-    if isinstance(answer, InDoubt) and member.role is Role.PRIMARY:
-        member._on.standing.pending = None
+def _give_up_in_doubt(inquiry: Inquiry, wanted: ViewChange, answer: Any) -> None:
+    """No answer to a change of the members: then it has not happened."""
+    is_own = wanted.seen.value.primary == wanted.new.primary
+    if isinstance(answer, InDoubt) and is_own:
+        inquiry._on.standing.pending = None
         return
-    _on_changed(member, wanted, answer)
+    _changed(inquiry, wanted, answer)
 
 
 def _add_when_close(membership: Membership, member: ViewMember) -> None:
@@ -418,8 +421,8 @@ PLANTED = (
         "gives-up-in-doubt",
         "M2",
         "An unanswered change is taken for a refused one.",
-        Member,
-        "_on_changed",
+        Inquiry,
+        "_changed",
         _give_up_in_doubt,
     ),
     _bug(
