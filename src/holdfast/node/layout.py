@@ -3,10 +3,11 @@
 ::
 
     DIR/domain.json          what the domain is: id, authority, agent, hosts
+    DIR/lock                 held by the process that starts or shows the domain
     DIR/agent/               locked by the agent; the lock says who holds the domain
     DIR/authority/           the embedded authority's file
     DIR/hosts/<id>/          a host's store, locked while the host lives
-    DIR/output/<name>.log    what each process wrote to its standard error
+    DIR/output/<name>.log    what each process wrote to its standard error; beside it, the older part
 """
 
 import os
