@@ -340,6 +340,22 @@ def test_a_cron_timer_comes_again_and_misses_are_not_made_up() -> None:
     assert seen(execution) == ["tick"] * 3
 
 
+def test_a_firing_of_a_cron_timer_counts_once() -> None:
+    execution = machine()
+    run(execution, call(1, "repeat", "*/10 * * * *", "tick"), time_s=0)
+    for _ in range(2):
+        apply(execution, TimerFired(stamp(600), 1, 600 * 10**9))
+    assert seen(execution) == ["tick"]
+
+
+def test_the_groups_time_never_goes_back() -> None:
+    execution = machine()
+    run(execution, call(1, "roll"), time_s=20)
+    (outcome,) = run(execution, call(2, "roll"), time_s=15)
+    assert isinstance(outcome, Returned)
+    assert outcome.value[0] == 20
+
+
 def test_a_timer_for_a_method_that_does_not_exist_is_refused_when_it_is_set() -> None:
     class Hasty:
         def go(self) -> None:
@@ -443,8 +459,11 @@ def test_no_state_is_captured_while_a_method_waits_but_between_two_that_queue() 
 def test_discarding_closes_the_method_that_waits() -> None:
     execution = machine()
     run(execution, call(1, "fetch", "h", "x"))
+    rested: list[bool] = []
+    execution.when_at_rest(lambda: rested.append(execution.is_at_rest))
     execution.discard()
     assert execution.outgoing() is None
+    assert rested == [False], "half an operation is no state"
 
 
 def test_a_class_that_cannot_be_captured_is_refused_by_attribute() -> None:

@@ -12,7 +12,16 @@ import holdfast as hf
 from holdfast.model.csn import ZERO, Csn
 from holdfast.model.errors import InvalidRequest, Overloaded, Unavailable
 from holdfast.model.ids import ReplicaId
-from holdfast.model.outcome import Outcome, Poisoned, Raised, Refused, Returned, Unknown, decode_outcome
+from holdfast.model.outcome import (
+    Outcome,
+    Poisoned,
+    Raised,
+    Refused,
+    Returned,
+    Unknown,
+    decode_outcome,
+    encode_outcome,
+)
 from holdfast.model.units import MILLISECOND, SECOND
 from holdfast.styles.active import Active
 from holdfast.styles.capture import InvalidState, NoStateAvailable
@@ -20,7 +29,7 @@ from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
 from holdfast.styles.forwarding import Step, next_step
 from holdfast.styles.interface import BadCall
-from holdfast.styles.operation import Request, encode_arguments
+from holdfast.styles.operation import Calls, Executed, Request, decode_record, encode_arguments
 from holdfast.styles.stamping import Stamping
 from holdfast.styles.stateless import Stateless
 from holdfast.styles.style import Style, UnsupportedProperty, make_member, style_named
@@ -620,3 +629,167 @@ def test_styles_have_the_numbers_of_the_standard_and_voting_is_refused() -> None
         style_named("lukewarm")
     with pytest.raises(UnsupportedProperty):
         make_member(Style.ACTIVE_WITH_VOTING, Definition("g", Spy, Spy), None, CONFIG)  # type: ignore[arg-type]
+
+
+# --- what is easily got wrong
+
+
+class Updating(Spy):
+    """Says what changed since it was last asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told = 0
+
+    def get_state(self) -> bytes:
+        self._told = len(self.lines)
+        return msgspec.msgpack.encode(self.lines)
+
+    def set_state(self, state: bytes) -> None:
+        self.lines = msgspec.msgpack.decode(state)
+
+    def get_update(self) -> bytes:
+        told, self._told = self._told, len(self.lines)
+        return msgspec.msgpack.encode(self.lines[told:])
+
+    def set_update(self, update: bytes) -> None:
+        self.lines += msgspec.msgpack.decode(update)
+
+
+def updating_group() -> FakeGroup:
+    """Every call is followed by a step; there are no checkpoints."""
+    config = StyleConfig(checkpoint_interval_ns=10**6 * SECOND, replay_budget_ns=1, scan_positions=1)
+    made = group("warm", Updating, config)
+    write(made, 1)
+    made.settle()
+    return made
+
+
+@pytest.mark.covers("FTC-294", "FTC-307")
+def test_updates_bring_backups_forward_without_executing() -> None:
+    made = updating_group()
+    runs.clear()
+    write(made, 2)
+    made.settle()
+    assert runs == ["line 2"], "once, by the primary"
+    assert lines(made, "b") == ["line 1", "line 2"]
+
+
+def test_an_update_after_a_learner_was_given_a_state_lacks_nothing() -> None:
+    """FTC-307: asking for the state makes the next update begin there, where the backups are not."""
+    made = updating_group()
+    made.replicas["a"].on_calls("t", sent(call(2, "write", "line 2")))
+    made.members["b"].committed = made.members["a"].committed
+    for name in "abc":
+        made.replicate(name)
+    made.commit()
+    made.replicas["a"].capture()
+    write(made, 3)
+    made.settle()
+    assert lines(made, "b") == ["line 1", "line 2", "line 3"]
+
+
+def test_the_first_update_of_a_new_primary_repeats_nothing() -> None:
+    made = updating_group()
+    write(made, 2)
+    made.settle()
+    made.fail_over("b", is_crash=True)
+    for number in (3, 4):
+        write(made, number)
+        made.settle()
+    assert lines(made, "c") == ["line 1", "line 2", "line 3", "line 4"]
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_a_state_that_never_became_final_is_no_checkpoint(style: str) -> None:
+    """E1: other records may take the places of those it was made of."""
+    made = group(style)
+    write(made, 1)
+    made.clock.time_ns += INTERVAL_NS
+    made.members["a"].refuses = Overloaded("full")
+    with pytest.raises(Overloaded):
+        write(made, 2)
+    made.members["a"].refuses = None
+    made.settle()
+    write(made, 3, 4)
+    pass_interval(made)
+    for name in "abc":
+        checkpoint = made.members[name].checkpoint
+        assert checkpoint is not None
+        assert b"line 2" not in checkpoint.state
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_a_captured_state_is_dropped_with_the_object_it_was_taken_of(style: str) -> None:
+    made = group(style)
+    made.clock.time_ns += INTERVAL_NS
+    write(made, 1)
+    made.replicas["a"].turn()
+    made.members["a"].refuses = Overloaded("full")
+    with pytest.raises(Overloaded):
+        write(made, 2)
+    made.members["a"].refuses = None
+    made.members["a"].log.clear()
+    made.settle()
+    write(made, 3, 4, 5)
+    made.settle()
+    assert made.members["a"].checkpoint is None
+
+
+def test_an_active_primary_orders_a_firing_once() -> None:
+    made = group("active", Counter)
+    made.replicas["a"].on_calls("t", sent(call(1, "remind", 5, "wake")))
+    made.settle()
+    made.clock.time_ns += 6 * SECOND
+    tail = made.members["a"].tail
+    for _ in range(3):
+        made.replicas["a"].turn()
+    assert made.members["a"].tail == tail + 1
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_a_later_reply_is_told_only_when_it_is_final(style: str) -> None:
+    """S4: not when only the call is committed, and not to a repetition either."""
+    made = group(style, Counter)
+    made.replicas["a"].on_calls("t", sent(call(1, "add"), call(2, "fetch", "h", "x")))
+    made.settle()
+    told(made)
+    (first, second) = (decode_record(record.body) for record in made.members["a"].log[:2])
+    assert isinstance(first, Executed)
+    assert isinstance(second, Calls)
+    assert second.stamp.csn == first.stamp.csn.part(1)
+    _, waits = made.outgoing.pop()
+    made.replicas["a"].on_nested_outcome(waits.caller, waits.call, encode_outcome(Returned("x")))
+    made.replicas["a"].on_calls("again", sent(call(2, "fetch", "h", "x")))
+    assert told(made) == []
+    made.settle()
+    assert told(made) == [("t", [2], [Returned(["x"])]), ("again", [2], [Returned(["x"])])]
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_a_group_that_always_waits_still_gets_checkpoints(style: str) -> None:
+    """Between two operations, though others stand in line."""
+    made = group(style, Counter)
+    for number in range(1, 4):
+        made.replicas["a"].on_calls("t", sent(call(number, "fetch", "h", "x")))
+    pass_interval(made)
+    _, waits = made.outgoing.pop()
+    made.replicas["a"].on_nested_outcome(waits.caller, waits.call, encode_outcome(Returned("x")))
+    made.settle()
+    checkpoint = made.members["a"].checkpoint
+    assert checkpoint is not None
+    made.crash("b")
+    made.restart("b", is_wiped=True)
+    made.fail_over("b", is_crash=True)
+    for _ in range(2):
+        made.settle()
+        _, waits = made.outgoing.pop()
+        made.replicas["b"].on_nested_outcome(waits.caller, waits.call, encode_outcome(Returned("x")))
+    made.settle()
+    execution = made.replicas["b"].execution
+    assert execution is not None
+    assert execution.is_idle
+    assert execution.position == made.members["b"].committed
+    outcome = decode_outcome(execution.query("get", encode_arguments((), {}), Request(B, 1)))
+    assert outcome == Returned(6)
+    assert not made.faults

@@ -32,6 +32,7 @@ class Checkpointing:
         """Capture, if it is due. The state has its place in the sequence now or, if a method waits, between
         it and the next one (FTC-291)."""
         if self.is_due(execution):
+            self._taken_at = self._ports.clock.now()
             execution.when_at_rest(lambda: self.capture(execution))
 
     def capture(self, execution: Execution) -> bytes | None:

@@ -15,7 +15,11 @@ class Cold(Passive):
     def _step(self, execution: Execution) -> None:
         """At the interval, a checkpoint, also on the backups, so that their logs can be pruned: a small state
         goes to them, for a large one each makes its own."""
-        if not self._checkpointing.is_due(execution) or not execution.is_idle:
+        if not self._checkpointing.is_due(execution):
+            return
+        if not execution.is_idle:
+            self._checkpointing.maybe_capture(execution)
+            self._step_by(execution, Forward())
             return
         state = self._checkpointing.capture(execution)
         if state is not None:
@@ -30,8 +34,8 @@ class Cold(Passive):
         if isinstance(step, State):
             self._checkpointing.keep(Captured(Position(records[-1].first - 1), step.saved))
             return
-        execution = self._loaded()
-        self._replay(execution, [record for record in records if record.first > execution.position])
-        if execution.is_at_rest:
-            self._checkpointing.keep(Captured(execution.position, execution.save()))
+        execution = self._loaded()  # for a moment: an object is not what a cold backup keeps
+        self._replay(execution, self._after(execution.position, records[-1].last))
+        self._checkpointing.capture(execution)
+        self._checkpointing.on_committed(execution.position)
         execution.discard()

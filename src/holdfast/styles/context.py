@@ -55,7 +55,6 @@ class Scope:
         self.client = client
         self.number = number
         self.time_ns = time_ns
-        self.calls = 0
         self.random = None
 
     def dice(self) -> random.Random:

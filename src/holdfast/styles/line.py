@@ -45,12 +45,13 @@ class Line:
         self._definition = definition
         self._operations = definition.interface.operations
         self._running: _Running | None = None
+        self._is_discarded = False
         self._at_rest: list[Callable[[], object]] = []
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether no method waits in the middle."""
-        return self._running is None
+        """Whether no method waits in the middle, so that the object is whole."""
+        return self._running is None and not self._is_discarded
 
     @property
     def waiting(self) -> int:
@@ -58,7 +59,7 @@ class Line:
         return len(self.queue) + len(self._at_rest)
 
     def when_at_rest(self, then: Callable[[], object]) -> None:
-        """Call *then* between two operations: now, or when the method that waits has ended."""
+        """Call *then* between two operations: now, or when the method that waits has ended, or the object."""
         if self._running is None:
             then()
         else:
@@ -132,11 +133,12 @@ class Line:
                 yield job, outcome
 
     def discard(self) -> None:
-        """Give up the object and the method that waits in it."""
+        """Give up the object and the method that waits in it. Whoever waited for a moment of rest is called,
+        and finds none."""
+        self._is_discarded = True
         if self._running is not None:
             close(self._running.coroutine)
             self._running = None
-        # Whoever waited for a moment of rest finds another object in its place.
         self._tell_those_at_rest()
 
     def _tell_those_at_rest(self) -> None:

@@ -23,7 +23,7 @@ from typing import Final
 import msgspec
 
 from holdfast.model.errors import Overloaded, Rejected, Unavailable
-from holdfast.model.ids import Epoch, Position
+from holdfast.model.ids import Position
 from holdfast.storage.record import Record as Stored
 from holdfast.styles.capture import InvalidState
 from holdfast.styles.config import StyleConfig
@@ -193,7 +193,7 @@ class Passive(Replica):
             self._step(self._execution)
         elif self.sequence.committed == self.sequence.tail:
             # It was given up because the sequence refused what it had done; all that was ordered is final.
-            self.on_serving(Epoch(0))
+            self._take_up()
 
     def _step_by(self, execution: Execution, record: Record) -> None:
         """Order a record that brings backups forward; on the object itself it has no effect."""

@@ -84,6 +84,10 @@ class Replica(ABC):
     # --- the sequence's events that both take alike
 
     def on_serving(self, epoch: Epoch) -> None:
+        self._take_up()
+
+    def _take_up(self) -> None:
+        """Begin to serve, with everything committed applied."""
         execution = self._ready()
         self._is_primary = True
         self._called = None
@@ -242,8 +246,8 @@ class Replica(ABC):
     def _ask_queries(
         self, execution: Execution, token: Token, client: ClientId, calls: list[Call]
     ) -> list[Call]:
-        """Run those of a frame's calls that are queries; the others are left. A query is answered once what
-        it saw is committed (S4) and reading is allowed (R1, R2). Calls of a frame may run in any order (X5)."""
+        """Run those of a frame's calls that are queries; the others are left. Each is answered once what it
+        saw is committed (S4) and reading is allowed (R1, R2). Calls of a frame may run in any order (X5)."""
         named = self.definition.interface.queries
         queries = [each for each in calls if each.method in named]
         if not queries:

@@ -1,6 +1,5 @@
 """Warm passive: a backup holds the object, brought forward in normal operation (FTC-129, E5)."""
 
-from holdfast.model.ids import Epoch
 from holdfast.sequence.ports import Captured
 from holdfast.storage.record import Record as Stored
 from holdfast.styles.capture import NoStateAvailable
@@ -23,8 +22,8 @@ class Warm(Passive):
         self._has_base = False
         """Whether the object's next update begins where the backups are (FTC-307)."""
 
-    def on_serving(self, epoch: Epoch) -> None:
-        super().on_serving(epoch)
+    def _take_up(self) -> None:
+        super()._take_up()
         self._stepped_at = self._ports.clock.now()
         self._has_base = False
 
@@ -35,11 +34,9 @@ class Warm(Passive):
     # --- as primary
 
     def _step(self, execution: Execution) -> None:
-        if not execution.is_idle:
-            return
         if self._checkpointing.is_due(execution):
-            self._checkpointing.capture(execution)
-            self._has_base = False  # it was asked for its state
+            self._checkpointing.maybe_capture(execution)
+            self._has_base = False  # it is asked for its state
         step = next_step(
             self._spent_ns,
             self._ports.clock.now() - self._stepped_at,
@@ -50,7 +47,8 @@ class Warm(Passive):
         )
         if step is not Step.NOTHING:
             self._stepped_at, self._spent_ns = self._ports.clock.now(), 0
-            self._step_by(execution, self._record_for(step, execution))
+            record = self._record_for(step, execution) if execution.is_idle else Forward()
+            self._step_by(execution, record)
             self._checkpointing.nothing_since(execution.position)
 
     def _record_for(self, step: Step, execution: Execution) -> Record:
@@ -73,7 +71,7 @@ class Warm(Passive):
     # --- as backup
 
     def _may_keep(self, execution: Execution) -> bool:
-        return execution.is_idle and execution.position <= self.sequence.committed
+        return execution.position <= self.sequence.committed
 
     def _advance(self, records: list[Stored], step: Record) -> None:
         if isinstance(step, State):
