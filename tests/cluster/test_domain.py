@@ -167,7 +167,7 @@ def test_a_restarted_agent_takes_the_running_hosts_into_care(whole: Domain) -> N
 
 
 def test_down_stops_every_process_and_up_brings_the_same_stores_back(tmp_path: Path) -> None:
-    with Domain(tmp_path / "d", "--hosts", "2") as domain:
+    with Domain(tmp_path / "d", "--hosts", "1") as domain:
         before = domain.wait("whole", is_whole)
         domain.run("down")
         stopped = domain.status()

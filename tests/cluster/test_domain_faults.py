@@ -79,7 +79,6 @@ def test_a_host_that_dies_while_no_agent_runs_is_told_of_by_the_next(tmp_path: P
 
 def test_a_host_with_a_damaged_store_says_so_and_the_other_goes_on(tmp_path: Path) -> None:
     with Domain(tmp_path / "d", "--hosts", "2") as domain:
-        domain.wait("whole", is_whole)
         domain.run("down")
         record = domain.directory / "hosts" / "host1" / "store" / "store"
         damaged = bytearray(record.read_bytes())
