@@ -123,7 +123,27 @@ def test_an_opening_cut_off_before_it_was_written_down_is_taken_up_again(world: 
     with pytest.raises(KeyboardInterrupt):
         world.open()
     world.treat = world.bench.ask
-    assert world.open() == (name, 2)
+    assert world.open() == (name, 3)
+
+
+def test_two_copies_cut_off_in_the_same_opening_never_share_a_number(world: World) -> None:
+    """Each settles what was begun and takes a number of its own; whoever comes second is the stranger."""
+    name, _ = world.open()
+
+    def die_after_raising(request: Request) -> Result:
+        if isinstance(request, Txn):
+            world.bench.ask(request)
+            raise KeyboardInterrupt
+        return world.bench.ask(request)
+
+    world.treat = die_after_raising
+    with pytest.raises(KeyboardInterrupt):
+        world.open()
+    world.treat = world.bench.ask
+    copy = world.keep_copy()
+    assert world.open() == (name, 3)
+    world.put_back(copy)
+    assert world.open()[0] != name
 
 
 def test_an_authority_that_knows_of_fewer_openings_is_refused(world: World, tmp_path: Path) -> None:

@@ -57,7 +57,12 @@ class HostStore:
 
         Raises ``Corruption`` when the disk holds damage, ``AuthorityBehind`` when the authority was restored.
         """
-        if self._identity.store is None or self._identity.store.host != self._host:
+        store = self._identity.store
+        if store is None or store.host != self._host:
+            await self._found()
+        elif store.intent is not None and not await self._number_opening():
+            # That settled what an earlier process began. Its number is not used: a copy of this disk may
+            # have settled the same one, and no two processes share an opening.
             await self._found()
         while not await self._number_opening():
             await self._found()
