@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 
 from holdfast.authority.views import ViewMember
-from holdfast.model.errors import Overloaded, invariant
+from holdfast.model.errors import Overloaded
 from holdfast.model.ids import Epoch, HostId, Incarnation, Position
 from holdfast.sequence.followers import NOTHING, Follower, Followers
 from holdfast.sequence.footing import Footing
@@ -144,9 +144,8 @@ class Submission:
         follower = self.followers.find(host, accepted.store)
         if follower is None or accepted.incarnation != follower.member.incarnation:
             return  # an earlier process of it; what the present one holds it must say itself (V5)
-        invariant(accepted.epoch <= on.epoch, "nobody follows an epoch that its primary has not won")
-        if accepted.epoch < self._first_epoch:
-            return
+        if not self._first_epoch <= accepted.epoch <= on.epoch:
+            return  # meant for another reign
         follower.heard_at = on.now
         follower.answered(accepted.incarnation, accepted.epoch, accepted.beat)
         follower.acknowledged = max(follower.acknowledged, accepted.up_to)

@@ -14,7 +14,7 @@ from holdfast.authority.views import View
 from holdfast.model.errors import Corruption
 from holdfast.model.ids import Opening
 from holdfast.sim.faults import DAMAGE_KINDS, KINDS, FaultKind
-from holdfast.sim.groups.host import AUTHORITY, CONFIG
+from holdfast.sim.groups.host import AUTHORITY, CONFIG, Host
 from holdfast.sim.groups.opening import DIRECTORY
 from holdfast.sim.log.faults import ROT_TAIL
 from holdfast.sim.node import Life, SimNode
@@ -70,12 +70,22 @@ def _roll_back(world: World, event: FaultEvent) -> bool:
         world.faults[event.kind] += 1
         if _opening(node) == opening:
             world.sometimes("a disk went back within one opening")
+            _end_all(world)
         node.kill()
         node.disk.replace(image)
         node.restart()
 
     world.after(event.parameters["after_ns"], put_back)
     return False  # counted when it is put back
+
+
+def _end_all(world: World) -> None:
+    """All hosts end and start at the same time: whoever claims first has nobody to follow."""
+    for name, node in world.nodes.items():
+        if isinstance(node.core, Host):
+            world.trace.add(f"{world.now} {name} ends with all others")
+            node.kill()
+            node.restart()
 
 
 def _opening(node: SimNode) -> Opening | None:

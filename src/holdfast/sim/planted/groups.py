@@ -1,7 +1,8 @@
 """Bugs planted in the replicated sequence: each is a rule of PROTOCOL left out, as its *Without it* tells."""
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
@@ -63,6 +64,15 @@ def _compare_never(claiming: Claim) -> bool:
 
 def _compare_in_doubt_only(claiming: Claim) -> bool:
     return claiming._on.is_doubtful
+
+
+@contextmanager
+def _compare_nothing() -> Iterator[None]:
+    with (
+        replacing(Claim, "_must_compare", _compare_in_doubt_only),
+        replacing(Acceptance, "_holds_more", lambda acceptance, submit: False),
+    ):
+        yield
 
 
 def _refuse_restarted(claiming: Claim) -> str | None:
@@ -146,10 +156,6 @@ def _lease_from_arrival(leases: Leases, peer: _Peer, answer: BeatAnswer) -> None
 
 def _confirm_unasked(reads: Reads, then: Callable[[bool], None]) -> None:
     then(reads._may_serve())
-
-
-def _confirm_while_claiming(member: Member, epoch: Any, asked_by: HostId) -> bool:
-    return member._on.epoch == epoch and member.role in (Role.BACKUP, Role.CLAIMING)
 
 
 # --- members
@@ -305,14 +311,14 @@ PLANTED = (
         lambda found, expected, expected_nonce, generation: None,
         "damage",
     ),
-    _bug(
-        "claims-without-comparing",
-        "V5",
-        "A restarted member claims without asking what the others hold.",
-        Claim,
-        "_must_compare",
-        _compare_in_doubt_only,
-        "damage",
+    Planted(
+        name="groups-nobody-compares",
+        rule="V5",
+        scenario="groups",
+        summary="A restarted member claims without asking, and whoever holds more follows it.",
+        plant=_compare_nothing,
+        profile="damage",
+        runs_max=RUNS,
     ),
     _bug(
         "any-epoch",
@@ -372,15 +378,6 @@ PLANTED = (
         Leases,
         "_on_answer",
         _lease_revives,
-        "network",
-    ),
-    _bug(
-        "confirms-while-claiming",
-        "R1",
-        "A member whose claim is unanswered still confirms its old epoch.",
-        Member,
-        "is_backup_in",
-        _confirm_while_claiming,
         "network",
     ),
     _bug(
