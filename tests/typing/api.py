@@ -6,7 +6,9 @@ the ignore as unused on the day the mistake would pass.
 
 from collections.abc import Callable
 from typing import assert_never, assert_type
+from uuid import UUID
 
+import holdfast as hf
 from holdfast.authority import contract
 from holdfast.authority.contract import Absent, Applied, Get, Got, Invalid, Put, Refused, Txn, Unknown
 from holdfast.authority.recipe import Authority, Recipe, perform
@@ -25,6 +27,8 @@ from holdfast.model.errors import (
 )
 from holdfast.model.ids import Epoch, HostId, LeaseId, Position, ReplicaId, Revision, Term
 from holdfast.model.ports import Clock, Fault, NoFault, NoTrace, Timers, Trace
+from holdfast.sequence.member import Member
+from holdfast.sequence.ports import Application
 from holdfast.sim.checkers import (
     Append,
     CompareAndSet,
@@ -40,6 +44,11 @@ from holdfast.sim.checkers import (
 )
 from holdfast.sim.checkers.linearizability import check
 from holdfast.sim.checkers.models import CounterModel, ListModel, RegisterModel
+from holdfast.styles.active import Active
+from holdfast.styles.cold import Cold
+from holdfast.styles.ports import Sequence
+from holdfast.styles.stateless import Stateless
+from holdfast.styles.warm import Warm
 
 # --- ids are distinct types
 
@@ -206,3 +215,44 @@ def checkers(now: Callable[[], int]) -> list[Violation]:
         *order.no_repetition("stream", ["m1", "m2"]),
         *order.prefix_agreement({"a": [1, 2], "b": [1]}),
     ]
+
+
+# --- writing a class
+
+
+class Shop:
+    """A group's class, with everything a method may ask of its context."""
+
+    def buy(self, item: str) -> str:
+        assert_type(hf.context.time(), float)
+        assert_type(hf.context.random.random(), float)
+        assert_type(hf.context.uuid4(), UUID)
+        assert_type(hf.context.this_group, str)
+        timer = hf.context.call_later(1.5, self.buy, item)
+        assert_type(hf.context.cancel(timer), bool)
+        hf.context.cron("*/5 * * * *", "buy", item)
+        hf.context.call_later("soon", "buy")  # type: ignore[arg-type]  # not a delay
+        return item
+
+    async def order(self, item: str) -> None:
+        await hf.context.group("stock").reserve(item, number=1)
+
+    @hf.query
+    def price(self, item: str) -> int:
+        return len(item)
+
+
+def queries_keep_their_types(shop: Shop) -> None:
+    assert_type(shop.price("tea"), int)
+    shop.price(1)  # type: ignore[arg-type]  # not an item
+
+
+# --- the seam between a sequence and what stands on it
+
+
+def a_style_is_an_application(style: Cold | Warm | Active | Stateless) -> Application:
+    return style
+
+
+def a_member_is_a_sequence(member: Member) -> Sequence:
+    return member

@@ -429,6 +429,24 @@ def test_a_state_that_is_not_available_is_asked_for_again_and_nothing_is_pruned_
     assert 1 not in [record.first for record in made.members["a"].log], "it was pruned"
 
 
+@pytest.mark.covers("FTC-309")
+@pytest.mark.usefixtures("_fickle")
+@pytest.mark.parametrize("style", ALL)
+def test_an_object_is_asked_for_its_state_once_per_checkpoint(
+    style: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(Fickle, "get_state", lambda self: asked.append(self.value) or b"%d" % self.value)
+    made = FakeGroup(style, definition(Fickle), CONFIG, names="a")
+    made.clock.step_ns = 1000
+    made.replicas["a"].on_calls("t", sent(call(1, "add")))
+    made.settle()
+    asked.clear()
+    made.clock.time_ns += INTERVAL_NS
+    made.settle()
+    assert asked == [1]
+
+
 @pytest.mark.covers("FTC-310")
 @pytest.mark.usefixtures("_fickle")
 def test_an_object_that_refuses_its_state_counts_as_failed() -> None:

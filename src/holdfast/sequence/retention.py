@@ -111,6 +111,12 @@ class Retention:
             return ABANDONED
         return FRESH
 
+    def reply_to(self, client: ClientId, number: int) -> bytes | None:
+        """The reply that is kept for a request, if there is one."""
+        known = self._clients.get(client)
+        entry = known.entries.get(number) if known is not None else None
+        return entry.reply if entry is not None else None
+
     # --- ordered operations
 
     def advance(self, time_s: int) -> None:

@@ -178,8 +178,9 @@ class Active(Replica):
         execution = self._execution
         self._is_marking = False
         self._digested = None
-        if self._checkpointing.capture(execution) is not None:
-            self._digested = (execution.position, execution.digest())
+        state = self._checkpointing.capture(execution)
+        if state is not None:
+            self._digested = (execution.position, execution.digest(state))
             if self._is_primary:
                 self._digest_to_tell = Digested(*self._digested)
 

@@ -34,9 +34,13 @@ class Warm(Passive):
     # --- as primary
 
     def _step(self, execution: Execution) -> None:
+        state = None
         if self._checkpointing.is_due(execution):
-            self._checkpointing.maybe_capture(execution)
             self._has_base = False  # it is asked for its state
+            if execution.is_idle:
+                state = self._checkpointing.capture(execution)
+            else:
+                self._checkpointing.maybe_capture(execution)
         step = next_step(
             self._spent_ns,
             self._ports.clock.now() - self._stepped_at,
@@ -47,16 +51,17 @@ class Warm(Passive):
         )
         if step is not Step.NOTHING:
             self._stepped_at, self._spent_ns = self._ports.clock.now(), 0
-            record = self._record_for(step, execution) if execution.is_idle else Forward()
+            record = self._record_for(step, execution, state) if execution.is_idle else Forward()
             self._step_by(execution, record)
             self._checkpointing.nothing_since(execution.position)
 
-    def _record_for(self, step: Step, execution: Execution) -> Record:
+    def _record_for(self, step: Step, execution: Execution, state: bytes | None) -> Record:
+        """*state*: if it was captured just now."""
         try:
             if step is Step.UPDATE:
                 return Update(execution.get_update(), execution.timers.save())
             if step is Step.STATE:
-                state = execution.save()
+                state = state or execution.save()
                 self._state_bytes = len(state)
                 if len(state) <= self._config.sent_state_bytes_max:
                     return State(state)
