@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from holdfast.model.csn import Csn
-from holdfast.model.errors import Rejected, Unavailable
+from holdfast.model.errors import Overloaded, Rejected, Unavailable
 from holdfast.model.ids import Epoch, GroupId, Position, ReplicaId
 from holdfast.model.ports import NoTrace
 from holdfast.model.units import SECOND
@@ -60,6 +60,8 @@ class FakeMember:
     asked: list[Callable[[bool], None]] = field(default_factory=list)
     refuses: Rejected | None = None
     """Raised by the next submissions."""
+    unreadable: int = 0
+    """How many of the next reads fail for the moment."""
 
     @property
     def tail(self) -> Position:
@@ -79,6 +81,9 @@ class FakeMember:
 
     def read(self, first: Position, last: Position) -> list[Stored]:
         assert first > self.floor, "records below the floor are pruned"
+        if self.unreadable:
+            self.unreadable -= 1
+            raise Overloaded("records wait for a new file of the log")
         return [record for record in self.log if record.first <= last and record.last >= first]
 
     def may_read(self) -> bool:
@@ -103,6 +108,7 @@ class FakeGroup:
         self.epoch = Epoch(1)
         self.answers: list[tuple[Token, list[int], list[bytes]]] = []
         self.forsaken: list[Token] = []
+        self.woken: list[str] = []
         self.outgoing: list[tuple[str, Outgoing]] = []
         self.faults: list[tuple[str, str, str]] = []
         self.sequence = 0
@@ -127,6 +133,7 @@ class FakeGroup:
             self.stamp,
             lambda token, numbers, outcomes: self.answers.append((token, numbers, outcomes)),
             self.forsaken.append,
+            lambda: self.woken.append(name),
             lambda outgoing: self.outgoing.append((name, outgoing)),
             lambda: member.checkpoint,
             member.keep,

@@ -125,6 +125,7 @@ class Schedule:
             (self.crash, 2),
             (self.come_back, 4),
             (self.refuse_once, 1),
+            (self.stall_reads, 2),
         ]
         for _ in range(steps):
             self.rng.choices([each for each, _ in actions], [weight for _, weight in actions])[0]()
@@ -284,10 +285,16 @@ class Schedule:
         self.call()
         member.refuses = None
 
+    def stall_reads(self) -> None:
+        """The log makes a new file: records cannot be read for a moment."""
+        self.group.members[self.rng.choice(sorted(self.group.members))].unreadable = self.rng.randint(1, 3)
+
     # --- the end
 
     def finish(self) -> list[str]:
         """Let everybody come back and everything be answered; then the journal, which all must agree on."""
+        for member in self.group.members.values():
+            member.unreadable = 0
         while self.down:
             self.group.restart(self.down.pop(0))
         for _ in range(400):

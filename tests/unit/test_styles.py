@@ -811,3 +811,22 @@ def test_a_group_that_always_waits_still_gets_checkpoints(style: str) -> None:
     outcome = decode_outcome(execution.query("get", encode_arguments((), {}), Request(B, 1)))
     assert outcome == Returned(6)
     assert not made.faults
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_primary_whose_log_cannot_be_read_for_a_moment_serves_a_moment_later(style: str) -> None:
+    made = group(style)
+    write(made, 1)
+    made.replicas["a"].turn()
+    for name in "bc":
+        made.replicate(name)
+    made.members["b"].unreadable = 2
+    made.fail_over("b", is_crash=True)
+    assert "b" in made.woken
+    with pytest.raises(Unavailable):
+        write(made, 2)
+    for _ in range(2):
+        made.replicas["b"].turn()
+    write(made, 2)
+    made.settle()
+    assert lines(made, "b") == ["line 1", "line 2"]

@@ -8,6 +8,7 @@ Replicas that differ are found: at each checkpoint interval the primary orders a
 its state and its digest there, and the primary's digest follows as a record that the others compare (E1).
 """
 
+from holdfast.model.errors import Overloaded
 from holdfast.model.ids import Position
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
@@ -69,8 +70,16 @@ class Active(Replica):
         self._is_marking = False
 
     def on_committed(self, up_to: Position) -> None:
-        self._execute_up_to(up_to)
+        try:
+            self._execute_up_to(up_to)
+        except Overloaded:
+            self._ports.wake()
         self._committed(self._execution.position)
+
+    def turn(self) -> None:
+        if self._execution.position < self.sequence.committed:
+            self.on_committed(self.sequence.committed)
+        super().turn()
 
     def install(self, position: Position, state: bytes) -> None:
         self._execution.discard()

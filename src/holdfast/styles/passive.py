@@ -18,6 +18,7 @@ a returning one    its own checkpoint, and records         the same, then states
 """
 
 from abc import abstractmethod
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -74,7 +75,8 @@ class Passive(Replica):
         if self._is_primary:
             self._committed(up_to)
         elif up_to - self._looked_at >= self._config.scan_positions:
-            self._look_at(up_to)
+            with suppress(Overloaded):  # it looks again at the next commit
+                self._look_at(up_to)
 
     def install(self, position: Position, state: bytes) -> None:
         """The state is kept as this host's checkpoint, and loaded from there when an object is needed."""
@@ -176,6 +178,7 @@ class Passive(Replica):
             raise
 
     def _give_up(self) -> None:
+        self._is_primary = False  # until an object has been made of what was ordered
         for token in (*self._waiting.take_tokens(), *self._queries.take_tokens()):
             self._ports.forsake(token)
         self._discard()
@@ -191,9 +194,6 @@ class Passive(Replica):
     def _do_due(self) -> None:
         if self._execution is not None:
             self._step(self._execution)
-        elif self.sequence.committed == self.sequence.tail:
-            # It was given up because the sequence refused what it had done; all that was ordered is final.
-            self._take_up()
 
     def _step_by(self, execution: Execution, record: Record) -> None:
         """Order a record that brings backups forward; on the object itself it has no effect."""
@@ -216,11 +216,12 @@ class Passive(Replica):
 
     def _look_at(self, up_to: Position) -> None:
         """Take every step there is up to a committed position. What follows the last one stays as it is."""
-        self._looked_at = up_to
         start = self._checkpointing.kept if self._execution is None else self._execution.position
         passed: list[Stored] = []
+        records = self._after(start, up_to)
+        self._looked_at = up_to
         try:
-            for record in self._after(start, up_to):
+            for record in records:
                 passed.append(record)
                 if record.body[1:2] in _STEPS:
                     self._advance(passed, decode_record(record.body))

@@ -33,7 +33,9 @@ class Sequence(Protocol):
 
     def flush(self) -> None: ...
 
-    def read(self, first: Position, last: Position) -> list[Record]: ...
+    def read(self, first: Position, last: Position) -> list[Record]:
+        """The records that hold these positions. Raises ``Overloaded`` when they cannot be had just now."""
+        ...
 
     def may_read(self) -> bool: ...
 
@@ -53,6 +55,8 @@ class StylePorts:
     forsake: Callable[[Token], None]
     """This member can no longer answer what the token asked: the client must ask the primary again, with
     the same request ids."""
+    wake: Callable[[], None]
+    """Have ``turn`` called in a moment, though nothing comes in."""
     call_out: Callable[[Outgoing], None]
     """Call another group, at most once per process and call; ``on_nested_outcome`` follows, at the latest
     when the call has expired, then with ``Unknown`` (E3)."""

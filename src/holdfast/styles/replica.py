@@ -58,7 +58,10 @@ class Replica(ABC):
         self._ports = ports
         self._config = config
         self._sequence: Sequence | None = None
+        self._is_reigning = False
+        """The sequence is served here."""
         self._is_primary = False
+        """And the object is ready: calls are taken."""
         self._stamping = Stamping(ports.clock, ports.stamp)
         self._waiting = Waiting()
         self._queries = Queries(ports)
@@ -84,17 +87,25 @@ class Replica(ABC):
     # --- the sequence's events that both take alike
 
     def on_serving(self, epoch: Epoch) -> None:
-        self._take_up()
+        self._is_reigning = True
+        self._maybe_take_up()
 
-    def _take_up(self) -> None:
-        """Begin to serve, with everything committed applied."""
-        execution = self._ready()
+    def _maybe_take_up(self) -> None:
+        """Take calls as soon as the object is ready. It follows what is committed: so everything must be,
+        also what this primary ordered for an object that it has given up since."""
+        try:
+            if self.sequence.committed == self.sequence.tail:
+                self._take_up(self._ready())
+        except Overloaded:
+            self._ports.wake()  # records could not be read just now
+
+    def _take_up(self, execution: Execution) -> None:
         self._is_primary = True
         self._called = None
         self._stamping.resume(execution.csn, execution.time_ns)
 
     def on_following(self) -> None:
-        self._is_primary = False
+        self._is_reigning = self._is_primary = False
         self._checkpointing.forget()
         for token in (*self._waiting.take_tokens(), *self._queries.take_tokens()):
             self._ports.forsake(token)
@@ -169,6 +180,8 @@ class Replica(ABC):
 
     def turn(self) -> None:
         """The end of whatever came in together: send it off, and do what has fallen due."""
+        if self._is_reigning and not self._is_primary:
+            self._maybe_take_up()
         if self._is_primary and self.sequence.is_serving:
             with suppress(Rejected, Unavailable):  # what could not be ordered now is still due next time
                 self._do_due()

@@ -22,8 +22,8 @@ class Warm(Passive):
         self._has_base = False
         """Whether the object's next update begins where the backups are (FTC-307)."""
 
-    def _take_up(self) -> None:
-        super()._take_up()
+    def _take_up(self, execution: Execution) -> None:
+        super()._take_up(execution)
         self._stepped_at = self._ports.clock.now()
         self._has_base = False
 
