@@ -1,12 +1,9 @@
 """Bugs planted in the replicated sequence: each is a rule of PROTOCOL left out, as its *Without it* tells."""
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
-
-import msgspec
 
 from holdfast.authority import stores
 from holdfast.authority.outcome import InDoubt, Seen
@@ -32,8 +29,6 @@ _learn = Member._learn
 _changed = Inquiry._changed
 _begin = Submission.begin
 _on_message = Member.on_message
-_take = Acceptance._take
-_on_submit = Acceptance.on_submit
 _ground = Claim.ground
 
 
@@ -145,15 +140,6 @@ def _lease_revives(leases: Leases, peer: _Peer, answer: BeatAnswer) -> None:
         peer.lease_until = max(peer.lease_until, sent_at + leases.config.lease_ns)
 
 
-def _lease_from_arrival(leases: Leases, peer: _Peer, answer: BeatAnswer) -> None:
-    if answer.of_incarnation != leases._incarnation or answer.number not in leases._sent_at:
-        return
-    now = leases._clock.now()
-    if now >= peer.lease_until or answer.incarnation != peer.lease_incarnation:
-        peer.lease_first, peer.lease_incarnation = answer.number, answer.incarnation
-    peer.lease_until = now + leases.config.lease_ns
-
-
 def _confirm_unasked(reads: Reads, then: Callable[[bool], None]) -> None:
     then(reads._may_serve())
 
@@ -210,23 +196,6 @@ def _take_by_number(acceptance: Acceptance, submit: Submit) -> Position:
                 return store.tail.position
             store.append_received(encoded)
     return Position(max(verified, store.tail.position))
-
-
-def _acknowledge_tail(acceptance: Acceptance, submit: Submit) -> Position:
-    """All that lies in the log, compared or not."""
-    _take(acceptance, submit)
-    return acceptance._on.store.tail.position
-
-
-def _drop_beyond_message(acceptance: Acceptance, primary: HostId, submit: Submit) -> None:
-    """What the primary does not send it does not have."""
-    last = submit.previous.position
-    for encoded in submit.records:
-        _, _, _, _, first, count, _, _ = HEADER.unpack_from(encoded)
-        last = Position(first + count - 1)
-    last = max(min(last, submit.tail.position), acceptance._on.committed)
-    tail = dataclasses.replace(submit.tail, position=last)
-    _on_submit(acceptance, primary, msgspec.structs.replace(submit, tail=tail))
 
 
 def _keep_everything(acceptance: Acceptance, tail: Position) -> None:
@@ -344,6 +313,7 @@ PLANTED = (
         Submission,
         "maybe_commit",
         _commit_by_majority,
+        "views",
     ),
     _bug(
         "too-few-commit",
@@ -390,15 +360,6 @@ PLANTED = (
         "network",
     ),
     _bug(
-        "lease-from-arrival",
-        "R3",
-        "A lease counts from the answer's arrival.",
-        Leases,
-        "_on_answer",
-        _lease_from_arrival,
-        "network",
-    ),
-    _bug(
         "drops-the-last",
         "M1",
         "The silent are dropped until the primary is alone.",
@@ -421,6 +382,7 @@ PLANTED = (
         Inquiry,
         "_changed",
         _give_up_in_doubt,
+        "views",
     ),
     _bug(
         "pending-not-required",
@@ -429,6 +391,7 @@ PLANTED = (
         Standing,
         "required",
         _listed_only,
+        "views",
     ),
     _bug(
         "adds-behind-commit",
@@ -437,6 +400,7 @@ PLANTED = (
         Membership,
         "_go_on_joining",
         _add_when_close,
+        "views",
     ),
     _bug(
         "compares-numbers",
@@ -445,22 +409,7 @@ PLANTED = (
         Acceptance,
         "_take",
         _take_by_number,
-    ),
-    _bug(
-        "acknowledges-its-tail",
-        "M3",
-        "An acknowledgement covers what was never compared.",
-        Acceptance,
-        "_take",
-        _acknowledge_tail,
-    ),
-    _bug(
-        "drops-beyond-message",
-        "M3",
-        "On a takeover a backup drops what the first message does not reach.",
-        Acceptance,
-        "on_submit",
-        _drop_beyond_message,
+        "views",
     ),
     _bug(
         "keeps-everything",
@@ -469,6 +418,7 @@ PLANTED = (
         Acceptance,
         "_accept_epoch",
         _keep_everything,
+        "views",
     ),
     _bug(
         "serves-at-once",
@@ -477,6 +427,7 @@ PLANTED = (
         Submission,
         "begin",
         _serve_at_once,
+        "views",
     ),
     _bug(
         "claims-without-grace",

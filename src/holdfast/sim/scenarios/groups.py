@@ -22,7 +22,7 @@ from holdfast.sim.faults import (
     POWER_KINDS,
     PROCESS_KINDS,
 )
-from holdfast.sim.groups import damage
+from holdfast.sim.groups import damage, turmoil
 from holdfast.sim.groups.agents import Agents
 from holdfast.sim.groups.book import Book
 from holdfast.sim.groups.client import Client
@@ -47,7 +47,7 @@ class Groups(Scenario):
     nodes = (AUTHORITY, *HOSTS)
     clients = CLIENTS
     kinds = (*PROCESS_KINDS, *POWER_KINDS, *NETWORK_KINDS, *CLOCK_KINDS, *DISK_KINDS)
-    own_kinds = damage.FAULTS
+    own_kinds = (*damage.FAULTS, *turmoil.FAULTS)
     bounds = (Bound(kinds=damage.NAMES, nodes=1),)
     fault_ns: ClassVar[int] = 10 * SECOND
     heal_ns: ClassVar[int] = 12 * SECOND

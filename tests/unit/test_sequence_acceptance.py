@@ -1,0 +1,254 @@
+"""A follower's rules, event by event: what it stores, drops, acknowledges and refuses (S2, M3, V3, V5)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from holdfast.authority.outcome import Seen
+from holdfast.authority.recipe import Recipes
+from holdfast.authority.views import View, ViewMember
+from holdfast.model.errors import BrokenInvariant
+from holdfast.model.ids import (
+    Epoch,
+    GroupId,
+    HostId,
+    Incarnation,
+    Nonce,
+    Opening,
+    Position,
+    Revision,
+    StoreId,
+)
+from holdfast.model.ports import NoTrace
+from holdfast.sequence.acceptance import Acceptance
+from holdfast.sequence.config import SequenceConfig
+from holdfast.sequence.durability import Durability
+from holdfast.sequence.footing import Footing
+from holdfast.sequence.leases import NOBODY
+from holdfast.sequence.memory_log import MemoryLog
+from holdfast.sequence.messages import Accepted, Hello, Knows, Submit
+from holdfast.sequence.ports import HostPorts
+from holdfast.sequence.standing import Standing
+from holdfast.sequence.store import GroupStore
+from holdfast.storage.record import ORIGIN, Point
+
+GROUP = GroupId(1)
+C = HostId("c")
+E1, E2 = Epoch(1), Epoch(2)
+
+
+class Surroundings:
+    """Clock, network, leases and application of one follower, by hand."""
+
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+        self.committed: list[Position] = []
+
+    def now(self) -> int:
+        return 0
+
+    def wall(self) -> int:
+        return 0
+
+    def send(self, peer: str, message: object) -> None:
+        self.sent.append(message)
+
+    def latest_beat(self, host: HostId) -> tuple[Incarnation, int]:
+        return NOBODY, 17
+
+    def on_committed(self, up_to: Position) -> None:
+        self.committed.append(up_to)
+
+    def nothing(self, *_: object) -> Any:
+        return None
+
+
+class Follower:
+    """Host b with records of epoch 1, listed in a view of epoch 1."""
+
+    def __init__(self, records: int) -> None:
+        self.around = around = Surroundings()
+        durability: list[Durability] = []
+        self.log = MemoryLog(lambda number: durability[0].on_durable(number))
+        durability.append(Durability(lambda: self.log.durable))
+        self.store = GroupStore(GROUP, self.log, durability[0])
+        for number in range(records):
+            self.store.append(E1, b"%d" % number, 1)
+        self.log.flush()
+        me = ViewMember(host=HostId("b"), store=StoreId("b"), incarnation=Incarnation(1), opening=Opening(1))
+        view = View(group=GROUP, epoch=E1, primary=HostId("a"), members=(me,), nonce=Nonce("n"))
+        nothing: Callable[..., Any] = around.nothing
+        ports = HostPorts(
+            clock=around,
+            timers=nothing,
+            network=around,
+            random=nothing,  # type: ignore[arg-type]  # a follower draws nothing
+            trace=NoTrace(),
+            recipes=Recipes(around),  # type: ignore[arg-type]  # nor asks the authority
+            leases=around,  # type: ignore[arg-type]  # of which it needs one answer
+            log=self.log,
+            durability=durability[0],
+            checkpoints=around,  # type: ignore[arg-type]  # and keeps no state
+            flush=nothing,
+            identity=nothing,
+            nonce=nothing,
+            on_doubt_settled=nothing,
+            on_halted=nothing,
+        )
+        standing = Standing(me, Seen("views/1", view, Revision(1)))
+        self.on = Footing(
+            GROUP,
+            me,
+            SequenceConfig(),
+            ports,
+            around,
+            self.store,
+            standing,
+            Position(0),  # type: ignore[arg-type]
+        )
+        self.on.epoch = E1
+        self.acceptance = Acceptance(self.on)
+
+    def submit(self, submit: Submit) -> list[Any]:
+        """What it answers, once everything is synced."""
+        self.around.sent.clear()
+        self.acceptance.on_submit(C, submit)
+        self.log.flush()
+        return self.around.sent
+
+
+def submission(
+    claimant: GroupStore,
+    after: int,
+    records: int,
+    *,
+    epoch: Epoch = E2,
+    tail: Point | None = None,
+    committed: int = 0,
+    is_unproven: bool = False,
+) -> Submit:
+    previous = claimant.point_at(Position(after))
+    assert previous is not None
+    return Submit(
+        GROUP,
+        epoch,
+        Incarnation(1),
+        previous,
+        claimant.after(Position(after), records)[0] if records else (),
+        Position(committed),
+        tail or claimant.tail,
+        is_unproven,
+    )
+
+
+def test_beyond_the_claimed_tail_is_dropped_and_nothing_else() -> None:
+    """B holds 1..7, C claims with 1..6 and sends 1..3 first: 4..6 must stay, 5 may be committed (M3)."""
+    b, c = Follower(7), Follower(6)
+    answers = b.submit(submission(c.store, 0, 3))
+    assert b.store.tail == c.store.tail
+    assert [answer.up_to for answer in answers] == [3]
+
+
+def test_an_acknowledgement_covers_what_was_compared_and_no_more() -> None:
+    """What lies in the log beyond it may be another history (M3)."""
+    b, c = Follower(6), Follower(3)
+    for body in (b"x", b"y", b"z"):
+        c.store.append(E1, body, 1)
+    (answer,) = b.submit(submission(c.store, 0, 3))
+    assert (answer.up_to, b.store.tail.position) == (3, 6)
+    (answer,) = b.submit(submission(c.store, 3, 3))
+    assert (answer.up_to, b.store.tail) == (6, c.store.tail)
+
+
+def test_nothing_is_acknowledged_before_it_is_synced() -> None:
+    b, c = Follower(2), Follower(4)
+    b.acceptance.on_submit(C, submission(c.store, 2, 2))
+    assert b.around.sent == []
+    b.log.flush()
+    assert b.around.sent == [
+        Accepted(GROUP, E2, StoreId("b"), Incarnation(1), Position(4), 17),
+    ]
+
+
+def test_the_epoch_is_followed_in_the_log() -> None:
+    """Durably, with the first acknowledgement (V3)."""
+    b, c = Follower(3), Follower(3)
+    b.submit(submission(c.store, 3, 0))
+    assert b.store.followed == E2
+
+
+def test_a_gap_is_answered_with_what_is_held() -> None:
+    b, c = Follower(2), Follower(9)
+    (answer,) = b.submit(submission(c.store, 7, 2))
+    assert isinstance(answer, Hello)
+    assert [point.position for point in answer.points] == [2, 1, 0]
+
+
+def test_another_history_at_the_same_position_is_a_gap() -> None:
+    """The chain decides, not the number (S2)."""
+    b, c = Follower(2), Follower(1)
+    c.store.append(E1, b"other", 1)
+    (answer,) = b.submit(submission(c.store, 2, 0))
+    assert isinstance(answer, Hello)
+
+
+def test_what_is_meant_for_an_earlier_process_is_not_accepted() -> None:
+    """The primary must first hear what this process holds (V5)."""
+    b, c = Follower(2), Follower(4)
+    late = submission(c.store, 2, 2)
+    other = Submit(GROUP, E2, Incarnation(9), late.previous, late.records, Position(0), late.tail, False)
+    (answer,) = b.submit(other)
+    assert isinstance(answer, Hello)
+    assert b.store.tail.position == 2
+
+
+def test_a_claimant_that_lacks_what_is_committed_is_not_followed() -> None:
+    b, c = Follower(7), Follower(4)
+    b.on.committed = Position(5)
+    (answer,) = b.submit(submission(c.store, 4, 0))
+    assert isinstance(answer, Knows)
+    assert b.store.tail.position == 7
+
+
+def test_an_unproven_claimant_is_not_followed_by_one_that_holds_more() -> None:
+    """Its disk may have gone back (V5); one that was there all the time simply never got the rest."""
+    b, c = Follower(7), Follower(4)
+    (answer,) = b.submit(submission(c.store, 4, 0, is_unproven=True))
+    assert isinstance(answer, Knows)
+    (answer,) = b.submit(submission(c.store, 4, 0, epoch=Epoch(3)))
+    assert isinstance(answer, Accepted)
+    assert b.store.tail.position == 4
+
+
+def test_what_is_committed_is_never_dropped() -> None:
+    """Rather than that, the member stops."""
+    b, c = Follower(3), Follower(1)
+    c.store.append(E1, b"other", 1)
+    b.on.committed = Position(2)
+    with pytest.raises(BrokenInvariant):
+        b.submit(submission(c.store, 0, 2))
+
+
+def test_a_commit_is_believed_as_far_as_the_logs_are_equal() -> None:
+    b, c = Follower(0), Follower(6)
+    b.submit(submission(c.store, 0, 3, committed=5))
+    assert b.on.committed == 3
+    b.submit(submission(c.store, 3, 3, committed=5))
+    assert b.around.committed == [3, 5]
+
+
+def test_a_member_whose_claim_is_unanswered_acknowledges_nothing() -> None:
+    """The primary it wants to replace might rest reads on it (R1)."""
+    b, c = Follower(2), Follower(4)
+    b.acceptance.on_submit(C, submission(c.store, 2, 2))
+    b.acceptance.is_stopped = True
+    b.log.flush()
+    assert b.around.sent == []
+
+
+def test_a_new_follower_begins_at_the_origin() -> None:
+    b, c = Follower(0), Follower(2)
+    (answer,) = b.submit(submission(c.store, 0, 2))
+    assert answer.up_to == 2
+    assert b.store.points()[-1] == ORIGIN
