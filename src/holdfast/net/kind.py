@@ -36,7 +36,14 @@ class Kind(IntEnum):
     STATUS_REQUEST = 64
     STATUS_REPLY = 65
 
-    # 80-95 are kept for calls and replies, 96-127 for the replicated sequence
+    # 80-95: calls and their replies (model.calls)
+    CALL = 80
+    CALL_ANSWER = 81
+    GROUP_ORDER = 82
+    GROUP_ANSWER = 83
+
+    # 96-127: the replicated sequence, and the leases between hosts (sequence.messages)
+    SEQUENCE = 96
 
 
 FIRST_APPLICATION_KIND: Final = 16

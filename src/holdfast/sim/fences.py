@@ -66,7 +66,24 @@ MACHINE: Final = (
 )
 """Modules that touch the machine: drivers, faces, and the parts of the simulator that run it."""
 
-SIMULATED: Final = ("node/heartbeats.py", "node/messages.py", "node/restarts.py")
+SIMULATED: Final = (
+    "client/addresses.py",
+    "client/config.py",
+    "client/deadline.py",
+    "client/envelope.py",
+    "client/failover.py",
+    "client/flights.py",
+    "client/floor.py",
+    "client/heartbeats.py",
+    "client/invocation.py",
+    "client/lane.py",
+    "client/outbox.py",
+    "client/pending.py",
+    "client/ports.py",
+    "node/heartbeats.py",
+    "node/messages.py",
+    "node/restarts.py",
+)
 """Modules that are cores all the same, although ``MACHINE`` matches them."""
 
 _TIME, _DICE, _DISK, _NET = "the Clock port", "the Random port", "the Disk port", "the Network port"

@@ -1,0 +1,56 @@
+"""Whom to send to: the primary while it serves, else every other address in turn (FTC-69, FTC-71)."""
+
+from holdfast.model.ids import HostId
+from holdfast.model.reference import Reference
+
+
+class Addresses:
+    """The addresses of one group as one client sees them.
+
+    A round tries every connected host once: the members of the reference, its primary first, then whoever
+    else is connected, since any host of the domain may know a newer reference.
+    """
+
+    def __init__(self, reference: Reference) -> None:
+        self.reference = reference
+        self._connected: dict[HostId, None] = {}
+        self._failed: dict[HostId, None] = {}
+
+    def is_news(self, reference: Reference) -> bool:
+        """Whether it is a newer reference of this group. Others are not to be used (FTC-78)."""
+        return reference.group == self.reference.group and reference.version > self.reference.version
+
+    def adopt(self, reference: Reference) -> None:
+        """Use *reference* from now on."""
+        self.reference = reference
+        self._failed.clear()
+
+    def on_connected(self, host: HostId) -> None:
+        self._connected[host] = None
+        self._failed.pop(host, None)
+
+    def on_disconnected(self, host: HostId) -> None:
+        self._connected.pop(host, None)
+        self._failed.pop(host, None)
+
+    def on_served(self, host: HostId) -> None:
+        """It answered a request: whatever failed before is worth another try."""
+        self._failed.clear()
+
+    def on_failed(self, host: HostId) -> bool:
+        """It could not serve. True when that ends the round: rest before the next."""
+        self._failed[host] = None
+        if self.target() is not None:
+            return False
+        self._failed.clear()
+        return True
+
+    def target(self) -> HostId | None:
+        """The first host of this round that is connected and has not failed."""
+        for host in (*self.reference.hosts, *self._connected):
+            if host in self._connected and host not in self._failed:
+                return host
+        return None
+
+    def connected_members(self) -> list[HostId]:
+        return [host for host in self.reference.hosts if host in self._connected]

@@ -1,0 +1,246 @@
+"""A domain, as its clients know it: a few addresses to begin with, and groups to call."""
+
+import asyncio
+import os
+import secrets
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar, overload
+
+from holdfast.client.caller import Caller
+from holdfast.client.config import CallPolicy, ClientConfig
+from holdfast.client.hosts import Hosts
+from holdfast.client.proxy import Group
+from holdfast.model.calls import (
+    Locate,
+    Located,
+    Redirected,
+    RefusalCode,
+    Replies,
+    RequestId,
+    ToClient,
+    Turned,
+)
+from holdfast.model.errors import InvalidRequest, Unavailable
+from holdfast.model.ids import ClientId, GroupId, HostId
+from holdfast.model.reference import NAME_CHARACTERS_MAX, Reference
+from holdfast.model.units import SECOND
+from holdfast.net import Address, Endpoint, Expected, Identity, Role, Tls
+from holdfast.styles.interface import Interface
+
+T = TypeVar("T")
+
+SCHEME: Final = "holdfast://"
+ASK_S: Final = 1.0
+"""How long one host is given to say where a group is, before another is asked."""
+PAUSE_S: Final = 0.05
+NO_GROUP: Final = GroupId(0)
+
+
+def connect(
+    url: str,
+    *,
+    certs: str | Path | None = None,
+    name: str | None = None,
+    policy: CallPolicy | None = None,
+    config: ClientConfig | None = None,
+    insecure: bool = False,
+) -> "Domain":
+    """A domain to be entered: ``async with connect("holdfast://127.0.0.1:7400/main") as domain``.
+
+    *url* names one or more hosts, parted by commas, and the domain. *certs* is a directory with this
+    client's certificate, issued for *name*; without it only loopback is spoken to, unless *insecure*.
+    Raises ``InvalidRequest`` for what cannot be meant.
+    """
+    domain, addresses = parse_url(url)
+    name = name or f"client-{os.getpid()}-{secrets.token_hex(4)}"
+    tls = Tls.load(Path(certs), Role.CLIENT, name) if certs is not None else None
+    identity = Identity(domain, Role.CLIENT, name)
+    endpoint = Endpoint(identity, tls=tls, expected=Expected(roles=frozenset({Role.HOST})))
+    return Domain(endpoint, addresses, policy or CallPolicy(), config or ClientConfig(), insecure=insecure)
+
+
+def parse_url(url: str) -> tuple[str, list[Address]]:
+    """The domain's name and the addresses of *url*. Raises ``InvalidRequest``."""
+    hosts, slash, domain = url.removeprefix(SCHEME).partition("/")
+    if not url.startswith(SCHEME) or not slash:
+        raise InvalidRequest(f"{url!r}: must be {SCHEME}host:port[,host:port...]/domain")
+    return domain, [Address.parse(text) for text in hosts.split(",")]
+
+
+class Domain:
+    """One client of one domain. Made by :func:`connect`; to be used by one event loop, within its context.
+
+    Every client has an id of its own, under which the groups remember its requests (FTC-91).
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        addresses: list[Address],
+        policy: CallPolicy,
+        config: ClientConfig,
+        *,
+        insecure: bool,
+    ) -> None:
+        policy.validate()
+        config.validate()
+        self.client = ClientId(secrets.token_hex(12))
+        self._endpoint = endpoint
+        self._addresses = addresses
+        self._policy = policy
+        self._config = config
+        self._insecure = insecure
+        self._hosts: Hosts | None = None
+        self._callers: dict[GroupId, Caller] = {}
+        self._questions: dict[int, asyncio.Future[Located | Turned]] = {}
+        self._asked = 0
+        self._connected = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        self._hosts = Hosts(self._endpoint, self, self._config, insecure=self._insecure)
+        self._hosts.keep(self._addresses)
+        try:
+            await self._some_host(self._policy.duration_ns / SECOND)
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Hang up. Calls that have not ended end now: as unknown, if they may have been executed."""
+        for caller in self._callers.values():
+            caller.close()
+        self._callers.clear()
+        hosts, self._hosts = self._hosts, None
+        if hosts is not None:
+            await hosts.close()
+
+    # --- for users
+
+    @overload
+    async def group(self, name: str) -> Group[Any]: ...
+
+    @overload
+    async def group(self, name: str, cls: type[T]) -> Group[T]: ...
+
+    async def group(self, name: str, cls: type[Any] | None = None) -> Group[Any]:
+        """The group of that name; with *cls*, its methods are known beforehand.
+
+        Raises ``InvalidRequest`` when there is no such group, ``Unavailable`` when nobody could say.
+        """
+        if not 0 < len(name) <= NAME_CHARACTERS_MAX:
+            raise InvalidRequest(f"a group's name has 1 to {NAME_CHARACTERS_MAX} characters")
+        caller = await self._caller(name=name)
+        return Group(caller, self._policy, Interface(cls) if cls is not None else None)
+
+    async def outcome(self, request: RequestId | str) -> Any:
+        """What became of a request whose outcome was unknown; settles it: if it has not run, it never will.
+
+        Returns or raises what the call would have; ``CallRefused`` with reason ``never_runs`` when it was not
+        executed; ``CallOutcomeUnknown`` when the group no longer knows.
+        """
+        about = RequestId.parse(request) if isinstance(request, str) else request
+        caller = await self._caller(group=about.group)
+        return await caller.outcome(about, self._policy)
+
+    # --- events of the hosts
+
+    def on_up(self, host: HostId) -> None:
+        self._connected.set()
+        for caller in self._callers.values():
+            caller.on_up(host)
+
+    def on_down(self, host: HostId) -> None:
+        if self._hosts is None or not self._hosts.connected:
+            self._connected.clear()
+        for caller in self._callers.values():
+            caller.on_down(host)
+
+    def on_message(self, host: HostId, message: ToClient) -> None:
+        match message:
+            case Replies(group=group) | Turned(group=group) if group in self._callers:
+                self._callers[group].on_message(host, message)
+            case Redirected(reference=reference) if reference.group in self._callers:
+                self._callers[reference.group].on_message(host, message)
+            case Located(frame=frame) | Turned(frame=frame):
+                question = self._questions.get(frame)
+                if question is not None and not question.done():
+                    question.set_result(message)
+
+    # --- finding groups
+
+    async def _caller(self, *, name: str = "", group: GroupId = NO_GROUP) -> Caller:
+        for known in self._callers.values():
+            if known.reference.group == group or known.reference.name == name:
+                return known
+        located = await self._locate(name, group)
+        reference = located.reference
+        # Somebody else may have found it meanwhile: its numbers must come from one place.
+        if reference.group not in self._callers:
+            self._callers[reference.group] = Caller(
+                reference,
+                self.client,
+                located.time_ns,
+                hosts=self._running(),
+                config=self._config,
+                on_reference=self._on_reference,
+            )
+            self._on_reference(reference)
+        return self._callers[reference.group]
+
+    async def _locate(self, name: str, group: GroupId) -> Located:
+        """Ask one host after the other, until one knows (FTC-69)."""
+        what = name or f"group {group}"
+        try:
+            async with asyncio.timeout(self._policy.duration_ns / SECOND):
+                while True:
+                    for host in self._running().connected:
+                        answer = await self._ask(host, lambda frame: Locate(frame, name, group))
+                        if isinstance(answer, Located):
+                            return answer
+                        if answer is not None and answer.code is RefusalCode.NO_SUCH_GROUP:
+                            raise InvalidRequest(answer.text or f"there is no group {what!r}")
+                    await asyncio.sleep(PAUSE_S)
+        except TimeoutError:
+            waited_s = self._policy.duration_ns / SECOND
+            raise Unavailable(f"nobody could say within {waited_s:g} s where {what!r} is") from None
+
+    async def _ask(self, host: HostId, question: Callable[[int], Locate]) -> Located | Turned | None:
+        """One host's answer; None when there is none in time."""
+        self._asked += 1
+        frame = self._asked
+        answer: asyncio.Future[Located | Turned] = asyncio.get_running_loop().create_future()
+        self._questions[frame] = answer
+        try:
+            self._running().send(host, question(frame))
+            async with asyncio.timeout(ASK_S):
+                return await answer
+        except TimeoutError:
+            return None
+        finally:
+            del self._questions[frame]
+
+    def _on_reference(self, _: Reference) -> None:
+        """Be connected to every member of every group, before it is needed."""
+        members = (member for caller in self._callers.values() for member in caller.reference.members)
+        self._running().keep([*self._addresses, *(Address.parse(member.address) for member in members)])
+
+    async def _some_host(self, within_s: float) -> None:
+        try:
+            async with asyncio.timeout(within_s):
+                await self._connected.wait()
+        except TimeoutError:
+            where = ", ".join(map(str, self._addresses))
+            raise Unavailable(f"none of {where} could be reached within {within_s:g} s") from None
+
+    def _running(self) -> Hosts:
+        if self._hosts is None:
+            raise Unavailable("the domain is closed: use it within `async with`")
+        return self._hosts

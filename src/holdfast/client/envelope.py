@@ -1,0 +1,48 @@
+"""The frames of one group's requests: what every one of them says besides the requests."""
+
+from typing import Final
+
+import msgspec
+
+from holdfast.client.pending import Pending
+from holdfast.model.calls import Calls, Reads, Seen, Settle
+from holdfast.model.ids import ClientId
+from holdfast.model.reference import Reference
+from holdfast.styles.operation import Sent, encode_calls
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+def calls_frame(
+    frame: int,
+    reference: Reference,
+    seen: Seen,
+    client: ClientId,
+    requests: list[Pending],
+    *,
+    floor: int,
+    horizon_s: int,
+) -> Calls:
+    """Calls to be ordered. What the group keeps of them is encoded here, once for all members."""
+    sent = Sent(client, floor, horizon_s, encode_calls([each.call for each in requests]))
+    return Calls(frame, reference.group, reference.version, seen, msgspec.Raw(_encode(sent)))
+
+
+def aside_frame(
+    frame: int, reference: Reference, seen: Seen, client: ClientId, request: Pending
+) -> Settle | Reads:
+    """A question about a request, or a read of a state that may be old."""
+    about = request.asks_about
+    if about is None:
+        calls = encode_calls([request.call])
+        return Reads(frame, reference.group, reference.version, seen, request.stale_ms or 0, client, calls)
+    return Settle(
+        frame,
+        reference.group,
+        reference.version,
+        seen,
+        request.number,
+        about.client,
+        about.number,
+        about.expiration_s,
+    )

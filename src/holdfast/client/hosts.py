@@ -1,0 +1,124 @@
+"""A client's connections: one to every host it knows of, made anew when it ends."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from holdfast.client.config import ClientConfig
+from holdfast.client.heartbeats import Heartbeats
+from holdfast.machine.clock import MachineClock
+from holdfast.machine.randomness import MachineRandom
+from holdfast.machine.timers import LoopTimers
+from holdfast.model.calls import Pong, ToClient, decode_to_client, encode_message
+from holdfast.model.ids import HostId
+from holdfast.net import Address, Connection, Endpoint, Kind, Link, Reason, Why
+
+
+class HostEvents(Protocol):
+    """Who wants to know."""
+
+    def on_up(self, host: HostId) -> None: ...
+
+    def on_down(self, host: HostId) -> None: ...
+
+    def on_message(self, host: HostId, message: ToClient) -> None: ...
+
+
+class Hosts:
+    """The hosts of a domain, as one client reaches them. Also the Network port of the client's parts."""
+
+    def __init__(
+        self, endpoint: Endpoint, events: HostEvents, config: ClientConfig, *, insecure: bool
+    ) -> None:
+        self._endpoint = endpoint
+        self._events = events
+        self._insecure = insecure
+        self._links: dict[Address, Link] = {}
+        self._connections: dict[HostId, Connection] = {}
+        self._random = MachineRandom().stream("links")
+        self._closing: dict[asyncio.Task[None], None] = {}
+        self._timers: list[LoopTimers] = []
+        self._heartbeats = Heartbeats(
+            clock=MachineClock(),
+            timers=self._make_timers,
+            network=self,
+            give_up=self._give_up,
+            interval_ns=config.heartbeat_interval_ns,
+            timeout_ns=config.heartbeat_timeout_ns,
+        )
+
+    @property
+    def connected(self) -> list[HostId]:
+        return list(self._connections)
+
+    def keep(self, wanted: Iterable[Address]) -> None:
+        """Be connected to these addresses, and to no others."""
+        addresses = dict.fromkeys(wanted)
+        for address in [each for each in self._links if each not in addresses]:
+            task = asyncio.get_running_loop().create_task(self._links.pop(address).close())
+            self._closing[task] = None
+            task.add_done_callback(lambda done: self._closing.pop(done))
+        for address in addresses:
+            if address not in self._links:
+                self._links[address] = self._link(address)
+            elif self._links[address].connection is None:
+                self._links[address].hurry()
+
+    def send(self, peer: str, message: object) -> None:
+        connection = self._connections.get(HostId(peer))
+        if connection is not None:
+            connection.send(Kind.CALL, encode_message(message))  # type: ignore[arg-type]  # cores send these
+
+    async def close(self) -> None:
+        self.keep(())
+        for timers in self._timers:
+            timers.close()
+        await asyncio.gather(*self._closing)
+
+    def _link(self, address: Address) -> Link:
+        return Link(
+            str(address),
+            lambda: address,
+            self._on_open,
+            self._endpoint,
+            random=self._random,
+            insecure=self._insecure,
+        )
+
+    def _make_timers(self, on_timer: Callable[[object], None]) -> LoopTimers:
+        timers = LoopTimers(asyncio.get_running_loop(), on_timer)
+        self._timers.append(timers)
+        return timers
+
+    def _on_open(self, connection: Connection) -> "Hosts":
+        host = HostId(connection.peer.id)
+        known = self._connections.get(host)
+        if known is not None and known.peer.incarnation == connection.peer.incarnation:
+            # The same process by another of its addresses: one connection is enough.
+            connection.close()
+            return self
+        if known is not None:
+            known.close(Reason(Why.DONE, "the host was started anew"))
+        self._connections[host] = connection
+        self._heartbeats.on_connected(host)
+        self._events.on_up(host)
+        return self
+
+    def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
+        host = HostId(connection.peer.id)
+        if kind is not Kind.CALL_ANSWER or self._connections.get(host) is not connection:
+            return
+        message = decode_to_client(payload)
+        self._heartbeats.on_heard(host)
+        if not isinstance(message, Pong):
+            self._events.on_message(host, message)
+
+    def on_closed(self, connection: Connection, reason: Reason) -> None:
+        host = HostId(connection.peer.id)
+        if self._connections.get(host) is connection:
+            del self._connections[host]
+            self._heartbeats.on_disconnected(host)
+            self._events.on_down(host)
+
+    def _give_up(self, host: HostId) -> None:
+        self._connections[host].close(Reason(Why.IDLE, "no answer to heartbeats"))

@@ -1,0 +1,448 @@
+"""The requests of one client to one group, from the call to its end: exactly one outcome each.
+
+Rules. A request keeps its number and expiration for ever, and a number is never given twice (FTC-93).
+Its expiration is reckoned in the group's time (X4). It is sent again, as the same request, until its duration
+has passed: to the primary of the newest reference, else to every other address in turn (FTC-71), whenever
+table 27-1 allows (:mod:`.failover`). Only newer references are adopted. It ends once: with the outcome the
+group gave; with an error that says it was not executed; or as ``CallOutcomeUnknown``, with its id, never
+with a guess.
+
+How. Requests gather until ``flush``, which sends everything that waits, up to 128 to a frame. A frame is
+in *flight* until all its requests have ended, or until it is turned away, its connection ends or patience
+does; then those that have not ended wait again, together. A frame that was turned away has not been executed,
+because a connection delivers a frame at most once; of one that was lost nothing is known.
+"""
+
+from collections.abc import Hashable
+from typing import Final
+
+import msgspec
+
+from holdfast.client.addresses import Addresses
+from holdfast.client.config import CallPolicy, ClientConfig
+from holdfast.client.deadline import Alarm, GroupTime
+from holdfast.client.envelope import aside_frame, calls_frame
+from holdfast.client.failover import FAILURE_OF_REFUSAL, Completion, Failure, may_retry
+from holdfast.client.flights import Flights
+from holdfast.client.floor import Floor
+from holdfast.client.lane import Lane
+from holdfast.client.outbox import Outbox
+from holdfast.client.pending import Flight, Pending
+from holdfast.client.ports import Ended, InvocationPorts
+from holdfast.model.calls import (
+    CALL_BYTES_MAX,
+    CallOutcomeUnknown,
+    Redirected,
+    RefusalCode,
+    Replies,
+    RequestId,
+    Seen,
+    Turned,
+    expiration_of,
+)
+from holdfast.model.errors import HoldfastError, InvalidRequest, Overloaded, Rejected, Unavailable
+from holdfast.model.ids import ClientId, HostId
+from holdfast.model.outcome import Refused, decode_outcome
+from holdfast.model.reference import Reference
+from holdfast.model.units import SECOND
+from holdfast.styles.operation import Call
+
+NO_ARGUMENTS: Final = b"\x90"
+FORGOTTEN: Final = ("expired", "abandoned")
+"""Refusals by which a group says that it does not know, or no longer, whether a request has run (X2)."""
+
+
+class Invocations:
+    """One client's requests to one group."""
+
+    def __init__(
+        self,
+        reference: Reference,
+        client: ClientId,
+        time_ns: int,
+        *,
+        ports: InvocationPorts,
+        config: ClientConfig,
+    ) -> None:
+        """*time_ns*: the group's time now."""
+        self.client = client
+        self._ports = ports
+        self._config = config
+        self._clock = ports.clock
+        self._addresses = Addresses(reference)
+        self._time = GroupTime(ports.clock, time_ns)
+        self._floor = Floor()
+        self._seen = Seen()
+        self._horizon_s = 0
+        self._next_number = 1
+        self._awaited: dict[int, Pending] = {}
+        self._awaited_bytes = 0
+        self._blocked: dict[RequestId, Lane] = {}
+        timers = ports.timers(self._on_timer)
+        self._outbox = Outbox(config.frame_bytes)
+        self._flights = Flights(ports.clock, timers, config, "patience")
+        self._deadline = Alarm(timers, ports.clock, "deadline")
+        self._rest = Alarm(timers, ports.clock, "rest")
+        self._rests = 0
+        self._is_resting = False
+        self._is_flush_asked = False
+        self._rng = ports.random.stream("invocation")
+
+    # --- for whoever makes requests
+
+    @property
+    def reference(self) -> Reference:
+        return self._addresses.reference
+
+    @property
+    def awaited(self) -> int:
+        """Requests that have not ended."""
+        return len(self._awaited)
+
+    @property
+    def frames_sent(self) -> int:
+        return self._flights.departed
+
+    @property
+    def room(self) -> int:
+        """How many more requests may be made now."""
+        config = self._config
+        return config.window_calls - len(self._awaited) if self._awaited_bytes < config.window_bytes else 0
+
+    @property
+    def has_room(self) -> bool:
+        return self.room > 0
+
+    def call(
+        self,
+        handle: object,
+        method: str,
+        arguments: bytes,
+        policy: CallPolicy,
+        *,
+        is_query: bool = False,
+        stale_ms: int | None = None,
+        lane: Lane | None = None,
+    ) -> int:
+        """Make a call; its number. ``on_ended`` follows, with *handle*, unless it is abandoned first.
+
+        With *stale_ms* any member may answer from a state that old. Raises ``Overloaded`` when there is
+        no room, ``InvalidRequest`` for arguments that are too long, ``Rejected`` when *lane* is blocked;
+        then nothing was sent.
+        """
+        if len(arguments) > CALL_BYTES_MAX:
+            raise InvalidRequest(
+                f"{method}: {len(arguments)} bytes of arguments; {CALL_BYTES_MAX} are allowed"
+            )
+        if lane is not None:
+            lane.check(self._time_s())
+        request = self._new(handle, method, arguments, policy)
+        if lane is not None or is_query or stale_ms is not None or not policy.is_reinvoked:
+            request.is_plain = False
+            request.lane = lane
+            request.is_query = is_query or stale_ms is not None
+            request.stale_ms = stale_ms
+            request.is_reinvoked = policy.is_reinvoked or request.is_query
+        self._begin(request)
+        return request.call.number
+
+    def ask_outcome(self, handle: object, about: RequestId, policy: CallPolicy) -> int:
+        """Ask what became of a request, for good (X3). It ends with that request's outcome."""
+        request = self._new(handle, "", NO_ARGUMENTS, policy)
+        request.is_plain = False
+        request.is_query = True
+        request.asks_about = about
+        self._begin(request)
+        return request.call.number
+
+    def close(self, error: HoldfastError) -> None:
+        """End everything: with *error* what was not executed, as unknown what may have been."""
+        for request in list(self._awaited.values()):
+            self._end(request, self._unknown(request) if request.may_have_run else error)
+        self._deadline.cancel()
+        self._rest.cancel()
+        self._flights.close()
+
+    def flush(self) -> None:
+        """Send everything that waits, if there is anybody to send it to now."""
+        self._is_flush_asked = False
+        target = None if self._is_resting else self._addresses.target()
+        if target is None:
+            return
+        for requests in self._outbox.take_calls(self._awaited):
+            self._send_calls(target, requests)
+        for request in self._outbox.take_asides(self._awaited):
+            self._send_aside(target, request)
+
+    # --- events
+
+    def on_connected(self, host: HostId) -> None:
+        self._addresses.on_connected(host)
+        self._stop_resting()
+
+    def on_disconnected(self, host: HostId) -> None:
+        """The connection has ended: of what was sent on it nothing is known."""
+        self._addresses.on_disconnected(host)
+        self._lose(host, Failure.COMM_FAILURE)
+
+    def on_message(self, host: HostId, message: Replies | Redirected | Turned) -> None:
+        match message:
+            case Replies():
+                self._on_replies(host, message)
+            case Redirected(frame=frame, reference=reference):
+                self._on_turned(host, Turned(frame, reference.group, RefusalCode.NOT_PRIMARY), reference)
+            case Turned():
+                self._on_turned(host, message, None)
+
+    # --- making
+
+    def _new(self, handle: object, method: str, arguments: bytes, policy: CallPolicy) -> Pending:
+        if not self.has_room:
+            raise Overloaded(f"{len(self._awaited)} requests to {self.reference.name} have no answer yet")
+        now = self._clock.now()
+        expiration_s = expiration_of(self._time.at(now), policy.duration_ns + policy.outcome_ns)
+        if expiration_s > self._horizon_s:
+            self._horizon_s = expiration_s
+        call = Call(self._take_number(), method, msgspec.Raw(arguments), expiration_s)
+        return Pending(call, handle, len(arguments), now, policy.duration_ns)
+
+    def _take_number(self) -> int:
+        number = self._next_number
+        self._next_number = number + 1
+        return number
+
+    def _begin(self, request: Pending) -> None:
+        self._awaited[request.call.number] = request
+        self._awaited_bytes += request.size
+        self._deadline.by(request.deadline_ns)
+        if self._outbox.add(request):
+            self.flush()
+        elif not self._is_flush_asked:
+            self._ask_flush()
+
+    def _ask_flush(self) -> None:
+        if not self._is_flush_asked:
+            self._is_flush_asked = True
+            self._ports.later()
+
+    # --- sending
+
+    def _send_calls(self, host: HostId, requests: list[Pending]) -> None:
+        floor = self._floor.value(self._awaited, self._next_number, self._time_s())
+        frame = self._flights.depart(host, requests)
+        message = calls_frame(
+            frame,
+            self.reference,
+            self._seen,
+            self.client,
+            requests,
+            floor=floor,
+            horizon_s=self._horizon_s,
+        )
+        self._ports.network.send(host, message)
+
+    def _send_aside(self, target: HostId, request: Pending) -> None:
+        if request.stale_ms is not None and not request.was_turned:
+            # Any member will do at first; one that was turned away goes to the primary.
+            target = self._rng.choice(self._addresses.connected_members() or [target])
+        frame = self._flights.depart(target, [request])
+        message = aside_frame(frame, self.reference, self._seen, self.client, request)
+        self._ports.network.send(target, message)
+
+    # --- answers
+
+    def _on_replies(self, host: HostId, replies: Replies) -> None:
+        seen = replies.seen
+        self._time.learn(replies.time_ns, seen.epoch)
+        if (seen.epoch, seen.position) > (self._seen.epoch, self._seen.position):
+            self._seen = seen
+        self._addresses.on_served(host)
+        self._flights.on_answered()
+        self._rests = 0
+        awaited, landed, ended = self._awaited, self._flights.on_ended, self._ports.on_ended
+        for number, outcome in zip(replies.numbers, replies.outcomes, strict=True):
+            request = awaited.get(number)
+            if request is None:
+                continue  # answered before: another copy of it was answered too
+            if not request.is_plain:
+                self._end(request, self._judged(request, outcome))
+                continue
+            del awaited[number]
+            self._awaited_bytes -= request.size
+            landed(request)
+            ended(request.handle, outcome)
+
+    def _judged(self, request: Pending, outcome: bytes) -> Ended:
+        """What the outcome of an unusual request means."""
+        about = request.asks_about
+        if about is None and (request.is_query or not request.is_maybe):
+            return outcome
+        found = decode_outcome(outcome)
+        is_forgotten = isinstance(found, Refused) and found.code in FORGOTTEN
+        if about is None:
+            # This copy will not run; whether an earlier one did, the group no longer knows.
+            return self._unknown(request) if is_forgotten else outcome
+        self._on_settled(about)
+        if is_forgotten:
+            return CallOutcomeUnknown(about, waited_s=self._waited_s(request))
+        return outcome
+
+    def _on_turned(self, host: HostId, turned: Turned, reference: Reference | None) -> None:
+        """Nothing of the frame was executed (completion *no*)."""
+        flight = self._flights.take(turned.frame)
+        failure = FAILURE_OF_REFUSAL[turned.code]
+        for request in self._carried(flight):
+            request.flight = None
+            request.was_turned = True
+            if may_retry(failure, Completion.NO, is_reinvoked=request.is_reinvoked):
+                self._wait_again(request)
+            else:
+                self._end(request, self._unknown(request) if request.may_have_run else _error_of(turned))
+        if reference is not None and self._addresses.is_news(reference):
+            self._adopt(reference, told_by=host)
+        elif flight is not None and (
+            turned.code is RefusalCode.OVERLOADED or self._addresses.on_failed(host)
+        ):
+            self._rest_a_while()
+        self._ask_flush()
+
+    def _adopt(self, reference: Reference, told_by: HostId) -> None:
+        old = self.reference.primary
+        self._addresses.adopt(reference)
+        self._ports.trace.note("reference", group=reference.group, version=reference.version)
+        self._ports.on_reference(reference)
+        if old not in (reference.primary, told_by):
+            # It will commit nothing more. Had it told us itself, it would turn away what it holds.
+            self._lose(old, Failure.TRANSIENT)
+        self._stop_resting()
+
+    # --- failures
+
+    def _lose(self, host: HostId, failure: Failure) -> None:
+        """Nothing is known of what was sent to *host* and not answered (completion *maybe*)."""
+        lost = [each for flight in self._flights.take_all_to(host) for each in self._carried(flight)]
+        for request in lost:
+            request.flight = None
+            request.is_maybe = True
+            request.is_plain = False
+            if may_retry(failure, Completion.MAYBE, is_reinvoked=request.is_reinvoked):
+                self._wait_again(request)
+            else:
+                self._end(request, self._unknown(request))
+        if lost:
+            self._ports.trace.note("lost", host=host, requests=len(lost), why=failure.name)
+            self._ask_flush()
+
+    def _carried(self, flight: Flight | None) -> list[Pending]:
+        """The requests of a flight that have not ended."""
+        if flight is None:
+            return []
+        return [each for each in flight.requests if self._awaited.get(each.number) is each]
+
+    def _wait_again(self, request: Pending) -> None:
+        blocked_by = request.lane.blocked_by if request.lane is not None else None
+        if blocked_by is not None:
+            self._end(request, self._not_sent(request, blocked_by))
+        else:
+            self._outbox.add(request)
+
+    def _rest_a_while(self) -> None:
+        config = self._config
+        longest_ns = min(config.rest_most_ns, config.rest_ns << min(self._rests, 20))
+        self._rests += 1
+        self._is_resting = True
+        delay_ns = longest_ns // 2 + self._rng.randrange(longest_ns // 2 + 1)
+        self._rest.by(self._clock.now() + delay_ns)
+
+    def _stop_resting(self) -> None:
+        self._is_resting = False
+        self._rest.cancel()
+        self._ask_flush()
+
+    # --- time
+
+    def _on_timer(self, tag: Hashable) -> None:
+        if tag == "deadline":
+            self._end_overdue()
+        elif tag == "patience":
+            for host in self._flights.on_alarm():
+                self._lose(host, Failure.NO_RESPONSE)
+                self._addresses.on_failed(host)
+        else:
+            self._rest.rang()
+            self._is_resting = False
+            self._ask_flush()
+
+    def _end_overdue(self) -> None:
+        self._deadline.rang()
+        now = self._clock.now()
+        for request in [each for each in self._awaited.values() if each.deadline_ns <= now]:
+            self._end(request, self._unknown(request) if request.may_have_run else self._nobody(request))
+        if self._awaited:
+            self._deadline.by(min(each.deadline_ns for each in self._awaited.values()))
+
+    def _time_s(self) -> int:
+        return self._time.at(self._clock.now()) // SECOND
+
+    # --- ending
+
+    def _end(self, request: Pending, how: Ended) -> None:
+        if self._awaited.get(request.number) is not request:
+            return  # the end of another ended it too: calls of a lane end together
+        self._forget(request)
+        self._ports.on_ended(request.handle, how)
+        if isinstance(how, CallOutcomeUnknown) and request.asks_about is None:
+            self._leave_unknown(request, how.request_id)
+
+    def _forget(self, request: Pending) -> None:
+        del self._awaited[request.number]
+        self._awaited_bytes -= request.size
+        self._flights.on_ended(request)
+        self._outbox.on_ended(request)
+        if request.lane is not None:
+            self._ask_flush()
+
+    def _leave_unknown(self, request: Pending, named: RequestId) -> None:
+        """It ended and may yet run: its outcome can be asked for, and its lane must wait for that."""
+        self._floor.hold(request.number, request.call.expiration_s)
+        lane = request.lane
+        if lane is not None:
+            time_s = self._time_s()
+            self._blocked = {each: held for each, held in self._blocked.items() if each.expiration_s > time_s}
+            self._blocked[named] = lane
+            for follower in lane.block(named):
+                self._end(follower, self._not_sent(follower, named))
+
+    def _on_settled(self, about: RequestId) -> None:
+        """Whatever the answer was, that request will not run from now on (X3)."""
+        if about.client == self.client:
+            self._floor.release(about.number)
+        lane = self._blocked.pop(about, None)
+        if lane is not None:
+            lane.on_settled(about)
+
+    def _id_of(self, request: Pending) -> RequestId:
+        call = request.call
+        return RequestId(self.reference.group, self.client, call.number, call.expiration_s)
+
+    def _unknown(self, request: Pending) -> CallOutcomeUnknown:
+        return CallOutcomeUnknown(self._id_of(request), waited_s=self._waited_s(request))
+
+    def _not_sent(self, request: Pending, blocked_by: RequestId) -> HoldfastError:
+        if request.may_have_run:
+            return self._unknown(request)
+        return Rejected(f"not executed: the outcome of request {blocked_by}, which it follows, is unknown")
+
+    def _nobody(self, request: Pending) -> Unavailable:
+        waited = f"within {self._waited_s(request):g} s"
+        return Unavailable(f"{self.reference.name}: nobody could serve it {waited}; it was not executed")
+
+    def _waited_s(self, request: Pending) -> float:
+        return round((self._clock.now() - request.began_ns) / SECOND, 3)
+
+
+def _error_of(turned: Turned) -> HoldfastError:
+    text = turned.text or turned.code
+    if turned.code is RefusalCode.BAD_REFERENCE:
+        return Rejected(text)
+    return InvalidRequest(text)

@@ -1,0 +1,56 @@
+"""A lane: calls that must run in the order of their numbers (PROTOCOL X5).
+
+One frame of a lane is under way at a time; the next leaves when every call of it has ended. A frame is
+ordered as one piece, so no failover can turn its calls around. A call of the lane that ends without a
+known outcome might still run after the next one: so nothing more goes until its outcome has been settled.
+"""
+
+from holdfast.client.pending import Pending, frames_of
+from holdfast.model.calls import RequestId
+from holdfast.model.errors import Rejected
+
+
+class Lane:
+    """The calls of one ordered proxy."""
+
+    def __init__(self) -> None:
+        self.blocked_by: RequestId | None = None
+        """The call whose outcome must be known before others follow."""
+        self._queue: list[Pending] = []
+        self._under_way: dict[int, Pending] = {}
+
+    def check(self, time_s: int) -> None:
+        """Raise ``Rejected`` if a call may not join now. Past its expiration a call never runs (X2)."""
+        if self.blocked_by is not None and self.blocked_by.expiration_s <= time_s:
+            self.blocked_by = None
+        if self.blocked_by is not None:
+            raise Rejected(f"ask for the outcome of request {self.blocked_by} first: later calls follow it")
+
+    def add(self, request: Pending) -> None:
+        """A new one, or one that was not answered: that goes again before everything after it."""
+        self._under_way.pop(request.number, None)
+        self._queue.append(request)
+        if len(self._queue) > 1 and self._queue[-2].number > request.number:
+            self._queue.sort(key=lambda each: each.number)
+
+    def take(self, bytes_max: int) -> list[Pending]:
+        """The calls of the next frame; none while one is under way."""
+        if self._under_way or not self._queue:
+            return []
+        frame = next(frames_of(self._queue, bytes_max))
+        self._queue = self._queue[len(frame) :]
+        self._under_way = {request.number: request for request in frame}
+        return frame
+
+    def on_ended(self, request: Pending) -> None:
+        if self._under_way.pop(request.number, None) is None:
+            self._queue = [each for each in self._queue if each is not request]
+
+    def block(self, by: RequestId) -> list[Pending]:
+        """Stop at a call without a known outcome; returns those that will not be sent, or not again."""
+        self.blocked_by = self.blocked_by or by
+        return list(self._queue)
+
+    def on_settled(self, request: RequestId) -> None:
+        if self.blocked_by == request:
+            self.blocked_by = None

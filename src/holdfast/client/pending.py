@@ -1,0 +1,95 @@
+"""A request that has not ended, and the frame that carries it."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from holdfast.model.calls import CALLS_PER_FRAME_MAX, RequestId
+from holdfast.model.ids import HostId
+from holdfast.styles.operation import Call
+
+if TYPE_CHECKING:
+    from holdfast.client.lane import Lane
+
+
+class Pending:
+    """One request, from when it was made until it ends. Its call, number and expiration never change:
+    whatever is sent again is the same request (FTC-93)."""
+
+    __slots__ = (
+        "asks_about",
+        "began_ns",
+        "call",
+        "deadline_ns",
+        "flight",
+        "handle",
+        "is_maybe",
+        "is_plain",
+        "is_query",
+        "is_reinvoked",
+        "lane",
+        "size",
+        "stale_ms",
+        "was_turned",
+    )
+
+    def __init__(self, call: Call, handle: object, size: int, began_ns: int, duration_ns: int) -> None:
+        self.call = call
+        self.handle = handle
+        """The maker's own; handed back with the outcome."""
+        self.size = size
+        self.began_ns = began_ns
+        self.deadline_ns = began_ns + duration_ns
+        self.flight: Flight | None = None
+        """The frame that carries it now; None while it waits to be sent."""
+        self.is_plain = True
+        """Nothing below is set: an outcome ends it without further thought."""
+        self.is_maybe = False
+        """A copy was sent of which nothing was heard: it may have been executed."""
+        self.was_turned = False
+        self.is_reinvoked = True
+        self.is_query = False
+        """Changes nothing, so it is harmless whether it was executed."""
+        self.lane: Lane | None = None
+        self.stale_ms: int | None = None
+        """A read that any member may answer from a state this old."""
+        self.asks_about: RequestId | None = None
+        """A question about another request."""
+
+    @property
+    def number(self) -> int:
+        return self.call.number
+
+    @property
+    def travels_alone(self) -> bool:
+        return self.stale_ms is not None or self.asks_about is not None
+
+    @property
+    def may_have_run(self) -> bool:
+        return (self.is_maybe or self.flight is not None) and not self.is_query
+
+
+class Flight:
+    """One frame on its way, and the requests in it that have not ended."""
+
+    __slots__ = ("frame", "host", "left", "requests", "sent_ns")
+
+    def __init__(self, frame: int, host: HostId, requests: list[Pending], sent_ns: int) -> None:
+        self.frame = frame
+        self.host = host
+        self.requests = requests
+        self.left = len(requests)
+        self.sent_ns = sent_ns
+
+
+def frames_of(requests: Sequence[Pending], bytes_max: int) -> Iterator[list[Pending]]:
+    """*requests* in order, cut into frames of bounded length."""
+    frame: list[Pending] = []
+    size = 0
+    for request in requests:
+        if frame and (len(frame) == CALLS_PER_FRAME_MAX or size + request.size > bytes_max):
+            yield frame
+            frame, size = [], 0
+        frame.append(request)
+        size += request.size
+    if frame:
+        yield frame

@@ -1,0 +1,151 @@
+"""Proxies: a group's methods as methods to await."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, TypeVar, cast, overload
+
+import msgspec
+
+from holdfast.client.caller import Answer, Caller
+from holdfast.client.config import CallPolicy
+from holdfast.client.lane import Lane
+from holdfast.model.calls import STALE_MS_MAX
+from holdfast.model.errors import InvalidRequest
+from holdfast.model.units import SECOND
+from holdfast.styles.interface import BadCall, Interface
+from holdfast.styles.operation import encode_arguments
+
+T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Consistency = Literal["linearizable", "stale"]
+METHOD_CHARACTERS_MAX: Final = 200
+
+
+class Group(Generic[T]):
+    """A group to call. ``await group.deposit("alice", 5)`` calls its method ``deposit``.
+
+    With the class given (``domain.group("ledger", Ledger)``) method names and arguments are checked before
+    anything is sent, and ``await group.call(Ledger.deposit, "alice", 5)`` is typed as that method is.
+    A method whose name is taken here (``call``, ``options``, ``typed``) is reached as ``call("options")``.
+    """
+
+    def __init__(
+        self,
+        caller: Caller,
+        policy: CallPolicy,
+        interface: Interface | None = None,
+        *,
+        lane: Lane | None = None,
+        stale_ms: int | None = None,
+    ) -> None:
+        self._caller = caller
+        self._policy = policy
+        self._interface = interface
+        self._lane = lane
+        self._stale_ms = stale_ms
+
+    @overload
+    def call(
+        self,
+        method: Callable[Concatenate[T, P], Coroutine[Any, Any, R]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> asyncio.Future[R]: ...
+
+    @overload
+    def call(
+        self, method: Callable[Concatenate[T, P], R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> asyncio.Future[R]: ...
+
+    @overload
+    def call(self, method: str, /, *args: Any, **kwargs: Any) -> asyncio.Future[Any]: ...
+
+    def call(self, method: Any, /, *args: Any, **kwargs: Any) -> asyncio.Future[Any]:
+        """Call a method, given by name or as the class has it; a future of what it returns.
+
+        Raises at once what can be known at once: arguments that have no form on the wire or do not fit.
+        The future raises ``MethodRaised`` for an exception of the method's own, ``CallOutcomeUnknown`` when
+        it may have been executed, and other errors when it was not.
+        """
+        name = method if isinstance(method, str) else method.__name__
+        return self._method(name)(*args, **kwargs)
+
+    def options(
+        self,
+        *,
+        duration_s: float | None = None,
+        ordered: bool | None = None,
+        consistency: Consistency | None = None,
+        stale_s: float | None = None,
+        reinvoke: bool | None = None,
+        wait: bool | None = None,
+    ) -> "Group[T]":
+        """The same group, called otherwise.
+
+        *duration_s* is the request duration: how long a call is tried before it ends unanswered. *ordered*
+        calls run in the order they are made, one frame of them at a time (X5). ``consistency="stale"`` lets
+        any member answer queries from a state at most *stale_s* old, though never older than what this
+        client has seen. *reinvoke* says whether a call that may have been executed is sent again, *wait*
+        whether a call waits for room when too many are in flight.
+        """
+        changes: dict[str, Any] = {}
+        if duration_s is not None:
+            changes["duration_ns"] = round(duration_s * SECOND)
+        if reinvoke is not None:
+            changes["is_reinvoked"] = reinvoke
+        if wait is not None:
+            changes["waits_for_room"] = wait
+        policy = msgspec.structs.replace(self._policy, **changes)
+        policy.validate()
+        lane = self._lane if ordered is None else Lane() if ordered else None
+        stale_ms = self._stale_ms
+        if consistency == "stale" or stale_s is not None:
+            stale_ms = round((stale_s if stale_s is not None else 1.0) * 1000)
+            if consistency == "linearizable" or not 0 <= stale_ms <= STALE_MS_MAX:
+                raise InvalidRequest('stale_s goes with consistency="stale" and lies within a day')
+        elif consistency == "linearizable":
+            stale_ms = None
+        return Group(self._caller, policy, self._interface, lane=lane, stale_ms=stale_ms)
+
+    def typed(self, interface: type[R]) -> R:
+        """This proxy, for the type checker an *interface*: a Protocol whose methods are ``async def``."""
+        return cast(R, self)
+
+    def __getattr__(self, name: str) -> Callable[..., Answer]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        try:
+            method = self._method(name)
+        except BadCall as error:
+            raise AttributeError(str(error)) from None
+        # Kept, so that the next call finds it as an ordinary attribute.
+        self.__dict__[name] = method
+        return method
+
+    def __repr__(self) -> str:
+        return f"<group {self._caller.reference.name}>"
+
+    def _method(self, name: str) -> Callable[..., Answer]:
+        if not 0 < len(name) <= METHOD_CHARACTERS_MAX:
+            raise BadCall("a method's name has 1 to 200 characters")
+        caller, policy, lane, stale_ms = self._caller, self._policy, self._lane, self._stale_ms
+        operation = self._interface.operation(name) if self._interface is not None else None
+        is_query = operation is not None and operation.is_query
+
+        def method(*args: Any, **kwargs: Any) -> Answer:
+            arguments = _encoded(name, args, kwargs)
+            if operation is not None:
+                operation.decoded(arguments)  # as the group will: what does not fit is not sent
+            return caller.call(name, arguments, policy, is_query=is_query, stale_ms=stale_ms, lane=lane)
+
+        return method
+
+
+def _encoded(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+    try:
+        return bytes(encode_arguments(args, kwargs))
+    except (TypeError, OverflowError, RecursionError) as error:
+        raise BadCall(f"{name}: an argument has no form on the wire: {error}") from None

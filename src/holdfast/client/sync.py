@@ -1,0 +1,131 @@
+"""The same without an event loop of one's own: a thread runs one, and every call waits for its outcome."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar, cast, overload
+
+from holdfast.client.config import CallPolicy, ClientConfig
+from holdfast.client.domain import Domain, connect
+from holdfast.client.proxy import Group
+from holdfast.model.calls import RequestId
+from holdfast.model.errors import Unavailable
+
+T = TypeVar("T")
+
+
+def connect_sync(
+    url: str,
+    *,
+    certs: str | Path | None = None,
+    name: str | None = None,
+    policy: CallPolicy | None = None,
+    config: ClientConfig | None = None,
+    insecure: bool = False,
+) -> "SyncDomain":
+    """A domain to be entered: ``with connect_sync(url) as domain``. As :func:`.domain.connect`."""
+
+    def make() -> Domain:
+        return connect(url, certs=certs, name=name, policy=policy, config=config, insecure=insecure)
+
+    return SyncDomain(make)
+
+
+class SyncDomain:
+    """A domain for ordinary functions. May be used from any number of threads."""
+
+    def __init__(self, make: Callable[[], Domain]) -> None:
+        self._make = make
+        self._domain: Domain | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="holdfast client", daemon=True)
+        self._thread.start()
+        try:
+            self._domain = self.run(self._open())
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        domain, self._domain = self._domain, None
+        try:
+            if domain is not None:
+                self.run(domain.close())
+        finally:
+            self._stop()
+
+    @overload
+    def group(self, name: str) -> Any: ...
+
+    @overload
+    def group(self, name: str, cls: type[T]) -> T: ...
+
+    def group(self, name: str, cls: type[Any] | None = None) -> Any:
+        """The group of that name: its methods return what the group's do. With *cls* the type checker, too,
+        takes it for one."""
+        found = self.run(self._group(name, cls))
+        return SyncGroup(self, found)
+
+    def outcome(self, request: RequestId | str) -> Any:
+        """As :meth:`.domain.Domain.outcome`."""
+        return self.run(self._running().outcome(request))
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Wait for *coroutine*, which runs in the domain's own thread."""
+        if self._loop is None:
+            coroutine.close()
+            raise Unavailable("the domain is closed: use it within `with`")
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    async def _open(self) -> Domain:
+        domain = self._make()
+        await domain.__aenter__()
+        return domain
+
+    async def _group(self, name: str, cls: type[Any] | None) -> Group[Any]:
+        domain = self._running()
+        return await (domain.group(name) if cls is None else domain.group(name, cls))
+
+    def _running(self) -> Domain:
+        if self._domain is None:
+            raise Unavailable("the domain is closed: use it within `with`")
+        return self._domain
+
+    def _stop(self) -> None:
+        loop, thread = cast(asyncio.AbstractEventLoop, self._loop), cast(threading.Thread, self._thread)
+        self._loop = self._thread = None
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+class SyncGroup:
+    """A group whose methods wait for their outcome."""
+
+    def __init__(self, domain: SyncDomain, group: Group[Any]) -> None:
+        self._domain = domain
+        self._group = group
+
+    def options(self, **options: Any) -> "SyncGroup":
+        """As :meth:`.proxy.Group.options`."""
+        return SyncGroup(self._domain, self._group.options(**options))
+
+    def call(self, method: str, /, *args: Any, **kwargs: Any) -> Any:
+        return self._domain.run(self._call(method, args, kwargs))
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return lambda *args, **kwargs: self.call(name, *args, **kwargs)
+
+    async def _call(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return await self._group.call(method, *args, **kwargs)

@@ -1,0 +1,216 @@
+"""What clients and hosts say to each other: calls, replies, redirections, refusals, heartbeats.
+
+A client numbers its requests to one group upwards and never gives a number twice; every copy of a request
+carries the same number and expiration (FTC-93). Requests travel many to a frame; a frame is answered by
+replies to each of its requests, in one piece or in several, or turned away as a whole, unexecuted.
+`Calls.sent` goes into the group's sequence as it came (:class:`holdfast.styles.operation.Sent`).
+
+New fields get defaults and go last.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Final, NamedTuple
+
+import msgspec
+from msgspec import Meta, Struct
+
+from holdfast.model.errors import InvalidRequest, OutcomeUnknown
+from holdfast.model.ids import ClientId, Epoch, GroupId, Position
+from holdfast.model.reference import NAME_CHARACTERS_MAX, Reference
+from holdfast.model.units import SECOND
+
+CALLS_PER_FRAME_MAX: Final = 128
+"""More calls go into another frame, so that the primary starts while the client still encodes."""
+REPLIES_PER_FRAME_MAX: Final = 16_384
+"""What one commit answers to one client, at most; a host with more sends another frame."""
+CALL_BYTES_MAX: Final = 8 << 20
+"""Arguments of one call, and a bound on one outcome: well below a connection's longest frame."""
+CLIENT_CHARACTERS_MAX: Final = 200
+TEXT_CHARACTERS_MAX: Final = 1_000
+STALE_MS_MAX: Final = 86_400_000
+
+Number = Annotated[int, Meta(ge=0)]
+Client = Annotated[ClientId, Meta(max_length=CLIENT_CHARACTERS_MAX)]
+
+
+class RequestId(NamedTuple):
+    """Names a request for ever, and says how long its outcome may be asked for (FTC-90)."""
+
+    group: GroupId
+    client: ClientId
+    number: int
+    expiration_s: int
+    """In the group's time (X4)."""
+
+    def __str__(self) -> str:
+        return f"{self.group}/{self.client}/{self.number}/{self.expiration_s}"
+
+    @classmethod
+    def parse(cls, text: str) -> "RequestId":
+        """The id that was printed so. Raises ``InvalidRequest``."""
+        parts = text.split("/")
+        if len(parts) != 4 or not all(part.isascii() and part.isdigit() for part in (parts[0], *parts[2:])):
+            raise InvalidRequest(f"request id {text!r}: must be group/client/number/expiration")
+        return cls(GroupId(int(parts[0])), ClientId(parts[1]), int(parts[2]), int(parts[3]))
+
+
+class CallOutcomeUnknown(OutcomeUnknown):
+    """Raised when a call may or may not have been executed; ``request_id`` is what to ask about later."""
+
+    def __init__(self, request_id: RequestId, *, waited_s: float) -> None:
+        super().__init__(f"request {request_id}", waited_s=waited_s)
+        self.request_id = request_id
+
+
+class Seen(Struct, frozen=True, array_like=True, gc=False):
+    """The newest state a client has seen; a member behind it refuses (S7)."""
+
+    epoch: Epoch = Epoch(0)
+    position: Position = Position(0)
+
+
+# --- from a client to a host
+
+
+class Calls(Struct, frozen=True, array_like=True, tag=1, gc=False):
+    """Calls of one client, in the order they are to be considered."""
+
+    frame: Number
+    """The client's number of this frame: a host that turns it away names it."""
+    group: GroupId
+    version: Epoch
+    """Of the reference the client uses (FTC-76)."""
+    seen: Seen
+    sent: msgspec.Raw
+    """A :class:`holdfast.styles.operation.Sent`."""
+
+
+class Reads(Struct, frozen=True, array_like=True, tag=2, gc=False):
+    """Queries that any member may answer from a state no older than *stale_ms*."""
+
+    frame: Number
+    group: GroupId
+    version: Epoch
+    seen: Seen
+    stale_ms: Annotated[int, Meta(ge=0, le=STALE_MS_MAX)]
+    client: Client
+    calls: msgspec.Raw
+    """A list of :class:`holdfast.styles.operation.Call`."""
+
+
+class Settle(Struct, frozen=True, array_like=True, tag=3, gc=False):
+    """What became of a request? If it has not run by now, it never will (X3)."""
+
+    frame: Number
+    group: GroupId
+    version: Epoch
+    seen: Seen
+    number: Number
+    """Of this question; the reply carries it."""
+    asked_client: Client
+    asked_number: Number
+    asked_expiration_s: Number
+
+
+class Locate(Struct, frozen=True, array_like=True, tag=4):
+    """Where is the group of that name; or, without a name, of that id?"""
+
+    frame: Number
+    name: Annotated[str, Meta(max_length=NAME_CHARACTERS_MAX)]
+    group: GroupId = GroupId(0)
+
+
+class Ping(Struct, frozen=True, array_like=True, tag=5):
+    """Are you there? Answered at once, by no group (FTC-119, FTC-120)."""
+
+    number: Number
+
+
+# --- from a host to a client
+
+
+class Replies(Struct, frozen=True, array_like=True, tag=16, gc=False):
+    """Outcomes of requests, in columns: each number with the outcome in the same place."""
+
+    group: GroupId
+    numbers: Annotated[list[int], Meta(max_length=REPLIES_PER_FRAME_MAX)]
+    outcomes: Annotated[list[bytes], Meta(max_length=REPLIES_PER_FRAME_MAX)]
+    seen: Seen
+    """Everything these outcomes saw is within this."""
+    time_ns: Number
+    """The group's time, as the host would stamp an operation now (X4)."""
+
+
+class Redirected(Struct, frozen=True, array_like=True, tag=17):
+    """Nothing of the frame was executed here; this is the newest reference (FTC-78)."""
+
+    frame: Number
+    reference: Reference
+
+
+class RefusalCode(StrEnum):
+    """Why a frame was turned away; nothing of it was executed. A value is never renamed."""
+
+    NOT_PRIMARY = "not_primary"
+    UNAVAILABLE = "unavailable"
+    """No primary serves, or too few members are in sync."""
+    OVERLOADED = "overloaded"
+    BEHIND = "behind"
+    """This member has not reached what the client has seen, or its state is older than asked (S7)."""
+    NO_SUCH_GROUP = "no_such_group"
+    NOT_HERE = "not_here"
+    """This host has no member of that group."""
+    BAD_REFERENCE = "bad_reference"
+    """The reference is newer than any the authority has issued (FTC-83)."""
+    INVALID = "invalid"
+    """The frame breaks a bound."""
+
+
+class Turned(Struct, frozen=True, array_like=True, tag=18):
+    """The frame was turned away, unexecuted."""
+
+    frame: Number
+    group: GroupId
+    """0 when it was no group's frame."""
+    code: RefusalCode
+    text: Annotated[str, Meta(max_length=TEXT_CHARACTERS_MAX)] = ""
+
+
+class Located(Struct, frozen=True, array_like=True, tag=19):
+    frame: Number
+    reference: Reference
+    time_ns: Number
+
+
+class Pong(Struct, frozen=True, array_like=True, tag=20):
+    number: Number
+
+
+ToHost = Calls | Reads | Settle | Locate | Ping
+ToClient = Replies | Redirected | Turned | Located | Pong
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_to_host: Final[msgspec.msgpack.Decoder[ToHost]] = msgspec.msgpack.Decoder(ToHost)
+_to_client: Final[msgspec.msgpack.Decoder[ToClient]] = msgspec.msgpack.Decoder(ToClient)
+
+
+def encode_message(message: ToHost | ToClient) -> bytes:
+    return _encode(message)
+
+
+def decode_to_host(payload: bytes) -> ToHost:
+    """Raises ``msgspec.DecodeError`` for anything else."""
+    return _to_host.decode(payload)
+
+
+def decode_to_client(payload: bytes) -> ToClient:
+    """Raises ``msgspec.DecodeError`` for anything else, also for columns of unequal length."""
+    message = _to_client.decode(payload)
+    if type(message) is Replies and len(message.numbers) != len(message.outcomes):
+        raise msgspec.ValidationError("replies whose columns differ in length")
+    return message
+
+
+def expiration_of(group_time_ns: int, duration_ns: int) -> int:
+    """The first whole second of the group's time after *duration_ns* from *group_time_ns*."""
+    return (group_time_ns + duration_ns) // SECOND + 1

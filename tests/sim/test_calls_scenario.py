@@ -1,0 +1,35 @@
+"""Clients under failovers, lost frames and late replies: every call ends once and as it went."""
+
+from collections.abc import Callable
+
+import pytest
+
+from holdfast.sim.planted import planted_bugs
+from holdfast.sim.runner import run_seeds, search_planted
+
+
+@pytest.mark.covers("FTC-73", "FTC-87", "FTC-88", "FTC-89", "FTC-92", "FTC-97")
+def test_every_call_ends_once_under_all_faults(rounds: Callable[..., int]) -> None:
+    """No rule of the scenario is broken; what it means to meet, it meets."""
+    summary = run_seeds("calls", range(rounds(short=16, long=1500)), jobs=2)
+    assert summary.violations == []
+    assert summary.operations > 300 * summary.seeds
+    assert {
+        "a connection ended",
+        "a newer reference was adopted",
+        "a repetition got the first reply",
+        "a request knew of a newer view",
+        "a stale read was answered",
+        "calls survived their primary",
+        "not executed: unavailable",
+        "outcome unknown: append",
+        "outcome unknown: lane",
+        "settled: it never runs",
+    } <= set(summary.sometimes)
+
+
+def test_every_planted_bug_is_found() -> None:
+    """Each breaks one rule of calling; were one not found, the test above would mean less."""
+    searches = search_planted(planted_bugs("calls"), jobs=2)
+    assert [search.name for search in searches if not search.found] == []
+    assert len(searches) >= 12

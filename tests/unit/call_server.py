@@ -1,0 +1,244 @@
+"""Hosts for tests of the client: real sockets, a real table of requests, one plain object behind them.
+
+What is kept of a group is shared by its hosts, as the sequence would; each host judges by its own view of
+who is primary. Tests reach in to move the primary, hold replies back, and break connections.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from holdfast.model.calls import (
+    Calls,
+    Locate,
+    Located,
+    Ping,
+    Pong,
+    Reads,
+    Redirected,
+    RefusalCode,
+    Replies,
+    Seen,
+    Settle,
+    ToClient,
+    Turned,
+    decode_to_host,
+    encode_message,
+)
+from holdfast.model.ids import ClientId, Epoch, GroupId, HostId, Position
+from holdfast.model.outcome import Refused, encode_outcome, encode_raised, encode_returned
+from holdfast.model.reference import MemberAddress, Reference, Routing, route
+from holdfast.model.units import SECOND
+from holdfast.net import Address, Connection, Endpoint, Identity, Kind, Reason, Role, Server, serve
+from holdfast.sequence.retention import ABANDONED, EXPIRED, NEVER, Fresh, Repeated, Retention
+from holdfast.styles.interface import BadCall, Interface
+from holdfast.styles.operation import Call, Sent, decode_calls
+
+GROUP = GroupId(7)
+BEGAN_S = 2_000_000_000
+"""The group's time has nothing to do with this machine's."""
+REFUSALS = {
+    EXPIRED: encode_outcome(Refused("expired", EXPIRED.why)),
+    ABANDONED: encode_outcome(Refused("abandoned", ABANDONED.why)),
+    NEVER: encode_outcome(Refused("never_runs", NEVER.why)),
+}
+_sent = msgspec.msgpack.Decoder(Sent)
+
+
+class State:
+    """What the members of one group agree on."""
+
+    def __init__(self, instance: object, name: str = "ledger") -> None:
+        self.name = name
+        self.interface = Interface(type(instance))
+        self.instance = instance
+        self.table = Retention()
+        self.position = Position(0)
+        self.time_ns = BEGAN_S * SECOND
+        self.executed: list[tuple[ClientId, int]] = []
+
+    def run(self, client: ClientId, floor: int, horizon_s: int, calls: list[Call]) -> list[bytes]:
+        self.table.advance(self.time_ns // SECOND)
+        self.table.raise_floor(client, floor, horizon_s)
+        return [self._run_one(client, call) for call in calls]
+
+    def settle(self, asked: Settle) -> bytes:
+        self.table.advance(self.time_ns // SECOND)
+        verdict = self.table.settle(asked.asked_client, asked.asked_number, asked.asked_expiration_s)
+        return verdict.reply if isinstance(verdict, Repeated) else REFUSALS[verdict]  # type: ignore[index]
+
+    def read(self, call: Call) -> bytes:
+        return self._invoke(call)
+
+    def _run_one(self, client: ClientId, call: Call) -> bytes:
+        verdict = self.table.judge(client, call.number, call.expiration_s)
+        if isinstance(verdict, Repeated):
+            return verdict.reply
+        if not isinstance(verdict, Fresh):
+            return REFUSALS[verdict]  # type: ignore[index]  # nothing is ever in progress here
+        self.position = Position(self.position + 1)
+        self.table.begin(client, call.number, self.position, call.expiration_s)
+        self.executed.append((client, call.number))
+        outcome = self._invoke(call)
+        self.table.finish(client, call.number, outcome)
+        return outcome
+
+    def _invoke(self, call: Call) -> bytes:
+        try:
+            args, kwargs = self.interface.operation(call.method).decoded(call.arguments)
+        except BadCall as error:
+            return encode_outcome(Refused(error.code, str(error)))
+        try:
+            return encode_returned(getattr(self.instance, call.method)(*args, **kwargs))
+        except Exception as error:
+            return encode_raised(error)
+
+
+@dataclass
+class Host:
+    """One host; ``view`` is what it believes."""
+
+    name: HostId
+    state: State
+    view: Reference | None = None
+    server: Server | None = None
+    answers_pings: bool = True
+    holds_replies: bool = False
+    """Execute, and answer nothing until ``release``."""
+    drops_frames: bool = False
+    """Take frames and do nothing with them."""
+    turns_away: RefusalCode | None = None
+    frames: list[Any] = field(default_factory=list)
+    held: list[Callable[[], None]] = field(default_factory=list)
+
+    async def start(self, incarnation: int = 1, address: Address | None = None) -> None:
+        identity = Identity("test", Role.HOST, self.name, incarnation)
+        self.server = await serve(address or Address("127.0.0.1", 0), lambda _: self, Endpoint(identity))
+
+    @property
+    def address(self) -> Address:
+        assert self.server is not None
+        return self.server.address
+
+    async def stop(self) -> None:
+        if self.server is not None:
+            server, self.server = self.server, None
+            await server.close()
+
+    def break_connections(self) -> None:
+        assert self.server is not None
+        for connection in self.server.connections:
+            assert connection._transport is not None
+            connection._transport.abort()
+
+    def release(self) -> None:
+        self.holds_replies = False
+        held, self.held = self.held, []
+        for send in held:
+            send()
+
+    def push(self, reference: Reference) -> None:
+        """Tell every client of a newer reference, unasked."""
+        assert self.server is not None
+        for connection in self.server.connections:
+            self._send(connection, Redirected(0, reference))
+
+    # --- the connections
+
+    def on_closed(self, connection: Connection, reason: Reason) -> None:
+        return None
+
+    def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
+        assert kind is Kind.CALL
+        message = decode_to_host(payload)
+        if isinstance(message, Ping):
+            if self.answers_pings:
+                self._send(connection, Pong(message.number))
+            return
+        self.frames.append(message)
+        if self.drops_frames:
+            return
+        if isinstance(message, Locate):
+            self._locate(connection, message)
+        elif self.turns_away is not None:
+            self._send(connection, Turned(message.frame, GROUP, self.turns_away, "as told"))
+        else:
+            self._judge(connection, message)
+
+    def _locate(self, connection: Connection, asked: Locate) -> None:
+        view = self.view
+        if view is not None and (asked.name == view.name or asked.group == view.group):
+            self._send(connection, Located(asked.frame, view, self.state.time_ns))
+        else:
+            self._send(connection, Turned(asked.frame, GroupId(0), RefusalCode.NO_SUCH_GROUP))
+
+    def _judge(self, connection: Connection, message: Calls | Reads | Settle) -> None:
+        assert self.view is not None
+        verdict = route(message.version, self.view.version, is_primary=self.view.primary == self.name)
+        if isinstance(message, Reads):
+            calls = decode_calls(message.calls)
+            self._reply(
+                connection, [call.number for call in calls], [self.state.read(call) for call in calls]
+            )
+        elif verdict is Routing.FORWARD:
+            self._send(connection, Redirected(message.frame, self.view))
+        elif verdict is Routing.NOT_PRIMARY:
+            self._send(connection, Turned(message.frame, GROUP, RefusalCode.NOT_PRIMARY))
+        elif isinstance(message, Settle):
+            self._reply(connection, [message.number], [self.state.settle(message)])
+        else:
+            sent = _sent.decode(message.sent)
+            calls = decode_calls(sent.calls)
+            outcomes = self.state.run(sent.client, sent.floor, sent.horizon_s, calls)
+            self._reply(connection, [call.number for call in calls], outcomes)
+
+    def _reply(self, connection: Connection, numbers: list[int], outcomes: list[bytes]) -> None:
+        assert self.view is not None
+        seen = Seen(self.view.version, self.state.position)
+        replies = Replies(GROUP, numbers, outcomes, seen, self.state.time_ns)
+        if self.holds_replies:
+            self.held.append(lambda: self._send(connection, replies))
+        else:
+            self._send(connection, replies)
+
+    def _send(self, connection: Connection, message: ToClient) -> None:
+        connection.send(Kind.CALL_ANSWER, encode_message(message))
+
+
+class Cluster:
+    """Three hosts of one group."""
+
+    def __init__(self, instance: object, names: tuple[str, ...] = ("a", "b", "c")) -> None:
+        self.state = State(instance)
+        self.hosts = {name: Host(HostId(name), self.state) for name in names}
+        self.version = 0
+        self._addresses: dict[str, Address] = {}
+
+    async def __aenter__(self) -> "Cluster":
+        for name, host in self.hosts.items():
+            await host.start()
+            self._addresses[name] = host.address
+        self.move_to(next(iter(self.hosts)))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.gather(*(host.stop() for host in self.hosts.values()))
+
+    @property
+    def url(self) -> str:
+        return f"holdfast://{','.join(map(str, self._addresses.values()))}/test"
+
+    def move_to(self, primary: str, *, told: tuple[str, ...] | None = None) -> Reference:
+        """Make *primary* primary, in a new view that only those *told* know of."""
+        self.version += 1
+        members = tuple(MemberAddress(HostId(each), str(at)) for each, at in self._addresses.items())
+        view = Reference(GROUP, self.state.name, Epoch(self.version), HostId(primary), members)
+        for name in told or tuple(self.hosts):
+            self.hosts[name].view = view
+        return view
+
+    async def start(self, name: str, incarnation: int) -> None:
+        await self.hosts[name].start(incarnation, self._addresses[name])

@@ -1,0 +1,397 @@
+"""The client on real sockets: calls, failovers, lost replies, redirections, both faces."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+import uvloop
+from call_server import Cluster
+from msgspec.msgpack import decode
+
+import holdfast as hf
+from holdfast.client.config import CallPolicy, ClientConfig
+from holdfast.model.calls import CallOutcomeUnknown, RefusalCode
+from holdfast.model.errors import InvalidRequest, Overloaded, Unavailable
+from holdfast.model.outcome import CallRefused, MethodRaised
+from holdfast.model.units import MILLISECOND, SECOND
+from holdfast.styles.interface import BadCall
+from holdfast.styles.operation import Sent, decode_calls
+
+QUICK = ClientConfig(
+    patience_ns=200 * MILLISECOND,
+    heartbeat_interval_ns=50 * MILLISECOND,
+    heartbeat_timeout_ns=200 * MILLISECOND,
+)
+
+
+class Ledger:
+    def __init__(self) -> None:
+        self.balances: dict[str, int] = {}
+        self.calls: list[str] = []
+
+    def deposit(self, who: str, amount: int) -> int:
+        self.calls.append(f"{who}+{amount}")
+        self.balances[who] = self.balances.get(who, 0) + amount
+        return self.balances[who]
+
+    def withdraw(self, who: str, amount: int) -> int:
+        if self.balances.get(who, 0) < amount:
+            raise ValueError(f"{who} has too little")
+        return self.deposit(who, -amount)
+
+    @hf.query
+    def balance(self, who: str) -> int:
+        return self.balances.get(who, 0)
+
+
+Story = Callable[[Cluster, Any, Ledger], Awaitable[None]]
+
+
+def tell(
+    story: Story, *, duration_s: float = 10, config: ClientConfig = QUICK, outcome_s: float = 60
+) -> None:
+    """Run *story* with three hosts and a client of them."""
+
+    async def run() -> None:
+        ledger = Ledger()
+        policy = CallPolicy(duration_ns=round(duration_s * SECOND), outcome_ns=round(outcome_s * SECOND))
+        async with (
+            asyncio.timeout(30),
+            Cluster(ledger) as cluster,
+            hf.connect(cluster.url, policy=policy, config=config) as domain,
+        ):
+            await story(cluster, domain, ledger)
+
+    uvloop.run(run())
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():
+        await asyncio.sleep(0.005)
+
+
+def test_a_method_is_called_and_its_value_comes_back() -> None:
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        group = await domain.group("ledger")
+        assert await group.deposit("alice", 5) == 5
+        assert await group.deposit(who="alice", amount=2) == 7
+        assert await group.balance("alice") == 7
+        assert await asyncio.gather(*(group.deposit("bob", 1) for _ in range(1000))) == [*range(1, 1001)]
+
+    tell(story)
+
+
+def test_errors_of_the_method_and_of_the_call_are_told_apart() -> None:
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        group, typed = await domain.group("ledger"), await domain.group("ledger", Ledger)
+        with pytest.raises(MethodRaised) as raised:
+            await group.withdraw("alice", 5)
+        assert (raised.value.type_name, raised.value.text) == ("ValueError", "alice has too little")
+        with pytest.raises(CallRefused) as refused:
+            await group.transfer("alice", 5)
+        assert refused.value.reason == "bad_call"
+        with pytest.raises(AttributeError):
+            typed.transfer("alice", 5)
+        with pytest.raises(BadCall):
+            typed.deposit("alice", "five")
+        with pytest.raises(BadCall):
+            group.deposit("alice", object())
+        with pytest.raises(InvalidRequest):
+            await domain.group("absent")
+        with pytest.raises(InvalidRequest):
+            group.deposit("x" * (9 << 20), 1)
+        assert await typed.call(Ledger.deposit, "alice", 5) == 5
+        assert ledger.calls == ["alice+5"]
+
+    tell(story)
+
+
+@pytest.mark.covers("FTC-87", "FTC-93", "FTC-97", "FTC-99")
+def test_a_broken_connection_is_invisible_and_nothing_runs_twice() -> None:
+    """Replies are lost with the connection; the calls go again, as the same requests, to the next primary."""
+
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        group, a, b = await domain.group("ledger"), cluster.hosts["a"], cluster.hosts["b"]
+        await group.deposit("alice", 0)
+        a.holds_replies = True
+        calls = [group.deposit("alice", 1) for _ in range(300)]
+        await until(lambda: len(ledger.calls) == 301)
+        cluster.move_to("b")
+        await a.stop()
+        assert sorted(await asyncio.gather(*calls)) == [*range(1, 301)]
+        assert len(ledger.calls) == 301
+        assert len(set(cluster.state.executed)) == 301
+        again = [frame for frame in b.frames if type(frame).__name__ == "Calls"]
+        assert 3 <= len(again) <= 6  # 300 calls, together, and perhaps a redirection
+
+    tell(story)
+
+
+@pytest.mark.covers("FTC-74", "FTC-76", "FTC-78", "FTC-85")
+def test_a_redirection_is_followed_and_older_references_are_not() -> None:
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        group, a = await domain.group("ledger"), cluster.hosts["a"]
+        await group.deposit("alice", 1)
+        old = a.view
+        assert old is not None
+        cluster.move_to("c")
+        assert await group.deposit("alice", 1) == 2
+        assert [frame.version for frame in cluster.hosts["c"].frames if hasattr(frame, "version")] == [2]
+        a.push(old)
+        assert await group.deposit("alice", 1) == 3
+        assert len(a.frames) == 3  # the question where the group is, and the first two frames
+
+    tell(story)
+
+
+@pytest.mark.covers("FTC-71", "FTC-80")
+def test_every_address_is_tried_while_nobody_serves() -> None:
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        group = await domain.group("ledger")
+        await until(lambda: all(len(host.server.connections) == 1 for host in cluster.hosts.values()))
+        for host in cluster.hosts.values():
+            host.turns_away = RefusalCode.UNAVAILABLE
+            host.frames.clear()
+        call = group.deposit("alice", 1)
+        await until(lambda: all(len(host.frames) >= 2 for host in cluster.hosts.values()))
+        for host in cluster.hosts.values():
+            host.turns_away = None
+        assert await call == 1
+
+    tell(story)
+
+
+@pytest.mark.covers("FTC-69", "FTC-108")
+def test_what_nobody_executed_ends_as_unavailable_when_its_duration_is_over() -> None:
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        group = (await domain.group("ledger")).options(duration_s=0.3)
+        for host in cluster.hosts.values():
+            host.turns_away = RefusalCode.NOT_PRIMARY
+        began = asyncio.get_running_loop().time()
+        with pytest.raises(Unavailable, match="not executed"):
+            await group.deposit("alice", 1)
+        assert 0.25 < asyncio.get_running_loop().time() - began < 1.5
+        assert ledger.calls == []
+
+    tell(story)
+
+
+def test_an_unknown_outcome_can_be_asked_for_later() -> None:
+    """Executed or not: once asked, the answer is final (X3)."""
+
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        group = (await domain.group("ledger")).options(duration_s=0.3)
+        a = cluster.hosts["a"]
+        a.holds_replies = True
+        for host in cluster.hosts.values():
+            host.holds_replies = True
+        with pytest.raises(CallOutcomeUnknown) as ran:
+            await group.deposit("alice", 1)
+        for host in cluster.hosts.values():
+            host.holds_replies, host.drops_frames = False, True
+        with pytest.raises(CallOutcomeUnknown) as lost:
+            await group.deposit("alice", 10)
+        for host in cluster.hosts.values():
+            host.drops_frames = False
+        assert await domain.outcome(ran.value.request_id) == 1
+        assert await domain.outcome(str(ran.value.request_id)) == 1
+        with pytest.raises(CallRefused) as never:
+            await domain.outcome(lost.value.request_id)
+        assert never.value.reason == "never_runs"
+        assert ledger.balances == {"alice": 1}
+
+    tell(story)
+
+
+def test_another_process_can_ask_for_an_outcome_by_the_printed_id() -> None:
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        group = (await domain.group("ledger")).options(duration_s=0.3)
+        for host in cluster.hosts.values():
+            host.holds_replies = True
+        with pytest.raises(CallOutcomeUnknown) as unknown:
+            await group.deposit("alice", 3)
+        for host in cluster.hosts.values():
+            host.holds_replies = False
+        async with hf.connect(cluster.url, config=QUICK) as other:
+            assert await other.outcome(str(unknown.value.request_id)) == 3
+
+    tell(story)
+
+
+@pytest.mark.covers("FTC-94", "FTC-102", "FTC-106", "FTC-107")
+def test_expirations_are_in_the_groups_time_and_the_same_in_every_copy() -> None:
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        group, a = await domain.group("ledger"), cluster.hosts["a"]
+        await group.deposit("alice", 1)
+        a.drops_frames = True
+        call = group.options(duration_s=20).deposit("alice", 1)
+        await until(lambda: len([each for each in a.frames if hasattr(each, "sent")]) == 2)
+        a.drops_frames = False
+        assert await call == 2
+        copies = [
+            bytes(each.sent)
+            for host in cluster.hosts.values()
+            for each in host.frames
+            if hasattr(each, "sent")
+        ]
+        found = [decode_calls(decode(each, type=Sent).calls)[0] for each in copies]
+        again = [each for each in found if each.number == 2]
+        assert len(again) >= 2
+        assert len({each.expiration_s for each in again}) == 1
+        left_s = again[0].expiration_s - cluster.state.time_ns // SECOND
+        assert 20 + 60 <= left_s <= 20 + 60 + 2
+
+    tell(story)
+
+
+@pytest.mark.covers("FTC-116", "FTC-118", "FTC-119")
+def test_a_host_that_answers_no_heartbeat_is_left() -> None:
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        group, a = await domain.group("ledger"), cluster.hosts["a"]
+        await group.deposit("alice", 1)
+        a.answers_pings, a.drops_frames = False, True
+        cluster.move_to("b", told=("b", "c"))
+        assert await group.deposit("alice", 1) == 2
+
+    tell(
+        story,
+        config=ClientConfig(
+            heartbeat_interval_ns=50 * MILLISECOND,
+            heartbeat_timeout_ns=200 * MILLISECOND,
+            patience_ns=60 * SECOND,
+            patience_most_ns=60 * SECOND,
+        ),
+    )
+
+
+def test_a_newer_reference_that_is_pushed_frees_what_the_old_primary_holds() -> None:
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        group, a, b = await domain.group("ledger"), cluster.hosts["a"], cluster.hosts["b"]
+        await until(lambda: len(b.server.connections) == 1)
+        a.holds_replies = True
+        call = group.deposit("alice", 1)
+        await until(lambda: ledger.calls == ["alice+1"])
+        b.push(cluster.move_to("b", told=("b",)))
+        assert await call == 1
+        assert ledger.calls == ["alice+1"]
+
+    tell(story, config=ClientConfig(patience_ns=60 * SECOND, patience_most_ns=60 * SECOND))
+
+
+def test_without_reinvocation_a_lost_call_is_unknown_at_once() -> None:
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        group, a = await domain.group("ledger"), cluster.hosts["a"]
+        a.holds_replies = True
+        call = group.options(reinvoke=False).deposit("alice", 1)
+        await until(lambda: ledger.calls == ["alice+1"])
+        a.break_connections()
+        with pytest.raises(CallOutcomeUnknown):
+            await call
+
+    tell(story)
+
+
+def test_too_many_calls_wait_or_are_refused() -> None:
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        group, a = await domain.group("ledger"), cluster.hosts["a"]
+        a.holds_replies = True
+        calls = [group.deposit("alice", 1) for _ in range(25)]
+        await until(lambda: len(ledger.calls) == 10)
+        with pytest.raises(Overloaded):
+            await group.options(wait=False).deposit("alice", 100)
+        a.release()
+        assert sorted(await asyncio.gather(*calls)) == [*range(1, 26)]
+
+    tell(story, config=ClientConfig(window_calls=10))
+
+
+def test_ordered_calls_run_in_order_across_a_failover() -> None:
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        group = (await domain.group("ledger")).options(ordered=True)
+        calls = []
+        for n in range(400):
+            calls.append(group.deposit("alice", n))
+            if n == 150:
+                await asyncio.sleep(0.01)
+                cluster.move_to("b")
+            if n == 300:
+                await asyncio.sleep(0.01)
+                cluster.hosts["b"].break_connections()
+        await asyncio.gather(*calls)
+        assert ledger.calls == [f"alice+{n}" for n in range(400)]
+
+    tell(story)
+
+
+def test_stale_reads_go_to_any_member() -> None:
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        group = await domain.group("ledger", Ledger)
+        await group.call(Ledger.deposit, "alice", 4)
+        await until(lambda: all(len(host.server.connections) == 1 for host in cluster.hosts.values()))
+        stale = group.options(consistency="stale", stale_s=2)
+        assert await asyncio.gather(*(stale.call(Ledger.balance, "alice") for _ in range(60))) == [4] * 60
+        readers = [
+            name for name, host in cluster.hosts.items() if any(hasattr(f, "stale_ms") for f in host.frames)
+        ]
+        assert readers == ["a", "b", "c"]
+        assert {
+            each.stale_ms
+            for host in cluster.hosts.values()
+            for each in host.frames
+            if hasattr(each, "stale_ms")
+        } == {2000}
+
+    tell(story)
+
+
+def test_closing_ends_what_is_in_flight() -> None:
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        group = await domain.group("ledger")
+        cluster.hosts["a"].holds_replies = True
+        call = group.deposit("alice", 1)
+        await until(lambda: ledger.calls == ["alice+1"])
+        await domain.close()
+        with pytest.raises(CallOutcomeUnknown):
+            await call
+        with pytest.raises(Unavailable):
+            await group.deposit("alice", 1)
+
+    tell(story)
+
+
+def test_an_address_where_nobody_listens_is_unavailable() -> None:
+    async def run() -> None:
+        policy = CallPolicy(duration_ns=200 * MILLISECOND)
+        with pytest.raises(Unavailable, match="could be reached"):
+            async with hf.connect("holdfast://127.0.0.1:1/test", policy=policy):
+                pass
+
+    uvloop.run(run())
+
+
+@pytest.mark.parametrize(
+    "url", ["127.0.0.1:1/test", "holdfast://127.0.0.1:1", "holdfast://x/test", "holdfast:///test"]
+)
+def test_urls_that_mean_nothing_are_refused(url: str) -> None:
+    with pytest.raises(InvalidRequest):
+        hf.connect(url)
+
+
+def test_the_sync_face_calls_from_ordinary_functions() -> None:
+    async def run() -> None:
+        ledger = Ledger()
+        async with Cluster(ledger) as cluster:
+            assert await asyncio.to_thread(work, cluster.url) == 7
+        assert ledger.calls == ["alice+5", "alice+2"]
+
+    def work(url: str) -> int:
+        with hf.connect_sync(url, config=QUICK) as domain:
+            ledger = domain.group("ledger", Ledger)
+            ledger.deposit("alice", 5)
+            assert ledger.deposit("alice", amount=2) == 7
+            with pytest.raises(MethodRaised):
+                ledger.withdraw("bob", 1)
+            return ledger.balance("alice")
+
+    uvloop.run(run())
