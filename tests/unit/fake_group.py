@@ -53,6 +53,8 @@ class FakeMember:
     log: list[Stored] = field(default_factory=list)
     floor: Position = ORIGIN.position
     committed: Position = ORIGIN.position
+    flushed: Position = ORIGIN.position
+    """What a primary has ordered beyond this has not left it yet."""
     is_serving: bool = False
     checkpoint: Captured | None = None
     may: bool = True
@@ -77,7 +79,7 @@ class FakeMember:
         return self.tail
 
     def flush(self) -> None:
-        return None
+        self.flushed = self.tail
 
     def read(self, first: Position, last: Position) -> list[Stored]:
         assert first > self.floor, "records below the floor are pruned"
@@ -183,11 +185,14 @@ class FakeGroup:
 
     def replicate(self, name: str) -> None:
         member, primary = self.members[name], self.members[self.primary]
-        member.log += [record for record in primary.log if record.first > member.tail]
+        member.log += [
+            record for record in primary.log if record.first > member.tail and record.last <= primary.flushed
+        ]
 
     def commit(self) -> None:
         """The primary commits what all that are up hold."""
-        held = min(self.members[name].tail for name in self.replicas)
+        backups = [self.members[name].tail for name in self.replicas if name != self.primary]
+        held = min(self.members[self.primary].flushed, *backups, self.members[self.primary].tail)
         self.tell_commit(self.primary, held)
 
     def tell_commit(self, name: str, up_to: Position) -> None:
@@ -216,7 +221,7 @@ class FakeGroup:
         if not is_crash:
             self.replicas[old].on_following()
         self.tell_commit(to, tail)
-        new.is_serving = True
+        new.is_serving, new.flushed = True, tail
         self.replicas[to].on_serving(self.epoch)
 
     def settle(self) -> None:

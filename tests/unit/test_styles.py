@@ -526,6 +526,7 @@ def test_an_active_call_that_ends_processes_is_given_up_by_all() -> None:
     """E4: the record that says so follows the call, and is known before the call is executed."""
     made = group("active")
     write(made, 1, 2)
+    made.replicas["a"].turn()
     for name in "abc":
         made.replicate(name)
     for name in "bc":
@@ -830,3 +831,15 @@ def test_a_primary_whose_log_cannot_be_read_for_a_moment_serves_a_moment_later(s
     write(made, 2)
     made.settle()
     assert lines(made, "b") == ["line 1", "line 2"]
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_log_that_grows_fast_is_cut_before_the_interval_is_over(style: str) -> None:
+    """D4: on every member."""
+    made = group(style, config=msgspec.structs.replace(CONFIG, checkpoint_bytes=300, replay_budget_ns=1))
+    for number in range(1, 40):
+        write(made, number)
+        made.settle()
+    for member in made.members.values():
+        assert member.floor > 20
+    assert lines(made, "a")[-1] == "line 39"

@@ -16,6 +16,7 @@ class Checkpointing:
         self._ports = ports
         self._config = config
         self._taken_at = ports.clock.now()
+        self._bytes = 0
         self._quiet_since = Position(0)
         """Nothing was executed beyond this since the last capture: an idle group takes none."""
         self.kept = Position(0)
@@ -24,21 +25,27 @@ class Checkpointing:
         """Waits for its position to commit: what is not final is no checkpoint (E1)."""
 
     def is_due(self, execution: Execution) -> bool:
-        """Whether the interval is over and something happened in it."""
+        """Whether the interval is over and something happened in it, or the log has grown long."""
+        if self._bytes >= self._config.checkpoint_bytes:
+            return True
         elapsed_ns = self._ports.clock.now() - self._taken_at
         return elapsed_ns >= self._config.checkpoint_interval_ns and execution.position > self._quiet_since
+
+    def grew(self, record_bytes: int) -> None:
+        """The log has one more record, of this length."""
+        self._bytes += record_bytes
 
     def maybe_capture(self, execution: Execution) -> None:
         """Capture, if it is due. The state has its place in the sequence now or, if a method waits, between
         it and the next one (FTC-291)."""
         if self.is_due(execution):
-            self._taken_at = self._ports.clock.now()
+            self._restart()
             execution.when_at_rest(lambda: self.capture(execution))
 
     def capture(self, execution: Execution) -> bytes | None:
         """Capture now; None when the object has no state to give at this moment. Then the log stays as it is,
         and the next interval tries again (FTC-311)."""
-        self._taken_at = self._ports.clock.now()
+        self._restart()
         if not execution.is_at_rest:
             return None
         try:
@@ -67,6 +74,10 @@ class Checkpointing:
         """The host has a checkpoint from elsewhere."""
         self.kept = self._quiet_since = position
         self._captured = None
+
+    def _restart(self) -> None:
+        self._taken_at = self._ports.clock.now()
+        self._bytes = 0
 
     def forget(self) -> None:
         """What was captured may never become final."""

@@ -11,6 +11,9 @@ class StyleConfig(Struct, frozen=True, kw_only=True):
     checkpoint_interval_ns: int = 60 * SECOND
     """CheckpointInterval (FTC-306): between two checkpoints of a group in which something happened. Shorter:
     less to replay after a restart and a shorter log, more capturing."""
+    checkpoint_bytes: int = 16 * 1024 * 1024
+    """A checkpoint is also due when the records since the last one are so many bytes. Well below what a group
+    may hold in the log, or a busy group is refused new calls (D4)."""
     replay_budget_ns: int = 50 * MILLISECOND
     """A warm backup may lack so much execution time (E5): about what a failover adds."""
     sent_state_bytes_max: int = 64 * 1024

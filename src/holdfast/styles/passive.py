@@ -223,6 +223,7 @@ class Passive(Replica):
         try:
             for record in records:
                 passed.append(record)
+                self._checkpointing.grew(len(record.body))
                 if record.body[1:2] in _STEPS:
                     self._advance(passed, decode_record(record.body))
                     passed = []

@@ -187,7 +187,8 @@ class Replica(ABC):
                 self._do_due()
                 self._fire_timers()
             self._call_out()
-            self.sequence.flush()
+        # Also when calls are no longer taken: what was ordered must leave, or it never commits.
+        self.sequence.flush()
         self._stamping.end_turn()
         self._queries.release(self.sequence)
 
@@ -254,7 +255,9 @@ class Replica(ABC):
         return execution
 
     def _submit(self, record: Record, count: int = 1) -> Position:
-        return self.sequence.submit(encode_record(record), count)
+        body = encode_record(record)
+        self._checkpointing.grew(len(body))
+        return self.sequence.submit(body, count)
 
     def _ask_queries(
         self, execution: Execution, token: Token, client: ClientId, calls: list[Call]
