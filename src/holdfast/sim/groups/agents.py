@@ -12,6 +12,9 @@ from holdfast.sim.options import MILLISECOND
 from holdfast.sim.world import World
 
 LOOK_NS: Final = 20 * MILLISECOND
+REPORTED: Final = 0.5
+LATE_MAX_NS: Final = 1500 * MILLISECOND
+"""A report may arrive when the host has long been started again, and serves."""
 
 
 class Agents:
@@ -32,8 +35,9 @@ class Agents:
             known = self._seen.get(name)
             if known is not None and (not node.alive or node.incarnation != known[0]):
                 del self._seen[name]
-                if self._rng.random() < 0.5:
-                    self._report(name, known[1])
+                if self._rng.random() < REPORTED:
+                    late_ns = self._rng.choice((0, self._rng.randrange(LATE_MAX_NS)))
+                    self._world.after(late_ns, self._report, name, known[1])
             if node.alive and node.core is not None and node.core.incarnation is not None:
                 self._seen[name] = (node.incarnation, node.core.incarnation)
         self._world.after(LOOK_NS, self._look)

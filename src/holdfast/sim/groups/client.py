@@ -13,6 +13,8 @@ RETRY_NS: Final = 120 * MILLISECOND
 GIVE_UP_NS: Final = 6 * SECOND
 THINK_NS: Final = 40 * MILLISECOND
 READS: Final = 0.4
+WANDERS: Final = 0.25
+"""How often a client tries another host than the one that answered last: an old primary, perhaps."""
 
 
 class Client:
@@ -55,6 +57,8 @@ class Client:
         request = Read() if is_read else Append(token)
         self._handle = self._book.history.begin(client, key_of(self._group), request)
         self._began = self._ports.clock.now()
+        if self._rng.random() < WANDERS:
+            self._guess = self._rng.choice(self._hosts)
         self._send()
 
     def _send(self) -> None:
