@@ -11,7 +11,7 @@ from group_classes import A, B, Counter, call, definition, sent
 import holdfast as hf
 from holdfast.model.csn import ZERO, Csn
 from holdfast.model.errors import InvalidRequest, Overloaded, Unavailable
-from holdfast.model.ids import ReplicaId
+from holdfast.model.ids import Position, ReplicaId
 from holdfast.model.outcome import (
     Outcome,
     Poisoned,
@@ -843,3 +843,57 @@ def test_a_log_that_grows_fast_is_cut_before_the_interval_is_over(style: str) ->
     for member in made.members.values():
         assert member.floor > 20
     assert lines(made, "a")[-1] == "line 39"
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_refusal_is_told_when_what_it_rests_on_is_final(style: str) -> None:
+    """X3: "it never runs" must not be said of a record that may yet vanish with its primary."""
+    made = group(style)
+    made.replicas["a"].on_outcome_asked("ask", A, 1, 1_000_000)
+    write(made, 1)
+    assert told(made) == []
+    made.settle()
+    for _, _, (outcome,) in told(made):
+        assert isinstance(outcome, Refused)
+        assert outcome.code == "never_runs"
+
+
+class Broken:
+    """Its state can be neither given nor taken."""
+
+    def __init__(self) -> None:
+        self.value = 0
+
+    def add(self) -> int:
+        self.value += 1
+        return self.value
+
+    def get_state(self) -> bytes:
+        if self.value:
+            raise KeyError("get")
+        return b"0"
+
+    def set_state(self, state: bytes) -> None:
+        raise KeyError("set")
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_an_object_that_cannot_give_its_state_is_reported_and_serves_on(style: str) -> None:
+    made = group(style, Broken)
+    made.replicas["a"].on_calls("t", sent(call(1, "add")))
+    pass_interval(made)
+    assert {kind for _, kind, _ in made.faults} == {"object_failed"}
+    made.replicas["a"].on_calls("t", sent(call(2, "add")))
+    made.settle()
+    assert told(made)[-1] == ("t", [2], [Returned(2)])
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_a_member_that_can_make_no_object_does_not_serve_and_says_so(style: str) -> None:
+    made = group(style, Broken)
+    made.members["b"].checkpoint = made.replicas["a"].capture()
+    made.replicas["b"].install(Position(0), b"")
+    made.fail_over("b", is_crash=True)
+    assert [(name, kind) for name, kind, _ in made.faults][-1] == ("b", "object_failed")
+    with pytest.raises(Unavailable):
+        made.replicas["b"].on_calls("t", sent(call(1, "add")))

@@ -1,6 +1,8 @@
 """When a member captures its object's state, and when that becomes a checkpoint (FTC-291 to 296, 306,
 311)."""
 
+from collections.abc import Callable
+
 from holdfast.model.ids import Position
 from holdfast.sequence.ports import Captured
 from holdfast.styles.capture import NoStateAvailable
@@ -48,13 +50,22 @@ class Checkpointing:
         self._restart()
         if not execution.is_at_rest:
             return None
+        state = self.ask(execution.save)
+        if state is not None:
+            self._captured = Captured(execution.position, state)
+            self._quiet_since = execution.position
+        return state
+
+    def ask(self, get: Callable[[], bytes]) -> bytes | None:
+        """What the class's own code gives as state or update; None when it gives none."""
         try:
-            state = execution.save()
+            return get()
         except NoStateAvailable:
             return None
-        self._captured = Captured(execution.position, state)
-        self._quiet_since = execution.position
-        return state
+        except Exception as error:
+            # The group serves on, and its log grows until somebody looks.
+            self._ports.fault("object_failed", f"no state could be captured: {error!r}")
+            return None
 
     def nothing_since(self, position: Position) -> None:
         """What was ordered up to here after the capture only says that it took place."""

@@ -21,12 +21,9 @@ from abc import abstractmethod
 from contextlib import suppress
 from typing import Final
 
-import msgspec
-
 from holdfast.model.errors import Overloaded, Rejected, Unavailable
 from holdfast.model.ids import Position
 from holdfast.storage.record import Record as Stored
-from holdfast.styles.capture import InvalidState
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
 from holdfast.styles.execution import Execution
@@ -34,18 +31,22 @@ from holdfast.styles.operation import (
     Call,
     Calls,
     Executed,
+    Forward,
     Record,
     Replied,
     Request,
     Sent,
     Stamp,
+    State,
+    Update,
     decode_record,
+    encode_record,
 )
 from holdfast.styles.ports import StylePorts, Token
 from holdfast.styles.replica import Replica, Then
 
-_STEPS: Final = (b"\x09", b"\x0a", b"\x0b")
-"""The tags of `State`, `Update` and `Forward`: the second byte of a record."""
+_STEPS: Final = tuple(encode_record(each)[1:2] for each in (State(b""), Update(b"", b""), Forward()))
+"""The tags of what brings backups forward, the second byte of a record: the others need not be decoded."""
 
 
 class Passive(Replica):
@@ -87,12 +88,12 @@ class Passive(Replica):
 
     def _ready(self) -> Execution:
         self._look_at(self.sequence.committed)
-        execution = self._held()
+        execution = self._object()
         self._replay(execution, self._after(execution.position, self.sequence.committed))
         self._spent_ns = 0
         return execution
 
-    def _held(self) -> Execution:
+    def _object(self) -> Execution:
         """The object; from the newest checkpoint, if there is none."""
         if self._execution is None:
             self._execution = self._loaded()
@@ -227,8 +228,11 @@ class Passive(Replica):
                 if record.body[1:2] in _STEPS:
                     self._advance(passed, decode_record(record.body))
                     passed = []
-        except (InvalidState, msgspec.DecodeError) as error:
-            # FTC-310: the object counts as failed. What this host keeps of it is loaded when it is needed.
+        except Overloaded:
+            raise
+        except Exception as error:
+            # It is the class's code that fails here, in whatever way: the object counts as failed (FTC-310).
+            # What this host keeps of it is loaded when it is needed.
             self._ports.fault("object_failed", f"the state was not taken: {error!r}")
             self._discard()
 

@@ -17,7 +17,6 @@ from holdfast.model.ids import ClientId, Epoch, Position
 from holdfast.model.outcome import Refused, Unknown, encode_outcome
 from holdfast.sequence.ports import Captured
 from holdfast.sequence.retention import FRESH, NEVER, InProgress, Repeated, Verdict
-from holdfast.styles.capture import NoStateAvailable
 from holdfast.styles.checkpointing import Checkpointing
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
@@ -98,6 +97,10 @@ class Replica(ABC):
                 self._take_up(self._ready())
         except Overloaded:
             self._ports.wake()  # records could not be read just now
+        except Exception as error:
+            # The class's own code failed to make or restore the object (FTC-310): this member cannot serve.
+            self._is_reigning = False
+            self._ports.fault("object_failed", f"no object could be made: {error!r}")
 
     def _take_up(self, execution: Execution) -> None:
         self._is_primary = True
@@ -204,10 +207,9 @@ class Replica(ABC):
         older one: the log still reaches back to it."""
         execution = self.execution
         if execution is not None and execution.is_at_rest and execution.position <= self.sequence.committed:
-            try:
-                return Captured(execution.position, execution.save())
-            except NoStateAvailable:
-                pass  # not now (FTC-311); what was kept earlier serves as well
+            state = self._checkpointing.ask(execution.save)
+            if state is not None:
+                return Captured(execution.position, state)
         kept = self._ports.checkpoint()
         return kept if kept is not None else Captured(Position(0), Execution(self.definition).save())
 
@@ -291,7 +293,9 @@ class Replica(ABC):
         if any(verdict is FRESH for verdict in verdicts):
             return False
         for each, verdict in zip(calls, verdicts, strict=True):
-            self._answer_verdict(verdict, Request(client, each.number), token, Position(0))
+            # A reply is final with its own position; a refusal rests on all that the table was made of.
+            rests_on = Position(0) if isinstance(verdict, Repeated) else execution.position
+            self._answer_verdict(verdict, Request(client, each.number), token, rests_on)
         return True
 
     def _answer_verdict(self, verdict: Verdict, request: Request, token: Token, position: Position) -> None:

@@ -2,7 +2,6 @@
 
 from holdfast.sequence.ports import Captured
 from holdfast.storage.record import Record as Stored
-from holdfast.styles.capture import NoStateAvailable
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
 from holdfast.styles.execution import Execution
@@ -57,20 +56,19 @@ class Warm(Passive):
 
     def _record_for(self, step: Step, execution: Execution, state: bytes | None) -> Record:
         """*state*: if it was captured just now."""
-        try:
-            if step is Step.UPDATE:
-                return Update(execution.get_update(), execution.timers.save())
-            if step is Step.STATE:
-                state = state or execution.save()
-                self._state_bytes = len(state)
-                if len(state) <= self._config.sent_state_bytes_max:
-                    return State(state)
-            elif self.definition.capture.is_updateable:
-                # Backups replay up to here: what changed so far must not come again in the next update.
-                execution.get_update()
-                self._has_base = True
-        except NoStateAvailable:
-            self._has_base = False
+        if step is Step.UPDATE:
+            update = self._checkpointing.ask(execution.get_update)
+            self._has_base = update is not None
+            return Update(update, execution.timers.save()) if update is not None else Forward()
+        if step is Step.STATE:
+            state = state or self._checkpointing.ask(execution.save)
+            self._state_bytes = len(state) if state is not None else None
+            if state is not None and len(state) <= self._config.sent_state_bytes_max:
+                return State(state)
+            return Forward()
+        if self.definition.capture.is_updateable:
+            # Backups replay up to here: what changed so far must not come again in the next update.
+            self._has_base = self._checkpointing.ask(execution.get_update) is not None
         return Forward()
 
     # --- as backup
@@ -83,7 +81,7 @@ class Warm(Passive):
             execution = Execution.load(self.definition, step.saved)
             self._replace(execution)
         else:
-            execution = self._held()
+            execution = self._object()
             before = [record for record in records[:-1] if record.first > execution.position]
             if isinstance(step, Update):
                 for record in before:
