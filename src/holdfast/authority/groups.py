@@ -43,6 +43,28 @@ class GroupRecord(msgspec.Struct, frozen=True, kw_only=True, tag="group"):
     style: str
     members: tuple[Placement, ...]
     nonce: Nonce
+    name: str = ""
+    """By which people and clients find it; no two groups have the same. Empty: known by its number only."""
+    arguments: str = "[]"
+    """What its object is made with, as a JSON array."""
+    created_ns: int = 0
+    """Wall clock of who created it: the time that the object's ``__init__`` sees, on every member."""
+    min_in_sync: int = 1
+
+
+class GroupName(msgspec.Struct, frozen=True, kw_only=True, tag="group_name"):
+    """Which group has a name."""
+
+    name: str
+    group: GroupId
+    nonce: Nonce
+
+
+class NameTaken(msgspec.Struct, frozen=True, tag="name_taken"):
+    """Another group has that name."""
+
+    name: str
+    group: GroupId
 
 
 class GroupCounter(msgspec.Struct, frozen=True, kw_only=True, tag="group_counter"):
@@ -77,8 +99,8 @@ def reserve_group(*, nonce: Nonce) -> Recipe[GroupId | Contended | InDoubt]:
 @answering
 def create_group(
     record: GroupRecord, primary: HostId, members: tuple[ViewMember, ...]
-) -> Recipe[Seen[View] | Lost | Contended | InDoubt]:
-    """Store *record*, under an id reserved for it, with its first view."""
+) -> Recipe[Seen[View] | Lost | NameTaken | Contended | InDoubt]:
+    """Store *record*, under an id reserved for it, with its first view and its name."""
     nonce = record.nonce
     for _ in range(ATTEMPTS_MAX):
         found = yield from read(keys.view(record.group), View)
@@ -86,7 +108,13 @@ def create_group(
             ours = found.value.nonce == nonce
             return Seen(found.key, found.value, found.modified) if ours else Lost(record.group, found.value)
         floors, identity = yield from read_floors()
+        # The guard is read before the name: a name that was freed meanwhile has changed it.
         guard = yield from read(keys.GROUP_GUARD, Guard)
+        named: list[Seen[GroupName | None]] = []
+        if record.name:
+            named.append((yield from read(keys.group_name(record.name), GroupName)))
+            if (holder := named[0].value) is not None:
+                return NameTaken(record.name, holder.group)
         view = View(
             group=record.group,
             epoch=Epoch(floors.epoch + 1),
@@ -95,8 +123,17 @@ def create_group(
             nonce=nonce,
         )
         result = yield from change(
-            [found.unchanged(), identity.unchanged(), guard.unchanged()],
-            [put(keys.group(record.group), record), put(found.key, view)],
+            [
+                found.unchanged(),
+                identity.unchanged(),
+                guard.unchanged(),
+                *(each.unchanged() for each in named),
+            ],
+            [
+                put(keys.group(record.group), record),
+                put(found.key, view),
+                *(put(e.key, GroupName(name=record.name, group=record.group, nonce=nonce)) for e in named),
+            ],
             nonce=nonce,
         )
         if isinstance(result, Applied):
@@ -108,16 +145,19 @@ def create_group(
 
 @answering
 def remove_group(group: GroupId, *, nonce: Nonce) -> Recipe[Removed | Contended | InDoubt]:
-    """Remove record and view; the id is not issued again."""
+    """Remove record, view and name; the id is not issued again."""
     for _ in range(ATTEMPTS_MAX):
         found = yield from read(keys.view(group), View)
         if found.value is None:
             return Removed()
+        record = yield from read(keys.group(group), GroupRecord)
+        name = record.value.name if record.value is not None else ""
         result = yield from change(
             [found.unchanged()],
             [
                 Delete(keys.group(group)),
                 Delete(keys.view(group)),
+                *([Delete(keys.group_name(name))] if name else []),
                 put(keys.GROUP_GUARD, Guard(nonce=nonce)),
             ],
             nonce=nonce,

@@ -21,6 +21,7 @@ VIEWS: Final = "views/"
 NAME_GUARD: Final = "guards/names"
 GROUP_GUARD: Final = "guards/groups"
 GROUP_COUNTER: Final = "counters/groups"
+REPLICA_COUNTER: Final = "counters/replicas"
 
 CONTROL: Final = "control/"
 """Everything an election must see in one snapshot; the log of transactions is therefore not below it."""
@@ -55,6 +56,15 @@ def group(group: GroupId) -> str:
 
 def view(group: GroupId) -> str:
     return f"{VIEWS}{group:020d}"
+
+
+def group_name(name: str) -> str:
+    return f"group-names/{_word(name)}"
+
+
+def replica(host: HostId) -> str:
+    """The host's number in CSNs: outlives every session."""
+    return f"replicas/{_word(host)}"
 
 
 def member(host: HostId) -> str:
