@@ -44,6 +44,7 @@ def up(
     dir: Dir = DIRECTORY_DEFAULT,
     hosts: int | None = None,
     etcd: Annotated[list[str] | None, Parameter(negative="")] = None,
+    app: Path = Path(),
     detach: Annotated[bool, Parameter(alias="-d", negative="")] = False,
 ) -> int:
     """Start a domain on this machine: an authority, an agent and three hosts, as processes of their own.
@@ -56,6 +57,8 @@ def up(
         How many hosts a new domain gets (default 3).
     etcd
         Endpoints of an etcd to use as authority instead of the embedded one, e.g. http://127.0.0.1:2379.
+    app
+        The directory from which the hosts import the classes of groups; this one, unless told otherwise.
     detach
         Return once every host lives; stop the domain later with `holdfast down`.
     """
@@ -63,7 +66,7 @@ def up(
     layout = Layout(dir)
     lock = hold(layout)
     try:
-        description = describe(layout, hosts=hosts, etcd=etcd or ())
+        description = describe(layout, hosts=hosts, etcd=etcd or (), app=app)
         agent = start_agent(layout, with_parent=not detach)
         return uvloop.run(_up(layout, description, agent, detach=detach))
     finally:

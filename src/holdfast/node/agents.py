@@ -13,7 +13,7 @@ import structlog
 
 from holdfast.authority.sessions import Session
 from holdfast.machine import MachineClock
-from holdfast.model.ids import HostId
+from holdfast.model.ids import HostId, Incarnation
 from holdfast.net import Address, Connection, Endpoint, Expected, Kind, Link, Reason, Role
 from holdfast.node.messages import DeathHeard, HostDied, HostReport, Subscribe
 
@@ -26,15 +26,23 @@ _decode = msgspec.msgpack.Decoder(HostDied).decode
 
 
 class Agents:
-    """The agents this host knows, by address. *report* makes what its own agent is told once a second."""
+    """The agents this host knows, by address. *report* makes what its own agent is told once a second;
+    *on_death* is told of each death once."""
 
     def __init__(
-        self, own: str, endpoint: Endpoint, *, random: Random, report: Callable[[], HostReport]
+        self,
+        own: str,
+        endpoint: Endpoint,
+        *,
+        random: Random,
+        report: Callable[[], HostReport],
+        on_death: Callable[[HostId, Incarnation], None] = lambda host, incarnation: None,
     ) -> None:
         self._own = own
         self._endpoint = replace(endpoint, expected=Expected(roles=frozenset({Role.AGENT})))
         self._random = random
         self.report = report
+        self._on_death = on_death
         self._links: dict[str, Link] = {}
         self._closing: set[asyncio.Task[None]] = set()
         self._clock = MachineClock()
@@ -68,6 +76,7 @@ class Agents:
         if all((each.host, each.incarnation) != (died.host, died.incarnation) for each in self.deaths):
             self.deaths.append(heard)
             log.info("an agent reports a death", host=died.host, incarnation=died.incarnation, how=died.how)
+            self._on_death(died.host, died.incarnation)
 
     def on_closed(self, connection: Connection, reason: Reason) -> None:
         return None

@@ -38,11 +38,15 @@ from holdfast.net import (
 )
 from holdfast.node.agents import Agents
 from holdfast.node.authorities import connect_authority
+from holdfast.node.classes import add_to_path
+from holdfast.node.groups import Groups
 from holdfast.node.heart import Heart, LoopPulse
 from holdfast.node.heartbeats import HeartbeatConfig, PeerState, Vitals
 from holdfast.node.layout import Description, Layout
+from holdfast.node.links import HostLinks
 from holdfast.node.messages import HostReport, PeerReport
 from holdfast.node.peers import Peers
+from holdfast.node.receiving import Receiving
 from holdfast.node.session import SessionKeeper
 from holdfast.node.store import STORE, HostStore
 from holdfast.storage.lock import DirectoryLock, Holder
@@ -78,9 +82,12 @@ class Host:
         self._store: HostStore | None = None
         self._server: Server | None = None
         self._agents: Agents | None = None
+        self._links: HostLinks | None = None
+        self._receiving: Receiving | None = None
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT, or until the host must not go on (an error says why)."""
+        add_to_path(Path(self._description.app))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
@@ -112,20 +119,30 @@ class Host:
         # From here on a hung disk or a standing loop ends the host (K3). It has no peers to beat to yet.
         self._heart.start(session.incarnation, self._vitals)
         await store.open()
+        endpoint, random = self._endpoint(session.incarnation), MachineRandom()
+        self._links = links = HostLinks(self._host, endpoint, random=random.stream("links"))
+        hosts, domain = self._description.hosts, self._description.domain
+        groups = await Groups.open(session, store, self._authority, links, hosts, domain)
+        self._receiving = receiving = Receiving(groups, self._authority)
         self._agents = agents = Agents(
             self._description.agent_address,
-            self._endpoint(session.incarnation),
-            random=MachineRandom().stream("agents"),
+            endpoint,
+            random=random.stream("agents"),
             report=lambda: self._report(store, session),
+            on_death=groups.on_death,
         )
         log.info("host serves", host=self._host, incarnation=session.incarnation, address=session.address)
-        peers = Peers(self._authority, self._on_peers)
-        await _until_one_ends(peers.follow(), agents.report_always(), store.failed())
+        peers = Peers(self._authority, lambda sessions: self._on_peers(groups, sessions))
+        await _until_one_ends(peers.follow(), agents.report_always(), store.failed(), *receiving.following())
 
     async def _close(self) -> None:
         """Let go of what was taken, in an order in which the heart still watches over the disk."""
         if self._agents is not None:
             await self._agents.close()
+        if self._receiving is not None:
+            await self._receiving.close()
+        if self._links is not None:
+            await self._links.close()
         if self._server is not None:
             await self._server.close()
         if self._store is not None:
@@ -151,19 +168,23 @@ class Host:
         )
 
     def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
-        if kind is not Kind.STATUS_REQUEST:
-            raise msgspec.ValidationError(f"a host takes no {kind.name} yet")
-        if self._agents is None:
+        if self._agents is None or self._receiving is None:
             return  # it is still starting, and has nothing to say that would stay true
+        if kind is not Kind.STATUS_REQUEST:
+            self._receiving.on_frame(connection, kind, payload)
+            return
         number, _ = split_number(payload)
         connection.send(Kind.STATUS_REPLY, with_number(number, _encode(self._agents.report())))
 
     def on_closed(self, connection: Connection, reason: Reason) -> None:
         return None
 
-    def _on_peers(self, sessions: Mapping[HostId, Session]) -> None:
+    def _on_peers(self, groups: Groups, sessions: Mapping[HostId, Session]) -> None:
         self._keeper.check(sessions)
         self._heart.set_peers(sessions)
+        groups.directory.sessions = sessions
+        if self._links is not None:
+            self._links.set_peers(sessions)
         if self._agents is not None:
             self._agents.set_peers(sessions)
 

@@ -38,6 +38,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     authority_address: str | None = None
     """Where the embedded authority listens; None when the authority is etcd."""
     etcd_endpoints: tuple[str, ...] = ()
+    app: str = "."
+    """The directory from which hosts import the classes of groups."""
     version: int = VERSION
 
     def problems(self) -> list[str]:

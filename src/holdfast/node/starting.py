@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -35,8 +36,13 @@ def check_hosts(hosts: int | None) -> None:
         raise InvalidRequest(f"a machine can have 1 to {HOSTS_MAX} hosts, not {hosts}")
 
 
-def describe(layout: Layout, *, hosts: int | None, etcd: Sequence[str]) -> Description:
-    """The domain's description: the one it has, or a new one. Raises ``InvalidRequest`` when they differ."""
+def describe(layout: Layout, *, hosts: int | None, etcd: Sequence[str], app: Path = Path()) -> Description:
+    """The domain's description: the one it has, or a new one. Raises ``InvalidRequest`` when they differ.
+
+    *app* may be another one each time: it is where the code is, not what the domain is.
+    """
+    if not app.is_dir():
+        raise InvalidRequest(f"{app} is not a directory to import classes from")
     if layout.exists:
         known = layout.read()
         if hosts is not None and hosts != len(known.hosts):
@@ -46,6 +52,7 @@ def describe(layout: Layout, *, hosts: int | None, etcd: Sequence[str]) -> Descr
         description = _with_free_ports(layout, known)
     else:
         description = _new_description(hosts if hosts is not None else HOSTS_DEFAULT, etcd)
+    description = msgspec.structs.replace(description, app=str(app.absolute()))
     layout.write(description)
     layout.prepare(description)
     return description

@@ -19,9 +19,11 @@ from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Authority, perform
 from holdfast.machine import LogTrace
 from holdfast.model.errors import BrokenInvariant, HoldfastError
-from holdfast.model.ids import HostId, Nonce, Opening, StoreId
+from holdfast.model.ids import HostId, Nonce, Opening, ReplicaId, StoreId
 from holdfast.model.ports import Token
 from holdfast.node.insisting import insist
+from holdfast.node.stamps import Stamps
+from holdfast.storage.checkpoints import CheckpointStore
 from holdfast.storage.disk import FileDisk
 from holdfast.storage.files import LogConfig, salt_of
 from holdfast.storage.identity import Store, StoreIdentity, load
@@ -48,9 +50,13 @@ class HostStore:
         self._loop = asyncio.get_running_loop()
         self._disk = FileDisk(directory / STORE, self._on_synced, self._loop.call_soon_threadsafe)
         self._failure: asyncio.Future[None] = self._loop.create_future()
-        self._identity = StoreIdentity(self._disk, load(self._disk), self._fail)
+        self._identity = StoreIdentity(self._disk, load(self._disk), self.fail)
         self._config = LogConfig(file_bytes=FILE_BYTES)
         self._log: Log | None = None
+        self._checkpoints: CheckpointStore | None = None
+        self._stamps: Stamps | None = None
+        self.on_durable: Callable[[int], None] = lambda _: None
+        """Told how many of the records appended in this opening survive a power cut."""
 
     async def open(self) -> None:
         """Number this opening at the authority, then open the log; waits as long as the authority is away.
@@ -67,6 +73,7 @@ class HostStore:
         while not await self._number_opening():
             await self._found()
         await self._open_log()
+        self._checkpoints = CheckpointStore(self._disk, salt=salt_of(self.id), on_failed=self.fail)
         log.info("store is open", store=self.id, opening=self.opening, groups=len(self.log.groups()))
 
     @property
@@ -74,6 +81,20 @@ class HostStore:
         if self._log is None:
             raise BrokenInvariant("the log is used only once the store is open")
         return self._log
+
+    @property
+    def checkpoints(self) -> CheckpointStore:
+        if self._checkpoints is None:
+            raise BrokenInvariant("checkpoints are used only once the store is open")
+        return self._checkpoints
+
+    async def open_stamps(self, replica: ReplicaId) -> Stamps:
+        """The host's clock, kept in this store. One without records has nothing stamped to go on from."""
+        self._stamps = Stamps(self._disk, replica)
+        opened = self._loop.create_task(self._stamps.open(is_new=not self.log.groups()))
+        await self._first_of(opened)
+        opened.result()
+        return self._stamps
 
     @property
     def id(self) -> StoreId:
@@ -98,6 +119,8 @@ class HostStore:
 
     async def close(self) -> None:
         """Close in good order: the last batch gets a successor that vouches for it (D2)."""
+        if self._stamps is not None:
+            self._stamps.close()
         if self._log is not None and not self._failure.done():
             number = self._log.settle()
             self._log.flush()
@@ -155,8 +178,8 @@ class HostStore:
             opening=self.opening,
             config=self._config,
             on_open=lambda: opened.set_result(None),
-            on_durable=lambda _: None,
-            on_stopped=self._fail,
+            on_durable=lambda number: self.on_durable(number),
+            on_stopped=self.fail,
             trace=LogTrace(host=self._host),
         )
         self._log.open()
@@ -171,10 +194,15 @@ class HostStore:
         return self._identity.store
 
     def _on_synced(self, token: Token, ok: bool) -> None:
-        if not self._identity.on_synced(token, ok) and self._log is not None:
-            self._log.on_synced(token, ok)
+        try:
+            for part in (self._log, self._checkpoints, self._stamps, self._identity):
+                if part is not None and part.on_synced(token, ok):
+                    return
+        except HoldfastError as error:
+            self.fail(error)
 
-    def _fail(self, error: HoldfastError) -> None:
+    def fail(self, error: HoldfastError) -> None:
+        """The disk cannot be used any more: :meth:`failed` says so."""
         if not self._failure.done():
             # The log hears only that a sync failed; the disk knows why: "no space left" is worth saying.
             self._failure.set_exception(self._disk.failure or error)

@@ -1,0 +1,93 @@
+"""What may be ordered about groups, and what is known of them: asked of any host, answered by it.
+
+The bodies of frames ``GROUP_ORDER`` and ``GROUP_ANSWER``, each behind the number of its question.
+New fields get defaults and go last.
+"""
+
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Meta, Struct
+
+from holdfast.model.ids import Epoch, GroupId, HostId
+from holdfast.model.reference import MEMBERS_MAX, Name
+
+ARGUMENTS_BYTES_MAX: Final = 64 << 10
+CLASS_CHARACTERS_MAX: Final = 300
+REPLICAS_DEFAULT: Final = 3
+
+
+class CreateGroup(Struct, frozen=True, kw_only=True, tag="create"):
+    """Make a group of that class, placed on live hosts."""
+
+    name: Name
+    class_name: Annotated[str, Meta(max_length=CLASS_CHARACTERS_MAX)]
+    """``package.module:Class``, to be found in the hosts' application directory."""
+    style: str = "warm_passive"
+    replicas: Annotated[int, Meta(ge=1, le=MEMBERS_MAX)] = REPLICAS_DEFAULT
+    arguments: Annotated[str, Meta(max_length=ARGUMENTS_BYTES_MAX)] = "[]"
+    """What the object is made with, as a JSON array."""
+    min_in_sync: Annotated[int, Meta(ge=0, le=MEMBERS_MAX)] = 0
+    """How many members hold an operation before it is acknowledged; 0: two, or one of one."""
+    nonce: str = ""
+    """Of whoever orders it: the same order sent again makes one group."""
+
+
+class DeleteGroup(Struct, frozen=True, kw_only=True, tag="delete"):
+    """End the group of that name, and forget its state."""
+
+    name: Name
+
+
+class ListGroups(Struct, frozen=True, kw_only=True, tag="list"):
+    """Which groups are there? *name*: only the one of that name."""
+
+    name: str = ""
+
+
+class GroupInfo(Struct, frozen=True, kw_only=True):
+    """One group, as a host knows it. An interface: scripts read it, so it changes only by adding."""
+
+    name: str
+    group: GroupId
+    class_name: str
+    style: str
+    epoch: Epoch
+    primary: HostId
+    in_sync: tuple[HostId, ...]
+    placed_on: tuple[HostId, ...]
+    min_in_sync: int
+
+
+class GroupList(Struct, frozen=True, kw_only=True, tag="groups"):
+    groups: tuple[GroupInfo, ...]
+
+
+class OrderRefused(Struct, frozen=True, kw_only=True, tag="refused"):
+    """It was not done; *is_final*: and never will be, as it is written."""
+
+    code: str
+    text: str
+    is_final: bool
+
+
+Order = CreateGroup | DeleteGroup | ListGroups
+OrderAnswer = GroupList | OrderRefused
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+_orders: Final[msgspec.msgpack.Decoder[Order]] = msgspec.msgpack.Decoder(Order)
+_answers: Final[msgspec.msgpack.Decoder[OrderAnswer]] = msgspec.msgpack.Decoder(OrderAnswer)
+
+
+def encode_order(message: Order | OrderAnswer) -> bytes:
+    return _encode(message)
+
+
+def decode_order(body: bytes) -> Order:
+    """Raises ``msgspec.DecodeError`` for anything else."""
+    return _orders.decode(body)
+
+
+def decode_order_answer(body: bytes) -> OrderAnswer:
+    """Raises ``msgspec.DecodeError`` for anything else."""
+    return _answers.decode(body)

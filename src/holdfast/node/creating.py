@@ -1,0 +1,167 @@
+"""Creating, listing and deleting groups, as one host does it for whoever asks.
+
+The host that is asked checks the class, places the group and becomes its first primary; the others on which
+it is placed find the record at the authority and join. Whoever places groups by wish and load takes the place
+of this module, and nothing else.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from holdfast.authority.groups import (
+    GroupRecord,
+    NameTaken,
+    Placement,
+    create_group,
+    remove_group,
+    reserve_group,
+)
+from holdfast.authority.outcome import Removed, Seen
+from holdfast.authority.recipe import Authority, perform
+from holdfast.authority.views import Lost
+from holdfast.machine import MachineClock
+from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
+from holdfast.model.ids import Epoch, GroupId, HostId, Nonce, StoreId
+from holdfast.model.orders import (
+    CreateGroup,
+    DeleteGroup,
+    GroupInfo,
+    GroupList,
+    ListGroups,
+    Order,
+    OrderAnswer,
+    OrderRefused,
+)
+from holdfast.node.classes import check_makes, definition_of
+from holdfast.node.insisting import insist
+from holdfast.styles.style import Style, UnsupportedProperty, style_named
+
+if TYPE_CHECKING:
+    from holdfast.node.groups import Groups
+
+IN_SYNC_DEFAULT: Final = 2
+UNKNOWN_STORE: Final = StoreId("")
+"""A member's store is known once it is listed in a view; the record only says on which host it shall be."""
+
+
+class Creating:
+    """Does the orders of clients, through one host."""
+
+    def __init__(self, groups: "Groups", authority: Authority, nonces: Callable[[], Nonce]) -> None:
+        self._groups = groups
+        self._directory = groups.directory
+        self._authority = authority
+        self._nonces = nonces
+        self._clock = MachineClock()
+
+    async def do(self, order: Order) -> OrderAnswer:
+        """Do it, however long the authority takes."""
+        try:
+            match order:
+                case CreateGroup():
+                    return await self._create(order)
+                case DeleteGroup():
+                    return await self._delete(order)
+                case ListGroups():
+                    return self._list(order)
+        except HoldfastError as error:
+            return OrderRefused(code=error.code, text=str(error), is_final=isinstance(error, InvalidRequest))
+
+    # --- creating
+
+    async def _create(self, order: CreateGroup) -> GroupList:
+        nonce = Nonce(order.nonce) if order.nonce else self._nonces()
+        known = self._made_by(nonce)
+        if known is not None:
+            return GroupList(groups=(self._info(known),))
+        record = self._planned(order, nonce)
+        check_makes(definition_of(record))
+        group: GroupId = await insist(
+            lambda: perform(self._authority, reserve_group(nonce=self._nonces())), int
+        )
+        record = msgspec.structs.replace(record, group=group)
+        me = self._groups.me
+        found = await insist(
+            lambda: perform(self._authority, create_group(record, me.host, (me,))), Seen, NameTaken, Lost
+        )
+        if isinstance(found, NameTaken):
+            raise InvalidRequest(f"there is a group {order.name!r} already: number {found.group}")
+        if not isinstance(found, Seen):
+            raise Unavailable(f"group {group} was made and removed meanwhile")
+        view = found.value
+        return GroupList(groups=(_info(record, view.epoch, view.primary, (me.host,)),))
+
+    def _planned(self, order: CreateGroup, nonce: Nonce) -> GroupRecord:
+        """Raises ``InvalidRequest`` for what cannot be, ``Unavailable`` when too few hosts live."""
+        if style_named(order.style) is Style.ACTIVE_WITH_VOTING:
+            raise UnsupportedProperty("active_with_voting is not supported yet; active is the nearest")
+        in_sync = order.min_in_sync or min(IN_SYNC_DEFAULT, order.replicas)
+        if in_sync > order.replicas:
+            raise InvalidRequest(f"min_in_sync is {in_sync}, but there are {order.replicas} replicas")
+        return GroupRecord(
+            group=GroupId(0),
+            class_name=order.class_name,
+            style=order.style,
+            members=tuple(Placement(host=host, store=UNKNOWN_STORE) for host in self._places(order.replicas)),
+            nonce=nonce,
+            name=order.name,
+            arguments=order.arguments,
+            created_ns=self._clock.wall(),
+            min_in_sync=in_sync,
+        )
+
+    def _places(self, count: int) -> list[HostId]:
+        """This host first, then those with the fewest members."""
+        load = dict.fromkeys(self._directory.sessions, 0)
+        for record in self._directory.records.values():
+            for member in record.members:
+                if member.host in load:
+                    load[member.host] += 1
+        others = sorted(set(load) - {self._groups.me.host}, key=lambda host: (load[host], host))
+        if len(others) + 1 < count:
+            raise Unavailable(f"{count} replicas need as many hosts; {len(others) + 1} live now")
+        return [self._groups.me.host, *others[: count - 1]]
+
+    def _made_by(self, nonce: Nonce) -> GroupRecord | None:
+        return next((each for each in self._directory.records.values() if each.nonce == nonce), None)
+
+    # --- the others
+
+    async def _delete(self, order: DeleteGroup) -> GroupList:
+        group = self._directory.find(order.name)
+        if group is None:
+            raise InvalidRequest(f"there is no group {order.name!r}")
+        gone = self._info(self._directory.records[group])
+        nonce = self._nonces()
+        await insist(lambda: perform(self._authority, remove_group(group, nonce=nonce)), Removed)
+        return GroupList(groups=(gone,))
+
+    def _list(self, order: ListGroups) -> GroupList:
+        records = self._directory.records.values()
+        wanted = [each for each in records if not order.name or each.name == order.name]
+        if order.name and not wanted:
+            raise InvalidRequest(f"there is no group {order.name!r}")
+        return GroupList(groups=tuple(self._info(each) for each in wanted))
+
+    def _info(self, record: GroupRecord) -> GroupInfo:
+        seen = self._directory.views.get(record.group)
+        if seen is None:
+            return _info(record, 0, HostId(""), ())
+        view = seen.value
+        return _info(record, view.epoch, view.primary, tuple(member.host for member in view.members))
+
+
+def _info(record: GroupRecord, epoch: int, primary: HostId, in_sync: tuple[HostId, ...]) -> GroupInfo:
+    return GroupInfo(
+        name=record.name,
+        group=record.group,
+        class_name=record.class_name,
+        style=record.style,
+        epoch=Epoch(epoch),
+        primary=primary,
+        in_sync=in_sync,
+        placed_on=tuple(member.host for member in record.members),
+        min_in_sync=record.min_in_sync,
+    )

@@ -1,0 +1,82 @@
+"""What a host knows of all groups of its domain: their records, their views, and where their hosts listen."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from holdfast.authority import keys
+from holdfast.authority.groups import GroupRecord
+from holdfast.authority.outcome import Seen
+from holdfast.authority.recipe import Authority
+from holdfast.authority.sessions import Session
+from holdfast.authority.views import View
+from holdfast.model.ids import GroupId, HostId
+from holdfast.model.reference import MemberAddress, Reference
+from holdfast.node.following import Following
+
+_DIGITS: Final = 20
+"""Of a group's number at the end of its keys."""
+
+
+class GroupDirectory:
+    """Follows the authority. *on_record* and *on_view* are told of changes, with None for what is gone."""
+
+    def __init__(
+        self,
+        authority: Authority,
+        *,
+        on_record: Callable[[GroupId, GroupRecord | None], None],
+        on_view: Callable[[Seen[View]], None],
+    ) -> None:
+        self.records: dict[GroupId, GroupRecord] = {}
+        self.views: dict[GroupId, Seen[View]] = {}
+        self.sessions: Mapping[HostId, Session] = {}
+        self._names: dict[str, GroupId] = {}
+        self._on_record = on_record
+        self._on_view = on_view
+        self.followers = (
+            Following(authority, keys.GROUPS, GroupRecord, self._take_record),
+            Following(authority, keys.VIEWS, View, self._take_view),
+        )
+
+    def find(self, name: str) -> GroupId | None:
+        return self._names.get(name)
+
+    def learn(self, seen: Seen[View]) -> None:
+        """A view that stands or stood at the authority; older ones than known are ignored."""
+        view = seen.value
+        known = self.views.get(view.group)
+        if known is None or known.value.epoch < view.epoch:
+            self.views[view.group] = seen
+            self._on_view(seen)
+
+    def reference(self, group: GroupId, newer: View | None = None) -> Reference | None:
+        """Where *group* is, by the newest view known; *newer*: one that a member here knows of."""
+        record, seen = self.records.get(group), self.views.get(group)
+        view = seen.value if seen is not None else None
+        if newer is not None and (view is None or newer.epoch > view.epoch):
+            view = newer
+        if record is None or view is None:
+            return None
+        members = tuple(
+            MemberAddress(member.host, self.sessions[member.host].address)
+            for member in view.members
+            if member.host in self.sessions
+        )
+        return Reference(group, record.name or str(group), view.epoch, view.primary, members)
+
+    def _take_record(self, key: str, seen: Seen[GroupRecord] | None) -> None:
+        group = GroupId(int(key[-_DIGITS:]))
+        before = self.records.pop(group, None)
+        if before is not None:
+            self._names.pop(before.name, None)
+        if seen is not None:
+            self.records[group] = seen.value
+            if seen.value.name:
+                self._names[seen.value.name] = group
+        self._on_record(group, None if seen is None else seen.value)
+
+    def _take_view(self, key: str, seen: Seen[View] | None) -> None:
+        if seen is None:
+            self.views.pop(GroupId(int(key[-_DIGITS:])), None)
+        else:
+            self.learn(seen)

@@ -1,0 +1,132 @@
+"""One group on one host: its member of the sequence, the style that stands on it, and their turns."""
+
+from collections.abc import Callable, Hashable
+from dataclasses import replace
+
+from holdfast.authority.groups import GroupRecord
+from holdfast.authority.views import View, ViewMember
+from holdfast.machine import LoopTimers
+from holdfast.model.errors import Unavailable
+from holdfast.model.ids import Epoch, GroupId, Position
+from holdfast.model.outcome import Refused, encode_outcome
+from holdfast.model.ports import Timers
+from holdfast.sequence.config import SequenceConfig
+from holdfast.sequence.member import Member
+from holdfast.sequence.ports import Application, Captured, HostPorts
+from holdfast.sequence.role import Role
+from holdfast.styles.config import StyleConfig
+from holdfast.styles.definition import Definition
+from holdfast.styles.effects import Outgoing
+from holdfast.styles.ports import StylePorts
+from holdfast.styles.replica import Replica
+from holdfast.styles.stateless import Stateless
+from holdfast.styles.style import make_member, style_named
+
+MakeTimers = Callable[[Callable[[Hashable], None]], LoopTimers]
+
+
+class Housed:
+    """A group that has a member here. *later* asks that :meth:`turn` be called at the end of this turn."""
+
+    def __init__(
+        self,
+        record: GroupRecord,
+        definition: Definition,
+        me: ViewMember,
+        *,
+        ports: HostPorts,
+        style_ports: Callable[["Housed"], StylePorts],
+        timers: MakeTimers,
+        kept: Captured | None,
+        is_doubtful: bool,
+        later: Callable[["Housed"], None],
+    ) -> None:
+        self.record = record
+        self._later = later
+        self._timers: list[LoopTimers] = []
+        self._make_timers = timers
+        self.style = make_member(style_named(record.style), definition, style_ports(self), StyleConfig())
+        self.member = Member(
+            record.group,
+            me,
+            ports=replace(ports, timers=self._timers_of_its_own),
+            config=SequenceConfig(min_in_sync=record.min_in_sync),
+            application=_Turning(self.style, self.ask_turn),
+            committed=kept.position if kept is not None else Position(0),
+            is_doubtful=is_doubtful,
+        )
+        if isinstance(self.style, Replica):
+            self.style.bind(self.member)
+        if kept is not None:
+            self.style.install(kept.position, kept.state)
+
+    @property
+    def group(self) -> GroupId:
+        return self.record.group
+
+    @property
+    def view(self) -> View | None:
+        """As its member knows it: of its own changes it knows first."""
+        return self.member.standing.view
+
+    @property
+    def is_primary(self) -> bool:
+        return self.member.role is Role.PRIMARY
+
+    @property
+    def replica(self) -> Replica:
+        """Raises ``Unavailable`` for a stateless group, which has none."""
+        if isinstance(self.style, Stateless):
+            raise Unavailable(f"group {self.group} is stateless: there is nothing to order or to ask about")
+        return self.style
+
+    def ask_turn(self) -> None:
+        self._later(self)
+
+    def turn(self) -> int | None:
+        """Do what is due; when, by the wall clock, the next turn must be at the latest."""
+        if isinstance(self.style, Stateless):
+            return None
+        self.style.turn()
+        return self.style.next_wake_ns()
+
+    def on_called_out(self, outgoing: Outgoing) -> None:
+        """A method calls another group: answered in the next turn, since nothing is submitted within one."""
+        refusal = Refused("unsupported", "calls from group to group are not carried yet")
+        self.replica.on_nested_outcome(outgoing.caller, outgoing.call, encode_outcome(refusal))
+        self.ask_turn()
+
+    def close(self) -> None:
+        """Nothing happens here any more."""
+        for timers in self._timers:
+            timers.close()
+
+    def _timers_of_its_own(self, on_timer: Callable[[Hashable], None]) -> Timers:
+        timers = self._make_timers(on_timer)
+        self._timers.append(timers)
+        return timers
+
+
+class _Turning:
+    """Passes the sequence's events on to the style, and asks for a turn after each that may need one."""
+
+    def __init__(self, style: Application, ask_turn: Callable[[], None]) -> None:
+        self._style = style
+        self._ask_turn = ask_turn
+
+    def on_serving(self, epoch: Epoch) -> None:
+        self._style.on_serving(epoch)
+        self._ask_turn()
+
+    def on_following(self) -> None:
+        self._style.on_following()
+
+    def on_committed(self, up_to: Position) -> None:
+        self._style.on_committed(up_to)
+        self._ask_turn()
+
+    def capture(self) -> Captured:
+        return self._style.capture()
+
+    def install(self, position: Position, state: bytes) -> None:
+        self._style.install(position, state)

@@ -1,0 +1,128 @@
+"""The checkpoints of a host's groups: what a style or a learner gives is made durable, then the log let go.
+
+While a state is on its way to the disk it is the newest one already: a style that gave it away may ask for it
+at once. Per group one is written at a time; of those that come meanwhile only the last is written.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from holdfast.model.errors import Corruption, invariant
+from holdfast.model.ids import GroupId, Position
+from holdfast.sequence.durability import Durability
+from holdfast.sequence.ports import Captured
+from holdfast.sequence.store import GroupStore
+from holdfast.storage.checkpoints import CheckpointStore
+from holdfast.storage.log import Log
+from holdfast.storage.record import Point
+
+log = structlog.get_logger("holdfast.checkpoints")
+
+
+@dataclass(slots=True)
+class _Writing:
+    """What is on its way to the disk, and what shall go next."""
+
+    newest: Captured
+    next: Captured | None = None
+
+
+class Keeping:
+    """All checkpoints of one host."""
+
+    def __init__(self, checkpoints: CheckpointStore, log: Log, durability: Durability) -> None:
+        self._checkpoints = checkpoints
+        self._log = log
+        self._durability = durability
+        self._writing: dict[GroupId, _Writing] = {}
+
+    def newest(self, group: GroupId) -> Captured | None:
+        """The newest state there is. Raises ``Corruption`` when the disk no longer has what it promised."""
+        writing = self._writing.get(group)
+        if writing is not None:
+            return writing.next or writing.newest
+        chosen = self._checkpoints.choose(group)
+        for damage in chosen.damaged:
+            log.error("a checkpoint is damaged", group=group, damage=str(damage))
+        checkpoint = chosen.checkpoint
+        position = checkpoint.point.position if checkpoint is not None else Position(0)
+        if position < self._log.floor(group).position:
+            raise _missing(group, self._log.floor(group).position, chosen.damaged)
+        if checkpoint is None:
+            return None
+        return Captured(position, b"".join(self._checkpoints.read(checkpoint)))
+
+    def opened(self, group: GroupId) -> Captured | None:
+        """The newest state at the start of this process, with the log brought in line. Raises ``Corruption``.
+
+        A learner may have ended between keeping the state it was given and taking it up.
+        """
+        found = self.newest(group)
+        if found is None:
+            return None
+        point = self._checkpoints.choose(group).checkpoint
+        invariant(point is not None, "what was read a moment ago is there")
+        assert point is not None  # for the type checker: the invariant has stopped us otherwise
+        store = GroupStore(group, self._log, self._durability)
+        if store.point_at(found.position) != point.point:
+            store.install(point.point)
+        return found
+
+    def save(self, group: GroupId, point: Point, state: bytes, then: Callable[[], None]) -> None:
+        """A learner's state (:class:`holdfast.sequence.ports.Checkpoints`)."""
+        self._write(group, point, state, then)
+
+    def keep(self, group: GroupId, captured: Captured) -> None:
+        """A style's own, of a committed position."""
+        writing = self._writing.get(group)
+        if writing is not None:
+            writing.next = captured
+            return
+        self._writing[group] = _Writing(captured)
+        self._write_own(group, captured)
+
+    def forget(self, group: GroupId) -> None:
+        """The group has left this host for good."""
+        self._writing.pop(group, None)
+        self._checkpoints.forget(group)
+        if group in self._log.groups():
+            self._log.forget(group)
+            self._log.flush()
+
+    def _write_own(self, group: GroupId, captured: Captured) -> None:
+        point = self._log.point_at(group, captured.position)
+        if point is None:
+            # A state from another member came meanwhile, and stands for more than this one.
+            self._kept(group)
+            return
+        self._write(group, point, captured.state, lambda: self._kept(group))
+
+    def _write(self, group: GroupId, point: Point, state: bytes, then: Callable[[], None]) -> None:
+        writer = self._checkpoints.begin(group, point)
+        writer.write(state)
+        self._checkpoints.finish(writer, lambda _: then())
+
+    def _kept(self, group: GroupId) -> None:
+        writing = self._writing.pop(group, None)
+        if writing is None:
+            return  # forgotten meanwhile
+        floor = self._checkpoints.floor(group)
+        if floor is not None and floor > self._log.floor(group).position:
+            self._log.set_floor(group, floor)
+            self._log.flush()
+        if writing.next is not None:
+            self.keep(group, writing.next)
+
+
+def _missing(group: GroupId, floor: Position, damaged: tuple[Corruption, ...]) -> Corruption:
+    if damaged:
+        return damaged[0]
+    return Corruption(
+        f"group {group} has no checkpoint where its log begins",
+        file="checkpoints",
+        offset=0,
+        expected=f"one at position {floor} or later",
+        found="none",
+    )

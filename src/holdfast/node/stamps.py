@@ -1,0 +1,61 @@
+"""The stamps of a host's operations: CSNs from one generator, kept with the host's store (PROTOCOL S1)."""
+
+import asyncio
+from typing import Final
+
+from holdfast.clock import ClockPorts, Generator
+from holdfast.clock.errors import SkewTooLarge
+from holdfast.machine import LogTrace, LoopTimers, MachineClock
+from holdfast.model.csn import Csn
+from holdfast.model.errors import DiskFailed, Unavailable
+from holdfast.model.ids import ReplicaId
+from holdfast.model.ports import Disk, Token
+
+_SEQUENCES: Final = "sequences"
+"""As whom the generator knows those whose stamps this host continues."""
+
+
+class Stamps:
+    """The generator of one host, under the number that the authority gave it (:mod:`.authority.replicas`)."""
+
+    def __init__(self, disk: Disk, replica: ReplicaId) -> None:
+        loop = asyncio.get_running_loop()
+        self._clock = MachineClock()
+        self._opened = asyncio.Event()
+        self._timers = LoopTimers(loop, lambda tag: self._generator.on_timer(tag))
+        ports = ClockPorts(self._clock, self._timers, disk, LogTrace())
+        self._generator = Generator(ports, replica, on_stored=self._opened.set)
+
+    async def open(self, *, is_new: bool) -> None:
+        """Go on above every stamp given before. *is_new*: this store holds nothing that was stamped."""
+        self._generator.open(is_new=is_new)
+        await self._opened.wait()
+
+    def after(self, csn: Csn) -> Csn:
+        """The next stamp, later than *csn* and than every other given here. Raises ``Unavailable``."""
+        try:
+            self._generator.observe(_SEQUENCES, csn)
+        except SkewTooLarge as error:
+            raise Unavailable(str(error)) from error
+        stamp = self._generator.take()
+        # Whether the operation commits is the sequence's business; no vector is kept of these.
+        self._generator.commit(stamp)
+        return stamp
+
+    def time_ns(self) -> int:
+        """The time that a stamp given now would have (X4)."""
+        state = self._generator.status().state
+        return max(self._clock.wall(), state.system_ns) + state.local_ns + state.network_ns
+
+    def on_synced(self, token: Token, ok: bool) -> bool:
+        """Take the disk's answer; False when it was not for the clock. Raises ``DiskFailed`` (D1)."""
+        if not isinstance(token, tuple) or token[:1] != ("clock",):
+            return False
+        self._generator.on_synced(token, ok)
+        if self._generator.failure is not None:
+            raise DiskFailed(self._generator.failure)
+        return True
+
+    def close(self) -> None:
+        """Give no more. What the store holds lets the next process go on later than anything given."""
+        self._timers.close()
