@@ -17,6 +17,7 @@ app = App(
     version=__version__,
 )
 app.command("holdfast.cli.sim:app", name="sim", help="Run the deterministic simulator.")
+app.command("holdfast.cli.check:check", name="check", help="Warn of what replicas would not do alike.")
 app.command("holdfast.cli.log:app", name="log", help="Look into the log of a stopped host.")
 app.command("holdfast.cli.bench:app", name="bench", help="Measure, beside a peer or the machine's limit.")
 app.command("holdfast.cli.authority:app", name="authority", help="Serve and inspect an authority.")
@@ -24,6 +25,9 @@ app.command("holdfast.cli.certs:app", name="certs", help="Make a domain's certif
 app.command("holdfast.cli.domain:up", name="up", help="Start a domain on this machine.")
 app.command("holdfast.cli.domain:down", name="down", help="Stop the domain.")
 app.command("holdfast.cli.domain:status", name="status", help="Show hosts, agent and authority.")
+app.command("holdfast.cli.group:app", name="group", help="Create, show and delete groups.")
+app.command("holdfast.cli.call:call", name="call", help="Call a method of a group.")
+app.command("holdfast.cli.chaos:app", name="chaos", help="Break something, to see it survive.")
 app.command("holdfast.cli.process:host", name="host", show=False)
 app.command("holdfast.cli.process:agent", name="agent", show=False)
 

@@ -1,0 +1,131 @@
+"""`holdfast group`: create, list, show, delete."""
+
+import uvloop
+from cyclopts import App
+
+from holdfast.cli.domain import Dir
+from holdfast.cli.output import Output, print_json, print_table, talk
+from holdfast.model.orders import REPLICAS_DEFAULT, CreateGroup, DeleteGroup, GroupInfo, ListGroups, Order
+from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
+from holdfast.node.ordering import order
+
+app = App(name="group", help="Create, show and delete groups.")
+
+
+@app.command
+def create(
+    name: str,
+    class_name: str,
+    *,
+    style: str = "warm_passive",
+    replicas: int = REPLICAS_DEFAULT,
+    args: str = "[]",
+    min_in_sync: int = 0,
+    dir: Dir = DIRECTORY_DEFAULT,
+    output: Output = "table",
+) -> int:
+    """Create a group of a class.
+
+    Parameters
+    ----------
+    name
+        By which it is called.
+    class_name
+        The class, as package.module:Class, to be found in the directory given to `holdfast up --app`.
+    style
+        stateless, cold_passive, warm_passive or active.
+    replicas
+        On how many hosts.
+    args
+        What the object is made with, as a JSON array.
+    min_in_sync
+        How many members hold an operation before it is acknowledged; 0 means two, or one of one.
+    output
+        `table` for people, `json` for machines.
+    """
+    wanted = CreateGroup(
+        name=name,
+        class_name=class_name,
+        style=style,
+        replicas=replicas,
+        arguments=args,
+        min_in_sync=min_in_sync,
+    )
+    return _show_one(_done(dir, wanted), output)
+
+
+@app.command(name="list")
+def list_(*, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
+    """Show all groups.
+
+    Parameters
+    ----------
+    output
+        `table` for people, `json` for machines.
+    """
+    found = _done(dir, ListGroups())
+    if output == "json":
+        print_json({"groups": found})
+    else:
+        _print(found)
+    return 0
+
+
+@app.command
+def show(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
+    """Show one group.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    output
+        `table` for people, `json` for machines.
+    """
+    return _show_one(_done(dir, ListGroups(name=name)), output)
+
+
+@app.command
+def delete(name: str, *, dir: Dir = DIRECTORY_DEFAULT) -> int:
+    """Delete a group, and its state with it.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    """
+    _done(dir, DeleteGroup(name=name))
+    talk.print(f"{name} is deleted", markup=False)
+    return 0
+
+
+def _done(dir: Dir, wanted: Order) -> tuple[GroupInfo, ...]:
+    layout = Layout(dir)
+    return uvloop.run(order(layout, layout.read(), wanted))
+
+
+def _show_one(found: tuple[GroupInfo, ...], output: Output) -> int:
+    if output == "json":
+        print_json(found[0])
+    else:
+        _print(found)
+    return 0
+
+
+def _print(found: tuple[GroupInfo, ...]) -> None:
+    print_table(
+        ("group", "number", "class", "style", "epoch", "primary", "in sync", "placed on"),
+        (
+            (
+                each.name,
+                each.group,
+                each.class_name,
+                each.style,
+                each.epoch,
+                each.primary or "-",
+                " ".join(each.in_sync),
+                " ".join(each.placed_on),
+            )
+            for each in found
+        ),
+    )
