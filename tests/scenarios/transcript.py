@@ -29,9 +29,8 @@ from holdfast.sim.groups import damage
 from holdfast.sim.groups.book import Book
 from holdfast.sim.groups.host import AUTHORITY, CONFIG, Host
 from holdfast.sim.groups.messages import Ask, Codec, Elsewhere, Reply
-from holdfast.sim.log.faults import ROT_TAIL
 from holdfast.sim.node import NodePorts
-from holdfast.sim.options import DiskOptions, FaultEvent, NetworkOptions, Options
+from holdfast.sim.options import DiskOptions, NetworkOptions, Options
 from holdfast.sim.world import World
 
 FOLDER = Path(__file__).parent
@@ -193,9 +192,8 @@ class Domain:
         yield from ()
 
     def rot(self, host: str) -> Iterator[str]:
-        """``rot a``: a bit in the last batch of its log flips; it is started again by hand"""
-        parameters = {"where": 0.001, "bit": 1, "restart_ns": 1_000 * SECOND}
-        ROT_TAIL.apply(self.world, FaultEvent(at_ns=0, kind="rot_tail", target=host, parameters=parameters))
+        """``rot a``: a bit in the last batch of its log flips while it is down"""
+        damage.rot_last_batch(self.world.nodes[host], back=10)
         yield from ()
 
     def prove(self, host: str, incarnation: str) -> Iterator[str]:

@@ -72,6 +72,7 @@ NARROW: Final[dict[str, Narrow]] = {
     "views": Narrow(
         kinds=("authority_mute", "host_away", "hosts_parted", "primary_falls"), gap_ns=350 * MILLISECOND
     ),
+    "tails": Narrow(kinds=("last_batch_rots",), gap_ns=300 * MILLISECOND),
     "damage": Narrow(kinds=(*DAMAGE_KINDS, "kill", "power_cut"), gap_ns=500 * MILLISECOND),
 }
 

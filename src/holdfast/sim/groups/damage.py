@@ -5,6 +5,7 @@ disk put back *within one opening* cannot be told by its number; its peers must 
 they are there (the limit that V5 states), so that is done when everything else has healed.
 """
 
+import random
 from typing import Final
 
 import msgspec
@@ -13,18 +14,19 @@ from holdfast.authority import keys
 from holdfast.authority.views import View
 from holdfast.model.errors import Corruption
 from holdfast.model.ids import Opening
-from holdfast.sim.faults import DAMAGE_KINDS, KINDS, FaultKind
+from holdfast.sim.faults import DAMAGE_KINDS, KINDS, FaultKind, Field, Parameters
 from holdfast.sim.groups.host import AUTHORITY, CONFIG, Host
-from holdfast.sim.groups.opening import DIRECTORY
-from holdfast.sim.log.faults import ROT_TAIL
+from holdfast.sim.groups.opening import DIRECTORY, LOG
 from holdfast.sim.node import Life, SimNode
-from holdfast.sim.options import SECOND, FaultEvent
+from holdfast.sim.options import MILLISECOND, SECOND, FaultEvent
 from holdfast.sim.world import World
+from holdfast.storage.files import file_number
 from holdfast.storage.identity import load
 
 ROLL_BACK: Final = KINDS["roll_back"]
-HARM: Final = (*(name for name in DAMAGE_KINDS if name != ROLL_BACK.name), ROT_TAIL.name)
-NAMES: Final = (*HARM, ROLL_BACK.name)
+HARM: Final = tuple(name for name in DAMAGE_KINDS if name != ROLL_BACK.name)
+LAST_BYTES: Final = 100
+"""So near to its end a log surely holds its last batch."""
 
 SLIP_NS: Final = 2 * SECOND
 """After healing, when a disk may go back within one opening: everybody is there again by then."""
@@ -99,7 +101,39 @@ def _opening(node: SimNode) -> Opening | None:
     return store.opening if store is not None and store.intent is None else None
 
 
+def _draw_last(rng: random.Random, _: Field) -> Parameters:
+    return {"back": rng.randrange(LAST_BYTES), "restart_ns": rng.randrange(MILLISECOND, 50 * MILLISECOND)}
+
+
+def _last_batch_rots(world: World, event: FaultEvent) -> bool:
+    """Kill the host, let a bit of the last batch in its log rot, start it again at once (D2)."""
+    node = world.nodes[event.target]
+    node.kill()
+    rotted = rot_last_batch(node, event.parameters["back"])
+    node.restart(event.parameters["restart_ns"])
+    return rotted
+
+
+def rot_last_batch(node: SimNode, back: int) -> bool:
+    """Flip a bit so many bytes before the end of the log of a host that is down; zeros are padding."""
+    failing, node.disk.failing_reads = node.disk.failing_reads, 0  # meant for the host, not for us
+    disk = node.disk.open(DIRECTORY, Life(), None)
+    logs = [(name, disk.read(name, 0, disk.size(name))) for name in disk.list() if file_number(name)]
+    node.disk.failing_reads = failing
+    for name, content in reversed(logs):
+        end = len(content.rstrip(b"\0"))
+        if end > 2 * LOG.sector_bytes:
+            used = [offset for offset in range(end - LOG.sector_bytes, end) if content[offset]]
+            offset = used[-1 - back % len(used)]
+            disk.write_at(name, offset, bytes([content[offset] ^ 1]))
+            return True
+    return False
+
+
+LAST_BATCH_ROTS: Final = FaultKind("last_batch_rots", _draw_last, _last_batch_rots)
+NAMES: Final = (*HARM, ROLL_BACK.name, LAST_BATCH_ROTS.name)
 FAULTS: Final = (
-    *(_guarded(KINDS.get(name, ROT_TAIL)) for name in HARM),
+    *(_guarded(KINDS[name]) for name in HARM),
+    _guarded(LAST_BATCH_ROTS),
     FaultKind(ROLL_BACK.name, ROLL_BACK.draw, _roll_back),
 )

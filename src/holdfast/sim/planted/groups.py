@@ -430,6 +430,6 @@ PLANTED = (
         Claim,
         "_must_compare",
         _compare_never,
-        "damage",
+        "tails",
     ),
 )
