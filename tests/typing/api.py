@@ -4,15 +4,19 @@ What must type-check stands plainly; what must not carries an ignore with its co
 the ignore as unused on the day the mistake would pass.
 """
 
+import asyncio
 from collections.abc import Callable
-from typing import assert_never, assert_type
+from typing import Any, Protocol, assert_never, assert_type
 from uuid import UUID
 
 import holdfast as hf
 from holdfast.authority import contract
 from holdfast.authority.contract import Absent, Applied, Get, Got, Invalid, Put, Refused, Txn, Unknown
 from holdfast.authority.recipe import Authority, Recipe, perform
+from holdfast.client.config import CallPolicy
+from holdfast.client.proxy import Group
 from holdfast.clock import Vector
+from holdfast.model.calls import CallOutcomeUnknown, RequestId
 from holdfast.model.csn import Csn, parse
 from holdfast.model.errors import (
     Conflict,
@@ -256,3 +260,54 @@ def a_style_is_an_application(style: Cold | Warm | Active | Stateless) -> Applic
 
 def a_member_is_a_sequence(member: Member) -> Sequence:
     return member
+
+
+# --- calling a group
+
+
+class Ledger:
+    """A class as users write it."""
+
+    def deposit(self, who: str, amount: int) -> int:
+        return amount
+
+    async def audit(self, *, since: str) -> list[str]:
+        return [since]
+
+
+class LedgerCalls(Protocol):
+    """The same, as an awaiting caller sees it."""
+
+    async def deposit(self, who: str, amount: int) -> int: ...
+
+
+async def calling(url: str) -> None:
+    async with hf.connect(url, policy=CallPolicy(duration_ns=5)) as domain:
+        untyped = await domain.group("ledger")
+        assert_type(await untyped.deposit("alice", 5), Any)
+        ledger = await domain.group("ledger", Ledger)
+        assert_type(ledger, Group[Ledger])
+        assert_type(await ledger.call(Ledger.deposit, "alice", 5), int)
+        assert_type(await ledger.call(Ledger.deposit, who="alice", amount=5), int)
+        assert_type(await ledger.call(Ledger.audit, since="monday"), list[str])
+        ledger.call(Ledger.deposit, "alice", "five")  # type: ignore[call-overload]  # not an amount
+        ledger.call(Ledger.deposit, "alice")  # type: ignore[call-overload]  # one argument is missing
+        slow = ledger.options(duration_s=60, ordered=True, consistency="stale", stale_s=0.5)
+        assert_type(await slow.call(Ledger.deposit, "alice", 5), int)
+        ledger.options(consistency="fresh")  # type: ignore[arg-type]  # no such consistency
+        awaited = ledger.typed(LedgerCalls)
+        assert_type(await awaited.deposit("alice", 5), int)
+        await awaited.deposit("alice")  # type: ignore[call-arg]  # one argument is missing
+        try:
+            await asyncio.gather(*(ledger.call(Ledger.deposit, "bob", n) for n in range(10)))
+        except CallOutcomeUnknown as unknown:
+            assert_type(unknown.request_id, RequestId)
+            await domain.outcome(unknown.request_id)
+
+
+def calling_plainly(url: str) -> None:
+    with hf.connect_sync(url) as domain:
+        ledger = domain.group("ledger", Ledger)
+        assert_type(ledger.deposit("alice", 5), int)
+        ledger.deposit("alice", "five")  # type: ignore[arg-type]  # not an amount
+        assert_type(domain.group("ledger"), Any)

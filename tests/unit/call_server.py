@@ -32,7 +32,7 @@ from holdfast.model.ids import ClientId, Epoch, GroupId, HostId, Position
 from holdfast.model.outcome import Refused, encode_outcome, encode_raised, encode_returned
 from holdfast.model.reference import MemberAddress, Reference, Routing, route
 from holdfast.model.units import SECOND
-from holdfast.net import Address, Connection, Endpoint, Identity, Kind, Reason, Role, Server, serve
+from holdfast.net import Address, Connection, Endpoint, Identity, Kind, Limits, Reason, Role, Server, serve
 from holdfast.sequence.retention import ABANDONED, EXPIRED, NEVER, Fresh, Repeated, Retention
 from holdfast.styles.interface import BadCall, Interface
 from holdfast.styles.operation import Call, Sent, decode_calls
@@ -103,6 +103,7 @@ class Host:
 
     name: HostId
     state: State
+    limits: Limits
     view: Reference | None = None
     server: Server | None = None
     answers_pings: bool = True
@@ -114,9 +115,9 @@ class Host:
     frames: list[Any] = field(default_factory=list)
     held: list[Callable[[], None]] = field(default_factory=list)
 
-    async def start(self, incarnation: int = 1, address: Address | None = None) -> None:
-        identity = Identity("test", Role.HOST, self.name, incarnation)
-        self.server = await serve(address or Address("127.0.0.1", 0), lambda _: self, Endpoint(identity))
+    async def start(self) -> None:
+        identity = Identity("test", Role.HOST, self.name, incarnation=1)
+        self.server = await serve(Address("127.0.0.1", 0), lambda _: self, Endpoint(identity, self.limits))
 
     @property
     def address(self) -> Address:
@@ -211,9 +212,9 @@ class Host:
 class Cluster:
     """Three hosts of one group."""
 
-    def __init__(self, instance: object, names: tuple[str, ...] = ("a", "b", "c")) -> None:
+    def __init__(self, instance: object, limits: Limits | None = None) -> None:
         self.state = State(instance)
-        self.hosts = {name: Host(HostId(name), self.state) for name in names}
+        self.hosts = {name: Host(HostId(name), self.state, limits or Limits()) for name in ("a", "b", "c")}
         self.version = 0
         self._addresses: dict[str, Address] = {}
 
@@ -239,6 +240,3 @@ class Cluster:
         for name in told or tuple(self.hosts):
             self.hosts[name].view = view
         return view
-
-    async def start(self, name: str, incarnation: int) -> None:
-        await self.hosts[name].start(incarnation, self._addresses[name])

@@ -12,9 +12,10 @@ from msgspec.msgpack import decode
 import holdfast as hf
 from holdfast.client.config import CallPolicy, ClientConfig
 from holdfast.model.calls import CallOutcomeUnknown, RefusalCode
-from holdfast.model.errors import InvalidRequest, Overloaded, Unavailable
+from holdfast.model.errors import InvalidRequest, Overloaded, Rejected, Unavailable
 from holdfast.model.outcome import CallRefused, MethodRaised
 from holdfast.model.units import MILLISECOND, SECOND
+from holdfast.net import Limits
 from holdfast.styles.interface import BadCall
 from holdfast.styles.operation import Sent, decode_calls
 
@@ -49,16 +50,16 @@ Story = Callable[[Cluster, Any, Ledger], Awaitable[None]]
 
 
 def tell(
-    story: Story, *, duration_s: float = 10, config: ClientConfig = QUICK, outcome_s: float = 60
+    story: Story, *, duration_s: float = 10, config: ClientConfig = QUICK, limits: Limits | None = None
 ) -> None:
     """Run *story* with three hosts and a client of them."""
 
     async def run() -> None:
         ledger = Ledger()
-        policy = CallPolicy(duration_ns=round(duration_s * SECOND), outcome_ns=round(outcome_s * SECOND))
+        policy = CallPolicy(duration_ns=round(duration_s * SECOND))
         async with (
             asyncio.timeout(30),
-            Cluster(ledger) as cluster,
+            Cluster(ledger, limits or Limits()) as cluster,
             hf.connect(cluster.url, policy=policy, config=config) as domain,
         ):
             await story(cluster, domain, ledger)
@@ -175,6 +176,56 @@ def test_what_nobody_executed_ends_as_unavailable_when_its_duration_is_over() ->
         assert ledger.calls == []
 
     tell(story)
+
+
+def test_a_group_that_stays_overloaded_says_so() -> None:
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        group = (await domain.group("ledger")).options(duration_s=0.2)
+        cluster.hosts["a"].turns_away = RefusalCode.OVERLOADED
+        with pytest.raises(Overloaded, match="not executed"):
+            await group.deposit("alice", 1)
+        assert cluster.hosts["b"].frames == cluster.hosts["c"].frames == []
+
+    tell(story)
+
+
+@pytest.mark.covers("FTC-68", "FTC-83")
+def test_a_refusal_that_no_other_member_would_change_is_raised_at_once() -> None:
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        group, a = await domain.group("ledger"), cluster.hosts["a"]
+        for code, error in ((RefusalCode.BAD_REFERENCE, Rejected), (RefusalCode.INVALID, InvalidRequest)):
+            a.turns_away = code
+            with pytest.raises(error, match="as told"):
+                await group.deposit("alice", 1)
+        a.turns_away = None
+        assert await group.deposit("alice", 1) == 1
+
+    tell(story)
+
+
+@pytest.mark.covers("FTC-109")
+def test_a_host_that_does_not_say_where_a_group_is_is_passed_over() -> None:
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        await until(lambda: all(len(host.server.connections) == 1 for host in cluster.hosts.values()))
+        cluster.hosts["a"].drops_frames = True
+        cluster.move_to("b")
+        assert await (await domain.group("ledger")).deposit("alice", 1) == 1
+        for host in cluster.hosts.values():
+            host.drops_frames = True
+        with pytest.raises(Unavailable):
+            await domain.group("other")
+
+    tell(story, duration_s=1.5)
+
+
+def test_a_frame_longer_than_the_host_takes_is_refused_and_nothing_else() -> None:
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        group = await domain.group("ledger")
+        with pytest.raises(InvalidRequest):
+            await group.deposit("x" * 100_000, 1)
+        assert await group.deposit("alice", 1) == 1
+
+    tell(story, limits=Limits(frame_bytes_max=64 * 1024))
 
 
 def test_an_unknown_outcome_can_be_asked_for_later() -> None:

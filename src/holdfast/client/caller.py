@@ -77,20 +77,19 @@ class Caller:
         method: str,
         arguments: bytes,
         policy: CallPolicy,
-        *,
         is_query: bool = False,
         stale_ms: int | None = None,
         lane: Lane | None = None,
     ) -> Answer:
         """Make a call; the future has its value, or the error it ended with."""
-        invocations = self._invocations
-        if self._waiters or not invocations.has_room or self._closed is not None:
-            return self._loop.create_task(
-                self._call_later(method, arguments, policy, is_query, stale_ms, lane)
-            )
-        answer = self._loop.create_future()
-        invocations.call(answer, method, arguments, policy, is_query=is_query, stale_ms=stale_ms, lane=lane)
-        return answer
+        if not self._waiters and self._closed is None:
+            answer = self._loop.create_future()
+            try:
+                self._invocations.call(answer, method, arguments, policy, is_query, stale_ms, lane)
+                return answer
+            except Overloaded:
+                pass
+        return self._loop.create_task(self._call_later(method, arguments, policy, is_query, stale_ms, lane))
 
     async def outcome(self, about: RequestId, policy: CallPolicy) -> Any:
         """What became of a request."""
@@ -110,16 +109,14 @@ class Caller:
     ) -> Any:
         await self._room(policy)
         answer = self._loop.create_future()
-        self._invocations.call(
-            answer, method, arguments, policy, is_query=is_query, stale_ms=stale_ms, lane=lane
-        )
+        self._invocations.call(answer, method, arguments, policy, is_query, stale_ms, lane)
         return await answer
 
     async def _room(self, policy: CallPolicy) -> None:
         """Wait for room in the window, first come first served. Raises ``Overloaded`` by *policy*."""
         try:
             async with asyncio.timeout(policy.duration_ns / SECOND):
-                while self._closed is None and (self._waiters or not self._invocations.has_room):
+                while self._closed is None and (self._waiters or not self._invocations.room):
                     if not policy.waits_for_room or len(self._waiters) >= WAITING_MAX:
                         raise Overloaded(
                             f"{self.reference.name}: {self.in_flight} requests have no answer yet"
@@ -127,7 +124,7 @@ class Caller:
                     waiter: asyncio.Future[None] = self._loop.create_future()
                     self._waiters.append(waiter)
                     await waiter
-                    if self._invocations.has_room:
+                    if self._invocations.room:
                         break
         except TimeoutError:
             raise Overloaded(f"{self.reference.name}: no room for a call within its duration") from None

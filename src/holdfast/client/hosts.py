@@ -9,7 +9,17 @@ from holdfast.client.heartbeats import Heartbeats
 from holdfast.machine.clock import MachineClock
 from holdfast.machine.randomness import MachineRandom
 from holdfast.machine.timers import LoopTimers
-from holdfast.model.calls import Pong, ToClient, decode_to_client, encode_message
+from holdfast.model.calls import (
+    Calls,
+    Pong,
+    Reads,
+    RefusalCode,
+    ToClient,
+    Turned,
+    decode_to_client,
+    encode_message,
+)
+from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import HostId
 from holdfast.net import Address, Connection, Endpoint, Kind, Link, Reason, Why
 
@@ -65,9 +75,17 @@ class Hosts:
                 self._links[address].hurry()
 
     def send(self, peer: str, message: object) -> None:
-        connection = self._connections.get(HostId(peer))
-        if connection is not None:
+        host = HostId(peer)
+        connection = self._connections.get(host)
+        if connection is None:
+            return
+        try:
             connection.send(Kind.CALL, encode_message(message))  # type: ignore[arg-type]  # cores send these
+        except InvalidRequest as error:
+            # Longer than this host takes. Told as the host itself would, and not before the sender is done.
+            if isinstance(message, Calls | Reads):
+                turned = Turned(message.frame, message.group, RefusalCode.INVALID, str(error))
+                asyncio.get_running_loop().call_soon(self._events.on_message, host, turned)
 
     async def close(self) -> None:
         self.keep(())

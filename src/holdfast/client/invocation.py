@@ -38,16 +38,17 @@ from holdfast.model.calls import (
     RequestId,
     Seen,
     Turned,
-    expiration_of,
 )
 from holdfast.model.errors import HoldfastError, InvalidRequest, Overloaded, Rejected, Unavailable
 from holdfast.model.ids import ClientId, HostId
 from holdfast.model.outcome import Refused, decode_outcome
 from holdfast.model.reference import Reference
-from holdfast.model.units import SECOND
+from holdfast.model.units import MILLISECOND, SECOND
 from holdfast.styles.operation import Call
 
 NO_ARGUMENTS: Final = b"\x90"
+SWEEP_NS: Final = 10 * MILLISECOND
+"""Deadlines are kept to within this: thousands that fall due one after the other are looked at together."""
 FORGOTTEN: Final = ("expired", "abandoned")
 """Refusals by which a group says that it does not know, or no longer, whether a request has run (X2)."""
 
@@ -109,17 +110,12 @@ class Invocations:
         config = self._config
         return config.window_calls - len(self._awaited) if self._awaited_bytes < config.window_bytes else 0
 
-    @property
-    def has_room(self) -> bool:
-        return self.room > 0
-
     def call(
         self,
         handle: object,
         method: str,
         arguments: bytes,
         policy: CallPolicy,
-        *,
         is_query: bool = False,
         stale_ms: int | None = None,
         lane: Lane | None = None,
@@ -197,10 +193,12 @@ class Invocations:
     # --- making
 
     def _new(self, handle: object, method: str, arguments: bytes, policy: CallPolicy) -> Pending:
-        if not self.has_room:
+        config = self._config
+        if len(self._awaited) >= config.window_calls or self._awaited_bytes >= config.window_bytes:
             raise Overloaded(f"{len(self._awaited)} requests to {self.reference.name} have no answer yet")
         now = self._clock.now()
-        expiration_s = expiration_of(self._time.at(now), policy.duration_ns + policy.outcome_ns)
+        # The first whole second by which both the duration and the time to ask for an outcome are over.
+        expiration_s = (self._time.at(now) + policy.duration_ns + policy.outcome_ns) // SECOND + 1
         if expiration_s > self._horizon_s:
             self._horizon_s = expiration_s
         call = Call(self._take_number(), method, msgspec.Raw(arguments), expiration_s)
@@ -242,7 +240,7 @@ class Invocations:
         self._ports.network.send(host, message)
 
     def _send_aside(self, target: HostId, request: Pending) -> None:
-        if request.stale_ms is not None and not request.was_turned:
+        if request.stale_ms is not None and request.turned_by is None:
             # Any member will do at first; one that was turned away goes to the primary.
             target = self._rng.choice(self._addresses.connected_members() or [target])
         frame = self._flights.depart(target, [request])
@@ -293,7 +291,7 @@ class Invocations:
         failure = FAILURE_OF_REFUSAL[turned.code]
         for request in self._carried(flight):
             request.flight = None
-            request.was_turned = True
+            request.turned_by = turned.code
             if may_retry(failure, Completion.NO, is_reinvoked=request.is_reinvoked):
                 self._wait_again(request)
             else:
@@ -379,7 +377,8 @@ class Invocations:
         for request in [each for each in self._awaited.values() if each.deadline_ns <= now]:
             self._end(request, self._unknown(request) if request.may_have_run else self._nobody(request))
         if self._awaited:
-            self._deadline.by(min(each.deadline_ns for each in self._awaited.values()))
+            earliest_ns = min(each.deadline_ns for each in self._awaited.values())
+            self._deadline.by(max(earliest_ns, now + SWEEP_NS))
 
     def _time_s(self) -> int:
         return self._time.at(self._clock.now()) // SECOND
@@ -433,9 +432,11 @@ class Invocations:
             return self._unknown(request)
         return Rejected(f"not executed: the outcome of request {blocked_by}, which it follows, is unknown")
 
-    def _nobody(self, request: Pending) -> Unavailable:
-        waited = f"within {self._waited_s(request):g} s"
-        return Unavailable(f"{self.reference.name}: nobody could serve it {waited}; it was not executed")
+    def _nobody(self, request: Pending) -> HoldfastError:
+        waited = f"within {self._waited_s(request):g} s; it was not executed"
+        if request.turned_by is RefusalCode.OVERLOADED:
+            return Overloaded(f"{self.reference.name} could not take it {waited}")
+        return Unavailable(f"{self.reference.name}: nobody could serve it {waited}")
 
     def _waited_s(self, request: Pending) -> float:
         return round((self._clock.now() - request.began_ns) / SECOND, 3)

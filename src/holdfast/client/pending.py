@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from holdfast.model.calls import CALLS_PER_FRAME_MAX, RequestId
+from holdfast.model.calls import CALLS_PER_FRAME_MAX, RefusalCode, RequestId
 from holdfast.model.ids import HostId
 from holdfast.styles.operation import Call
 
@@ -29,7 +29,7 @@ class Pending:
         "lane",
         "size",
         "stale_ms",
-        "was_turned",
+        "turned_by",
     )
 
     def __init__(self, call: Call, handle: object, size: int, began_ns: int, duration_ns: int) -> None:
@@ -45,7 +45,8 @@ class Pending:
         """Nothing below is set: an outcome ends it without further thought."""
         self.is_maybe = False
         """A copy was sent of which nothing was heard: it may have been executed."""
-        self.was_turned = False
+        self.turned_by: RefusalCode | None = None
+        """Why it was last turned away, unexecuted."""
         self.is_reinvoked = True
         self.is_query = False
         """Changes nothing, so it is harmless whether it was executed."""

@@ -21,6 +21,7 @@ R = TypeVar("R")
 
 Consistency = Literal["linearizable", "stale"]
 METHOD_CHARACTERS_MAX: Final = 200
+_encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class Group(Generic[T]):
@@ -110,7 +111,7 @@ class Group(Generic[T]):
             stale_ms = None
         return Group(self._caller, policy, self._interface, lane=lane, stale_ms=stale_ms)
 
-    def typed(self, interface: type[R]) -> R:
+    def typed(self, interface: Callable[..., R]) -> R:
         """This proxy, for the type checker an *interface*: a Protocol whose methods are ``async def``."""
         return cast(R, self)
 
@@ -139,13 +140,13 @@ class Group(Generic[T]):
             arguments = _encoded(name, args, kwargs)
             if operation is not None:
                 operation.decoded(arguments)  # as the group will: what does not fit is not sent
-            return caller.call(name, arguments, policy, is_query=is_query, stale_ms=stale_ms, lane=lane)
+            return caller.call(name, arguments, policy, is_query, stale_ms, lane)
 
         return method
 
 
 def _encoded(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
     try:
-        return bytes(encode_arguments(args, kwargs))
+        return bytes(encode_arguments(args, kwargs)) if kwargs else _encode(args)
     except (TypeError, OverflowError, RecursionError) as error:
         raise BadCall(f"{name}: an argument has no form on the wire: {error}") from None

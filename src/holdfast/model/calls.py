@@ -17,7 +17,6 @@ from msgspec import Meta, Struct
 from holdfast.model.errors import InvalidRequest, OutcomeUnknown
 from holdfast.model.ids import ClientId, Epoch, GroupId, Position
 from holdfast.model.reference import NAME_CHARACTERS_MAX, Reference
-from holdfast.model.units import SECOND
 
 CALLS_PER_FRAME_MAX: Final = 128
 """More calls go into another frame, so that the primary starts while the client still encodes."""
@@ -209,8 +208,3 @@ def decode_to_client(payload: bytes) -> ToClient:
     if type(message) is Replies and len(message.numbers) != len(message.outcomes):
         raise msgspec.ValidationError("replies whose columns differ in length")
     return message
-
-
-def expiration_of(group_time_ns: int, duration_ns: int) -> int:
-    """The first whole second of the group's time after *duration_ns* from *group_time_ns*."""
-    return (group_time_ns + duration_ns) // SECOND + 1
