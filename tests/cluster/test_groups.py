@@ -1,0 +1,210 @@
+"""Groups on real hosts: what was acknowledged is there, once, whoever is killed."""
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import pytest
+from domain import HOLDFAST, Domain, is_whole
+
+from holdfast.client.config import CallPolicy
+from holdfast.client.domain import Domain as Connection
+from holdfast.client.domain import connect
+from holdfast.client.proxy import Group
+from holdfast.model.errors import HoldfastError, InvalidRequest
+from holdfast.model.orders import CreateGroup, DeleteGroup, Order
+from holdfast.model.units import SECOND
+from holdfast.node.layout import Layout
+from holdfast.node.ordering import group_named, order, url_of
+
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("groups")]
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+POLICY = CallPolicy(duration_ns=25 * SECOND)
+CALLERS = 8
+T = TypeVar("T")
+
+
+@pytest.fixture(scope="module")
+def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
+    with Domain(tmp_path_factory.mktemp("groups") / "d", "--app", str(EXAMPLES)) as made:
+        yield made
+
+
+@pytest.fixture
+def whole(domain: Domain) -> Domain:
+    """The domain, with every host alive and hearing every other."""
+    domain.wait("every host hears every other", is_whole)
+    return domain
+
+
+class Client:
+    """Somebody who orders groups, calls them, and kills their hosts."""
+
+    def __init__(self, domain: Domain, connection: Connection) -> None:
+        self._domain = domain
+        self._layout = Layout(domain.directory)
+        self._description = self._layout.read()
+        self.group = connection.group
+
+    async def order(self, wanted: Order) -> None:
+        await order(self._layout, self._description, wanted)
+
+    async def create(self, name: str, **properties: Any) -> Group[Any]:
+        await self.order(CreateGroup(name=name, class_name="ledger:Ledger", **properties))
+        return await self.group(name)
+
+    async def kill_primary(self, name: str) -> None:
+        primary = (await group_named(self._layout, self._description, name)).primary
+        pid = (await asyncio.to_thread(self._domain.host, primary))["pid"]
+        if pid is not None:
+            os.kill(pid, signal.SIGKILL)
+
+
+def run(domain: Domain, work: Callable[[Client], Awaitable[T]]) -> T:
+    async def connected() -> T:
+        layout = Layout(domain.directory)
+        async with connect(await url_of(layout, layout.read()), policy=POLICY) as connection:
+            return await work(Client(domain, connection))
+
+    return asyncio.run(connected())
+
+
+def holdfast(domain: Domain, *words: str) -> Any:
+    """What a command prints, decoded."""
+    command = [*HOLDFAST, *words, "--dir", str(domain.directory)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, f"{words}: {done.stdout} {done.stderr}"
+    return msgspec.json.decode(done.stdout) if done.stdout else None
+
+
+def test_a_deposit_survives_its_primary(whole: Domain) -> None:
+    """As the command line shows it: deposit, kill the primary's host, ask for the balance."""
+    before = holdfast(whole, "group", "create", "ledger", "ledger:Ledger", "--output", "json")
+    assert (before["style"], before["min_in_sync"], len(before["placed_on"])) == ("warm_passive", 2, 3)
+    assert holdfast(whole, "call", "ledger", "deposit", '"alice"', "5") == 5
+    holdfast(whole, "chaos", "kill-primary", "ledger")
+    assert holdfast(whole, "call", "ledger", "balance", '"alice"') == 5
+    after = holdfast(whole, "group", "show", "ledger", "--output", "json")
+    assert after["primary"] != before["primary"]
+
+
+@pytest.mark.parametrize("style", ["cold_passive", "active"])
+def test_other_styles_survive_their_primary_too(whole: Domain, style: str) -> None:
+    async def work(client: Client) -> None:
+        ledger = await client.create(style, style=style)
+        assert await ledger.deposit("alice", 5) == 5
+        await client.kill_primary(style)
+        assert await ledger.balance("alice") == 5
+        assert await ledger.deposit("alice", 1) == 6
+
+    run(whole, work)
+
+
+def test_every_acknowledged_call_is_there_once_after_three_kills(
+    whole: Domain, rounds: Callable[..., int]
+) -> None:
+    """Each call has an account of its own: lost, it would have 0; executed twice, 2."""
+    calls = rounds(short=200, long=5000)
+
+    async def work(client: Client) -> list[int]:
+        ledger = await client.create("counted")
+        numbers = iter(range(calls))
+        done = 0
+
+        async def deposit() -> None:
+            nonlocal done
+            for number in numbers:
+                assert await ledger.deposit(f"account {number}", 1) == 1
+                done += 1
+
+        async def kill() -> None:
+            for share in (1, 2, 3):
+                while done < calls * share // 4:
+                    await asyncio.sleep(0.001)
+                await client.kill_primary("counted")
+
+        await asyncio.gather(kill(), *(deposit() for _ in range(CALLERS)))
+        return list(await asyncio.gather(*(ledger.balance(f"account {each}") for each in range(calls))))
+
+    assert run(whole, work) == [1] * calls
+
+
+def test_everything_is_there_after_all_hosts_were_killed(whole: Domain) -> None:
+    async def fill(client: Client) -> None:
+        assert await (await client.create("outage")).deposit("alice", 7) == 7
+
+    async def look(client: Client) -> None:
+        ledger = await client.group("outage")
+        assert await ledger.balance("alice") == 7
+        assert await ledger.deposit("alice", 1) == 8
+
+    run(whole, fill)
+    before = whole.status()["hosts"]
+    for host in before:
+        os.kill(host["pid"], signal.SIGKILL)
+    whole.wait(
+        "every host is back",
+        lambda status: (
+            is_whole(status)
+            and all(
+                now["incarnation"] > then["incarnation"]
+                for now, then in zip(status["hosts"], before, strict=True)
+            )
+        ),
+    )
+    run(whole, look)
+
+
+def test_bad_calls_and_orders_get_one_clear_error_each(whole: Domain) -> None:
+    """Nothing is changed by them, and the connection goes on working."""
+
+    async def work(client: Client) -> None:
+        ledger = await client.create("strict")
+        for method, arguments, said in (
+            ("nosuch", (), "has no method 'nosuch'"),
+            ("get_state", (), "Holdfast's to call"),
+            ("_secret", (), "private"),
+            ("deposit", ("alice",), "missing a required argument"),
+            ("deposit", (5, 5), "argument account"),
+        ):
+            with pytest.raises(InvalidRequest, match=said):
+                await ledger.call(method, *arguments)
+        with pytest.raises(HoldfastError, match="Overdrawn: alice has 0"):
+            await ledger.transfer("alice", "bob", 1)
+        with pytest.raises(InvalidRequest, match="no group 'nobody'"):
+            await client.group("nobody")
+        for name, class_name, properties, said in (
+            ("strict", "ledger:Ledger", {}, "there is a group 'strict' already"),
+            ("other", "ledger:Nothing", {}, "no class 'Nothing'"),
+            ("other", "nowhere:Ledger", {}, "nowhere cannot be imported"),
+            ("other", "ledger:Ledger", {"arguments": "[1]"}, "Ledger cannot be made"),
+            ("other", "ledger:Ledger", {"style": "active_with_voting"}, "not supported yet"),
+            ("other", "ledger:Ledger", {"min_in_sync": 4}, "min_in_sync is 4"),
+        ):
+            wanted: Any = CreateGroup(name=name, class_name=class_name, **properties)
+            with pytest.raises(InvalidRequest, match=said):
+                await client.order(wanted)
+        assert await ledger.total() == 0
+
+    run(whole, work)
+
+
+def test_a_deleted_group_is_gone_and_its_name_is_free(whole: Domain) -> None:
+    async def work(client: Client) -> None:
+        await (await client.create("brief")).deposit("alice", 1)
+        await client.order(DeleteGroup(name="brief"))
+        with pytest.raises(InvalidRequest, match="no group 'brief'"):
+            await client.order(DeleteGroup(name="brief"))
+
+    async def again(client: Client) -> None:
+        assert await (await client.create("brief")).total() == 0
+
+    run(whole, work)
+    run(whole, again)
+    assert all(host["alive"] for host in whole.status()["hosts"])
