@@ -67,6 +67,12 @@ class NameTaken(msgspec.Struct, frozen=True, tag="name_taken"):
     group: GroupId
 
 
+class NoSuchName(msgspec.Struct, frozen=True, tag="no_such_name"):
+    """No group has that name."""
+
+    name: str
+
+
 class GroupCounter(msgspec.Struct, frozen=True, kw_only=True, tag="group_counter"):
     """The highest group id ever issued."""
 
@@ -173,6 +179,16 @@ def remove_group(group: GroupId, *, nonce: Nonce) -> Recipe[Removed | Contended 
 def read_group(group: GroupId) -> Recipe[Seen[GroupRecord] | NoGroup]:
     found = yield from read(keys.group(group), GroupRecord)
     return NoGroup(group) if found.value is None else Seen(found.key, found.value, found.modified)
+
+
+@answering
+def find_group(name: str) -> Recipe[Seen[GroupRecord] | NoSuchName]:
+    """The group that has that name now."""
+    named = yield from read(keys.group_name(name), GroupName)
+    if named.value is None:
+        return NoSuchName(name)
+    found = yield from read(keys.group(named.value.group), GroupRecord)
+    return NoSuchName(name) if found.value is None else Seen(found.key, found.value, found.modified)
 
 
 @answering

@@ -6,21 +6,24 @@ of this module, and nothing else.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from holdfast.authority.groups import (
     GroupRecord,
     NameTaken,
+    NoSuchName,
     Placement,
     create_group,
+    find_group,
+    list_groups,
     remove_group,
     reserve_group,
 )
-from holdfast.authority.outcome import Removed, Seen
-from holdfast.authority.recipe import Authority, perform
-from holdfast.authority.views import Lost
+from holdfast.authority.outcome import Listing, Removed, Seen
+from holdfast.authority.recipe import Authority, Recipe, perform
+from holdfast.authority.views import Lost, NoGroup, View, list_views, read_view
 from holdfast.machine import MachineClock
 from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
 from holdfast.model.ids import Epoch, GroupId, HostId, Nonce, StoreId
@@ -65,7 +68,7 @@ class Creating:
                 case DeleteGroup():
                     return await self._delete(order)
                 case ListGroups():
-                    return self._list(order)
+                    return await self._list(order)
         except HoldfastError as error:
             return OrderRefused(code=error.code, text=str(error), is_final=isinstance(error, InvalidRequest))
 
@@ -75,7 +78,7 @@ class Creating:
         nonce = Nonce(order.nonce) if order.nonce else self._nonces()
         known = self._made_by(nonce)
         if known is not None:
-            return GroupList(groups=(self._info(known),))
+            return GroupList(groups=(await self._info(known),))
         record = self._planned(order, nonce)
         check_makes(definition_of(record))
         group: GroupId = await insist(
@@ -90,8 +93,7 @@ class Creating:
             raise InvalidRequest(f"there is a group {order.name!r} already: number {found.group}")
         if not isinstance(found, Seen):
             raise Unavailable(f"group {group} was made and removed meanwhile")
-        view = found.value
-        return GroupList(groups=(_info(record, view.epoch, view.primary, (me.host,)),))
+        return GroupList(groups=(_info(record, found.value),))
 
     def _planned(self, order: CreateGroup, nonce: Nonce) -> GroupRecord:
         """Raises ``InvalidRequest`` for what cannot be, ``Unavailable`` when too few hosts live."""
@@ -130,38 +132,47 @@ class Creating:
     # --- the others
 
     async def _delete(self, order: DeleteGroup) -> GroupList:
-        group = self._directory.find(order.name)
-        if group is None:
-            raise InvalidRequest(f"there is no group {order.name!r}")
-        gone = self._info(self._directory.records[group])
+        record = await self._found(order.name)
+        gone = await self._info(record)
         nonce = self._nonces()
-        await insist(lambda: perform(self._authority, remove_group(group, nonce=nonce)), Removed)
+        await insist(lambda: perform(self._authority, remove_group(record.group, nonce=nonce)), Removed)
         return GroupList(groups=(gone,))
 
-    def _list(self, order: ListGroups) -> GroupList:
-        records = self._directory.records.values()
-        wanted = [each for each in records if not order.name or each.name == order.name]
-        if order.name and not wanted:
-            raise InvalidRequest(f"there is no group {order.name!r}")
-        return GroupList(groups=tuple(self._info(each) for each in wanted))
+    async def _list(self, order: ListGroups) -> GroupList:
+        if order.name:
+            return GroupList(groups=(await self._info(await self._found(order.name)),))
+        records: Listing[GroupRecord] = await self._answered(list_groups, Listing)
+        views: Listing[View] = await self._answered(list_views, Listing)
+        by_group = {seen.value.group: seen.value for seen in views.items}
+        return GroupList(
+            groups=tuple(_info(seen.value, by_group.get(seen.value.group)) for seen in records.items)
+        )
 
-    def _info(self, record: GroupRecord) -> GroupInfo:
-        seen = self._directory.views.get(record.group)
-        if seen is None:
-            return _info(record, 0, HostId(""), ())
-        view = seen.value
-        return _info(record, view.epoch, view.primary, tuple(member.host for member in view.members))
+    async def _found(self, name: str) -> GroupRecord:
+        """From the authority itself: this host may not have heard yet of what another has just done."""
+        found = await self._answered(lambda: find_group(name), Seen, NoSuchName)
+        if isinstance(found, NoSuchName):
+            raise InvalidRequest(f"there is no group {name!r}")
+        record: GroupRecord = found.value
+        return record
+
+    async def _info(self, record: GroupRecord) -> GroupInfo:
+        found = await self._answered(lambda: read_view(record.group), Seen, NoGroup)
+        return _info(record, found.value if isinstance(found, Seen) else None)
+
+    async def _answered(self, recipe: Callable[[], Recipe[object]], *kinds: type[object]) -> Any:
+        return await insist(lambda: perform(self._authority, recipe()), *kinds)
 
 
-def _info(record: GroupRecord, epoch: int, primary: HostId, in_sync: tuple[HostId, ...]) -> GroupInfo:
+def _info(record: GroupRecord, view: View | None) -> GroupInfo:
     return GroupInfo(
         name=record.name,
         group=record.group,
         class_name=record.class_name,
         style=record.style,
-        epoch=Epoch(epoch),
-        primary=primary,
-        in_sync=in_sync,
+        epoch=view.epoch if view is not None else Epoch(0),
+        primary=view.primary if view is not None else HostId(""),
+        in_sync=tuple(member.host for member in view.members) if view is not None else (),
         placed_on=tuple(member.host for member in record.members),
         min_in_sync=record.min_in_sync,
     )

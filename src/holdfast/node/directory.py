@@ -55,14 +55,16 @@ class GroupDirectory:
         view = seen.value if seen is not None else None
         if newer is not None and (view is None or newer.epoch > view.epoch):
             view = newer
-        if record is None or view is None:
-            return None
+        return self.reference_of(record, view) if record is not None and view is not None else None
+
+    def reference_of(self, record: GroupRecord, view: View) -> Reference:
+        """The reference that *view* makes, with the addresses of those of its hosts that are in session."""
         members = tuple(
             MemberAddress(member.host, self.sessions[member.host].address)
             for member in view.members
             if member.host in self.sessions
         )
-        return Reference(group, record.name or str(group), view.epoch, view.primary, members)
+        return Reference(record.group, record.name or str(record.group), view.epoch, view.primary, members)
 
     def _take_record(self, key: str, seen: Seen[GroupRecord] | None) -> None:
         group = GroupId(int(key[-_DIGITS:]))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import structlog
 
+from holdfast.authority.groups import NoSuchName, find_group, read_group
 from holdfast.authority.outcome import Seen as SeenAt
 from holdfast.authority.recipe import Authority, perform
 from holdfast.authority.views import NoGroup, read_view
@@ -192,11 +193,23 @@ class Serving:
         if reference is not None:
             send(connection, Located(asked.frame, reference, self._groups.stamps.time_ns()))
         else:
-            what = repr(asked.name) if asked.name else str(asked.group)
-            refusal = Turned(
-                asked.frame, GroupId(0), RefusalCode.NO_SUCH_GROUP, f"there is no group {what}"[:TEXT_MAX]
-            )
-            send(connection, refusal)
+            self._start(self._locate_at_authority(connection, asked))
+
+    async def _locate_at_authority(self, connection: Connection, asked: Locate) -> None:
+        """A group may be so new that its record is still on its way to this host."""
+        by_name = find_group(asked.name) if asked.name else read_group(asked.group)
+        record = await perform(self._authority, by_name)
+        if isinstance(record, SeenAt):
+            view = await perform(self._authority, read_view(record.value.group))
+            if isinstance(view, SeenAt):
+                reference = self._directory.reference_of(record.value, view.value)
+                send(connection, Located(asked.frame, reference, self._groups.stamps.time_ns()))
+                return
+        is_known = isinstance(record, NoSuchName | NoGroup)
+        code = RefusalCode.NO_SUCH_GROUP if is_known else RefusalCode.UNAVAILABLE
+        what = repr(asked.name) if asked.name else str(asked.group)
+        text = f"there is no group {what}" if is_known else "the authority does not answer"
+        send(connection, Turned(asked.frame, GroupId(0), code, text[:TEXT_MAX]))
 
     def _turn(self, connection: Connection, asked: Asked, code: RefusalCode, text: str = "") -> None:
         send(connection, Turned(asked.frame, asked.group, code, text[:TEXT_MAX]))
