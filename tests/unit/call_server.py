@@ -115,9 +115,11 @@ class Host:
     frames: list[Any] = field(default_factory=list)
     held: list[Callable[[], None]] = field(default_factory=list)
 
-    async def start(self) -> None:
-        identity = Identity("test", Role.HOST, self.name, incarnation=1)
-        self.server = await serve(Address("127.0.0.1", 0), lambda _: self, Endpoint(identity, self.limits))
+    async def start(self, *, incarnation: int = 1, address: Address | None = None) -> None:
+        identity = Identity("test", Role.HOST, self.name, incarnation)
+        self.server = await serve(
+            address or Address("127.0.0.1", 0), lambda _: self, Endpoint(identity, self.limits)
+        )
 
     @property
     def address(self) -> Address:

@@ -396,6 +396,24 @@ def test_stale_reads_go_to_any_member() -> None:
     tell(story)
 
 
+def test_a_host_that_was_started_anew_takes_the_place_of_its_earlier_self() -> None:
+    """What was on the connection to the earlier process goes again, to the new one."""
+
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        group, a = await domain.group("ledger"), cluster.hosts["a"]
+        at = a.address
+        a.holds_replies = True
+        call = group.deposit("alice", 1)
+        await until(lambda: ledger.calls == ["alice+1"])
+        await a.stop()
+        a.holds_replies = False
+        await a.start(incarnation=2, address=at)
+        assert await call == 1
+        assert ledger.calls == ["alice+1"]
+
+    tell(story)
+
+
 def test_closing_ends_what_is_in_flight() -> None:
     async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
         group = await domain.group("ledger")

@@ -44,7 +44,7 @@ CONFIG: Final = ClientConfig(
 )
 DURATIONS_NS: Final = (300 * MILLISECOND, 1 * SECOND, 4 * SECOND)
 OUTCOME_NS: Final = 3 * SECOND
-THINK_NS: Final = 6 * MILLISECOND
+THINK_NS: Final = 8 * MILLISECOND
 STALE_MS: Final = 200
 SLACK_NS: Final = 20 * MILLISECOND
 """By how much a call may overrun its duration: clocks differ in rate."""

@@ -40,7 +40,7 @@ SLOW: Final = 0.02
 OVERLOADED: Final = 0.02
 HANGS_UP: Final = 0.5
 """How likely a primary that was replaced ends the connection instead of falling silent."""
-TELLS: Final = 0.1
+TELLS: Final = 0.3
 LOOK_UP_NS: Final = 10 * MILLISECOND
 
 _sent: Final = msgspec.msgpack.Decoder(Sent)

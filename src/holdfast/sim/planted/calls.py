@@ -56,7 +56,8 @@ def _repeat_what_raised(invocations: Invocations, host: HostId, replies: Replies
     numbers, outcomes = [], []
     for number, outcome in zip(replies.numbers, replies.outcomes, strict=True):
         request = invocations._awaited.get(number)
-        if request is not None and isinstance(decode_outcome(outcome), Raised):
+        if request is not None and request.is_plain and isinstance(decode_outcome(outcome), Raised):
+            request.is_plain = False  # once will do
             _renumber(invocations, request)
             invocations._outbox.add(request)
             invocations._ask_flush()
@@ -157,6 +158,7 @@ PLANTED = (
         scenario="calls",
         summary="any other reference is adopted, also an older one",
         plant=lambda: replacing(Addresses, "is_news", _take_any_reference),
+        profile="pauses",
     ),
     Planted(
         name="calls-never-rest",
@@ -164,6 +166,7 @@ PLANTED = (
         scenario="calls",
         summary="after nobody could serve, everybody is asked again at once",
         plant=lambda: replacing(Invocations, "_rest_a_while", lambda invocations: None),
+        profile="kills",
     ),
     Planted(
         name="calls-lane-does-not-wait",

@@ -23,7 +23,7 @@ WATCH_NS: Final = 50 * MILLISECOND
 GRACE_NS: Final = 200 * MILLISECOND
 MOVES: Final = 0.02
 """How likely the primary moves for no reason a client can see, at each look."""
-FRAMES_PER_CALL: Final = 4
+FRAMES_PER_CALL: Final = 3
 FRAMES_PER_S: Final = 60
 """Frames a client may send: so many for each request, and so many in each second that nobody serves."""
 PROGRESS: Final = 50
@@ -34,8 +34,8 @@ class CallsScenario(Scenario):
     nodes = ("a", "b", "c")
     clients = ("client-1", "client-2")
     kinds = (*(kind for kind in PROCESS_KINDS if kind != "kill_inside"), *NETWORK_KINDS)
-    fault_ns: ClassVar[int] = 5 * SECOND
-    heal_ns: ClassVar[int] = 5 * SECOND
+    fault_ns: ClassVar[int] = 4 * SECOND
+    heal_ns: ClassVar[int] = 3 * SECOND
 
     def __init__(self) -> None:
         self._down_since: int | None = None
