@@ -357,6 +357,24 @@ def test_too_many_calls_wait_or_are_refused() -> None:
     tell(story, config=ClientConfig(window_calls=10))
 
 
+def test_calls_that_wait_for_room_keep_their_order_and_their_deadline() -> None:
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        group, a = await domain.group("ledger"), cluster.hosts["a"]
+        ordered = group.options(ordered=True)
+        calls = [ordered.deposit("alice", n) for n in range(200)]
+        await asyncio.gather(*calls)
+        assert ledger.calls == [f"alice+{n}" for n in range(200)]
+        a.holds_replies = True
+        held = [group.deposit("bob", 1) for _ in range(10)]
+        with pytest.raises(Overloaded, match="not executed"):
+            await group.options(duration_s=0.1).deposit("carol", 1)
+        a.release()
+        await asyncio.gather(*held)
+        assert await group.balance("carol") == 0
+
+    tell(story, config=ClientConfig(window_calls=10))
+
+
 def test_ordered_calls_run_in_order_across_a_failover() -> None:
     async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
         group = (await domain.group("ledger")).options(ordered=True)

@@ -1,9 +1,8 @@
 """The requests to one group on an event loop: futures on :class:`.invocation.Invocations`."""
 
 import asyncio
-from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -12,6 +11,7 @@ from holdfast.client.hosts import Hosts
 from holdfast.client.invocation import Invocations
 from holdfast.client.lane import Lane
 from holdfast.client.ports import Ended, InvocationPorts
+from holdfast.client.queueing import Queueing
 from holdfast.machine.clock import MachineClock
 from holdfast.machine.randomness import MachineRandom
 from holdfast.machine.timers import LoopTimers
@@ -21,11 +21,8 @@ from holdfast.model.ids import ClientId, HostId
 from holdfast.model.outcome import Outcome, Returned, decode_outcome, value_of
 from holdfast.model.ports import NoTrace
 from holdfast.model.reference import Reference
-from holdfast.model.units import SECOND
 
 Answer = asyncio.Future[Any]
-WAITING_MAX: Final = 100_000
-"""Callers that wait for room in the window; beyond it they are told ``Overloaded`` all the same."""
 
 
 class Caller:
@@ -45,9 +42,8 @@ class Caller:
         on_reference: Callable[[Reference], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._waiters: deque[asyncio.Future[None]] = deque()
         self._timers: list[LoopTimers] = []
-        self._closed: HoldfastError | None = None
+        self._queueing = Queueing(self._loop, reference.name)
         ports = InvocationPorts(
             clock=MachineClock(),
             timers=self._make_timers,
@@ -82,54 +78,26 @@ class Caller:
         lane: Lane | None = None,
     ) -> Answer:
         """Make a call; the future has its value, or the error it ended with."""
-        if not self._waiters and self._closed is None:
+        if not self._queueing:
             answer = self._loop.create_future()
             try:
                 self._invocations.call(answer, method, arguments, policy, is_query, stale_ms, lane)
                 return answer
             except Overloaded:
                 pass
-        return self._loop.create_task(self._call_later(method, arguments, policy, is_query, stale_ms, lane))
 
-    async def outcome(self, about: RequestId, policy: CallPolicy) -> Any:
-        """What became of a request."""
-        await self._room(policy)
-        answer = self._loop.create_future()
-        self._invocations.ask_outcome(answer, about, policy)
-        return await answer
+        def make(answer: Answer, policy: CallPolicy) -> None:
+            self._invocations.call(answer, method, arguments, policy, is_query, stale_ms, lane)
 
-    async def _call_later(
-        self,
-        method: str,
-        arguments: bytes,
-        policy: CallPolicy,
-        is_query: bool,
-        stale_ms: int | None,
-        lane: Lane | None,
-    ) -> Any:
-        await self._room(policy)
-        answer = self._loop.create_future()
-        self._invocations.call(answer, method, arguments, policy, is_query, stale_ms, lane)
-        return await answer
+        return self._queueing.add(make, policy, len(arguments))
 
-    async def _room(self, policy: CallPolicy) -> None:
-        """Wait for room in the window, first come first served. Raises ``Overloaded`` by *policy*."""
-        try:
-            async with asyncio.timeout(policy.duration_ns / SECOND):
-                while self._closed is None and (self._waiters or not self._invocations.room):
-                    if not policy.waits_for_room or len(self._waiters) >= WAITING_MAX:
-                        raise Overloaded(
-                            f"{self.reference.name}: {self.in_flight} requests have no answer yet"
-                        )
-                    waiter: asyncio.Future[None] = self._loop.create_future()
-                    self._waiters.append(waiter)
-                    await waiter
-                    if self._invocations.room:
-                        break
-        except TimeoutError:
-            raise Overloaded(f"{self.reference.name}: no room for a call within its duration") from None
-        if self._closed is not None:
-            raise self._closed
+    def outcome(self, about: RequestId, policy: CallPolicy) -> Answer:
+        """Ask what became of a request; the future has what the request's own would have."""
+        answer = self._queueing.add(
+            lambda answer, policy: self._invocations.ask_outcome(answer, about, policy), policy, 0
+        )
+        self._queueing.admit()
+        return answer
 
     # --- events
 
@@ -138,33 +106,21 @@ class Caller:
 
     def on_down(self, host: HostId) -> None:
         self._invocations.on_disconnected(host)
-        self._admit()
+        self._queueing.admit()
 
     def on_message(self, host: HostId, message: Replies | Redirected | Turned) -> None:
         self._invocations.on_message(host, message)
-        if self._waiters:
-            self._admit()
+        if self._queueing:
+            self._queueing.admit()
 
     def close(self) -> None:
-        self._closed = Unavailable("the domain was closed")
-        self._invocations.close(self._closed)
-        for waiter in self._waiters:
-            if not waiter.done():
-                waiter.set_result(None)
-        self._waiters.clear()
+        error = Unavailable("the domain was closed; it was not executed")
+        self._queueing.close(error)
+        self._invocations.close(error)
         for timers in self._timers:
             timers.close()
 
     # --- keeping
-
-    def _admit(self) -> None:
-        """Let in as many waiters as there is room for."""
-        room = self._invocations.room
-        while self._waiters and room > 0:
-            waiter = self._waiters.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
-                room -= 1
 
     def _flush_soon(self) -> None:
         self._loop.call_soon(self._invocations.flush)
@@ -172,7 +128,7 @@ class Caller:
     def _make_timers(self, on_timer: Callable[[Any], None]) -> LoopTimers:
         def fired(tag: Any) -> None:
             on_timer(tag)
-            self._admit()
+            self._queueing.admit()
 
         timers = LoopTimers(self._loop, fired)
         self._timers.append(timers)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.units import HOUR, MILLISECOND, SECOND
@@ -24,6 +24,10 @@ class CallPolicy(Struct, frozen=True, kw_only=True):
     ``OutcomeUnknown``."""
     waits_for_room: bool = True
     """With too many calls in flight: wait for one to end, or raise ``Overloaded``."""
+
+    def lasting(self, duration_ns: int) -> "CallPolicy":
+        """The same, for another duration."""
+        return structs.replace(self, duration_ns=duration_ns)
 
     def validate(self) -> None:
         """Raises ``InvalidRequest`` naming the first problem."""

@@ -78,6 +78,8 @@ class Invocations:
         self._next_number = 1
         self._awaited: dict[int, Pending] = {}
         self._awaited_bytes = 0
+        self._window = config.window_calls
+        """How many requests may be awaited: none after the end."""
         self._blocked: dict[RequestId, Lane] = {}
         timers = ports.timers(self._on_timer)
         self._outbox = Outbox(config.frame_bytes)
@@ -104,12 +106,6 @@ class Invocations:
     def frames_sent(self) -> int:
         return self._flights.departed
 
-    @property
-    def room(self) -> int:
-        """How many more requests may be made now."""
-        config = self._config
-        return config.window_calls - len(self._awaited) if self._awaited_bytes < config.window_bytes else 0
-
     def call(
         self,
         handle: object,
@@ -120,11 +116,11 @@ class Invocations:
         stale_ms: int | None = None,
         lane: Lane | None = None,
     ) -> int:
-        """Make a call; its number. ``on_ended`` follows, with *handle*, unless it is abandoned first.
+        """Make a call; its number. ``on_ended`` follows, with *handle*.
 
         With *stale_ms* any member may answer from a state that old. Raises ``Overloaded`` when there is
-        no room, ``InvalidRequest`` for arguments that are too long, ``Rejected`` when *lane* is blocked;
-        then nothing was sent.
+        no room, ``Unavailable`` after the end, ``InvalidRequest`` for arguments that are too long,
+        ``Rejected`` when *lane* is blocked; then nothing was sent.
         """
         if len(arguments) > CALL_BYTES_MAX:
             raise InvalidRequest(
@@ -153,6 +149,7 @@ class Invocations:
 
     def close(self, error: HoldfastError) -> None:
         """End everything: with *error* what was not executed, as unknown what may have been."""
+        self._window = 0
         for request in list(self._awaited.values()):
             self._end(request, self._unknown(request) if request.may_have_run else error)
         self._deadline.cancel()
@@ -193,8 +190,9 @@ class Invocations:
     # --- making
 
     def _new(self, handle: object, method: str, arguments: bytes, policy: CallPolicy) -> Pending:
-        config = self._config
-        if len(self._awaited) >= config.window_calls or self._awaited_bytes >= config.window_bytes:
+        if len(self._awaited) >= self._window or self._awaited_bytes >= self._config.window_bytes:
+            if not self._window:
+                raise Unavailable(f"{self.reference.name}: the domain is closed")
             raise Overloaded(f"{len(self._awaited)} requests to {self.reference.name} have no answer yet")
         now = self._clock.now()
         # The first whole second by which both the duration and the time to ask for an outcome are over.

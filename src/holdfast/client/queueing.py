@@ -1,0 +1,93 @@
+"""Requests that wait because too many are in flight: first come, first served, within bounds."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from holdfast.client.config import CallPolicy
+from holdfast.model.errors import HoldfastError, Overloaded
+from holdfast.model.units import SECOND
+
+WAITING_MAX: Final = 100_000
+WAITING_BYTES_MAX: Final = 64 << 20
+"""Requests, and bytes of their arguments, that may wait; beyond it callers are told ``Overloaded``."""
+
+Make = Callable[[asyncio.Future[Any], CallPolicy], object]
+"""Makes the request that was put off; raises ``Overloaded`` while there is no room."""
+
+
+class Queueing:
+    """The requests of one group that have not begun. Their order is kept: nobody passes those who wait."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, name: str) -> None:
+        self._loop = loop
+        self._name = name
+        self._waiting: deque[_Waiting] = deque()
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, make: Make, policy: CallPolicy, size: int) -> asyncio.Future[Any]:
+        """Put a request off; a future of its outcome. Its duration counts from now."""
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        is_full = len(self._waiting) >= WAITING_MAX or self._bytes + size > WAITING_BYTES_MAX
+        if is_full or not policy.waits_for_room:
+            answer.set_exception(Overloaded(f"{self._name}: too many requests have no answer yet"))
+            return answer
+        self._waiting.append(_Waiting(answer, make, policy, size, self._loop))
+        self._bytes += size
+        return answer
+
+    def admit(self) -> None:
+        """Let begin what there is room for."""
+        while self._waiting:
+            first = self._waiting[0]
+            try:
+                first.begin()
+            except Overloaded:
+                return
+            self._waiting.popleft()
+            self._bytes -= first.size
+
+    def close(self, error: HoldfastError) -> None:
+        for each in self._waiting:
+            each.end(error)
+        self._waiting.clear()
+
+
+class _Waiting:
+    def __init__(
+        self,
+        answer: asyncio.Future[Any],
+        make: Make,
+        policy: CallPolicy,
+        size: int,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.size = size
+        self._answer = answer
+        self._make = make
+        self._policy = policy
+        self._loop = loop
+        self._until = loop.time() + policy.duration_ns / SECOND
+        late = Overloaded("there was no room for the call within its duration; it was not executed")
+        self._timer = loop.call_at(self._until, self.end, late)
+
+    def begin(self) -> None:
+        """Raises ``Overloaded`` when it must wait on."""
+        left_ns = round((self._until - self._loop.time()) * SECOND)
+        if not self._answer.done() and left_ns > 0:
+            try:
+                self._make(self._answer, self._policy.lasting(left_ns))
+            except Overloaded:
+                raise
+            except HoldfastError as error:
+                self._answer.set_exception(error)
+        self._timer.cancel()
+
+    def end(self, error: HoldfastError) -> None:
+        self._timer.cancel()
+        if not self._answer.done():
+            self._answer.set_exception(error)
