@@ -44,6 +44,8 @@ class Agents:
         self.report = report
         self._on_death = on_death
         self._links: dict[str, Link] = {}
+        self._agent_of: dict[HostId, tuple[Incarnation, str]] = {}
+        """The newest process of each host ever seen in session, and the address of the agent it named."""
         self._closing: set[asyncio.Task[None]] = set()
         self._clock = MachineClock()
         self.deaths: deque[DeathHeard] = deque(maxlen=DEATHS_KEPT)
@@ -52,6 +54,8 @@ class Agents:
 
     def set_peers(self, sessions: Mapping[HostId, Session]) -> None:
         """Follow the agents of exactly these hosts, and always one's own."""
+        for host, session in sessions.items():
+            self._agent_of[host] = (session.incarnation, session.agent_address)
         self._follow({self._own, *(each.agent_address for each in sessions.values() if each.agent_address)})
 
     async def report_always(self) -> None:
@@ -66,20 +70,15 @@ class Agents:
     async def close(self) -> None:
         await asyncio.gather(*(link.close() for link in self._links.values()), *self._closing)
 
-    # --- the links' receiver
-
-    def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
-        if kind is not Kind.AGENT_REPORT:
-            raise msgspec.ValidationError(f"an agent sends a host no {kind.name}")
-        died = _decode(payload)
+    def on_told(self, died: HostDied, by: str) -> None:
+        """The agent at *by* says that a host has died; only that host's own agent can know (K2)."""
+        if self._agent_of.get(died.host) != (died.incarnation, by):
+            return
         heard = DeathHeard(host=died.host, incarnation=died.incarnation, at_ns=self._clock.now())
         if all((each.host, each.incarnation) != (died.host, died.incarnation) for each in self.deaths):
             self.deaths.append(heard)
             log.info("an agent reports a death", host=died.host, incarnation=died.incarnation, how=died.how)
             self._on_death(died.host, died.incarnation)
-
-    def on_closed(self, connection: Connection, reason: Reason) -> None:
-        return None
 
     def _follow(self, addresses: set[str]) -> None:
         for address in sorted(set(self._links) - addresses):
@@ -90,13 +89,30 @@ class Agents:
             self._links[address] = self._link(address)
 
     def _link(self, address: str) -> Link:
-        where = Address.parse(address)
-        return Link(f"agent at {address}", lambda: where, self._on_up, self._endpoint, random=self._random)
+        where, ear = Address.parse(address), _Ear(address, self)
+        return Link(f"agent at {address}", lambda: where, ear.on_up, self._endpoint, random=self._random)
 
-    def _on_up(self, connection: Connection) -> "Agents":
+
+class _Ear:
+    """Listens to one agent."""
+
+    def __init__(self, address: str, agents: Agents) -> None:
+        self._address = address
+        self._agents = agents
+
+    def on_up(self, connection: Connection) -> "_Ear":
+        # The connection sends only once it knows its receiver.
         asyncio.get_running_loop().call_soon(self._introduce, connection)
         return self
 
+    def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
+        if kind is not Kind.AGENT_REPORT:
+            raise msgspec.ValidationError(f"an agent sends a host no {kind.name}")
+        self._agents.on_told(_decode(payload), self._address)
+
+    def on_closed(self, connection: Connection, reason: Reason) -> None:
+        return None
+
     def _introduce(self, connection: Connection) -> None:
         connection.send(Kind.AGENT_REPORT, _encode(Subscribe()))
-        connection.send(Kind.AGENT_REPORT, _encode(self.report()))
+        connection.send(Kind.AGENT_REPORT, _encode(self._agents.report()))

@@ -18,13 +18,15 @@ _DIGITS: Final = 20
 
 
 class GroupDirectory:
-    """Follows the authority. *on_record* and *on_view* are told of changes, with None for what is gone."""
+    """Follows the authority. *on_record*, *on_gone* and *on_view* are told of changes; *on_gone* as
+    :class:`.following.Following` tells it."""
 
     def __init__(
         self,
         authority: Authority,
         *,
-        on_record: Callable[[GroupId, GroupRecord | None], None],
+        on_record: Callable[[GroupRecord], None],
+        on_gone: Callable[[GroupId, bool], None],
         on_view: Callable[[Seen[View]], None],
     ) -> None:
         self.records: dict[GroupId, GroupRecord] = {}
@@ -32,10 +34,11 @@ class GroupDirectory:
         self.sessions: Mapping[HostId, Session] = {}
         self._names: dict[str, GroupId] = {}
         self._on_record = on_record
+        self._on_gone = on_gone
         self._on_view = on_view
         self.followers = (
-            Following(authority, keys.GROUPS, GroupRecord, self._take_record),
-            Following(authority, keys.VIEWS, View, self._take_view),
+            Following(authority, keys.GROUPS, GroupRecord, self._take_record, self._lose_record),
+            Following(authority, keys.VIEWS, View, self._take_view, self._lose_view),
         )
 
     def find(self, name: str) -> GroupId | None:
@@ -66,19 +69,26 @@ class GroupDirectory:
         )
         return Reference(record.group, record.name or str(record.group), view.epoch, view.primary, members)
 
-    def _take_record(self, key: str, seen: Seen[GroupRecord] | None) -> None:
-        group = GroupId(int(key[-_DIGITS:]))
-        before = self.records.pop(group, None)
-        if before is not None:
-            self._names.pop(before.name, None)
-        if seen is not None:
-            self.records[group] = seen.value
-            if seen.value.name:
-                self._names[seen.value.name] = group
-        self._on_record(group, None if seen is None else seen.value)
+    def _take_record(self, key: str, seen: Seen[GroupRecord]) -> None:
+        record = seen.value
+        self.records[record.group] = record
+        if record.name:
+            self._names[record.name] = record.group
+        self._on_record(record)
 
-    def _take_view(self, key: str, seen: Seen[View] | None) -> None:
-        if seen is None:
-            self.views.pop(GroupId(int(key[-_DIGITS:])), None)
-        else:
-            self.learn(seen)
+    def _lose_record(self, key: str, is_removed: bool) -> None:
+        group = _group_of(key)
+        record = self.records.pop(group)
+        if self._names.get(record.name) == group:
+            del self._names[record.name]
+        self._on_gone(group, is_removed)
+
+    def _take_view(self, key: str, seen: Seen[View]) -> None:
+        self.learn(seen)
+
+    def _lose_view(self, key: str, is_removed: bool) -> None:
+        self.views.pop(_group_of(key), None)
+
+
+def _group_of(key: str) -> GroupId:
+    return GroupId(int(key[-_DIGITS:]))

@@ -13,19 +13,22 @@ Value = TypeVar("Value")
 
 
 class Following(Generic[Value]):
-    """Values of one kind by key. *on_change* is told of each that changed, with None when it is gone."""
+    """Values of one kind by key. *on_change* is told of each that changed, *on_gone* of each that is gone:
+    with True when the authority said that it was removed, with False when a new list merely lacks it."""
 
     def __init__(
         self,
         authority: Authority,
         prefix: str,
         kind: type[Value],
-        on_change: Callable[[str, Seen[Value] | None], None],
+        on_change: Callable[[str, Seen[Value]], None],
+        on_gone: Callable[[str, bool], None],
     ) -> None:
         self._authority = authority
         self._prefix = prefix
         self._kind = kind
         self._on_change = on_change
+        self._on_gone = on_gone
         self._seen: dict[str, Seen[Value]] = {}
 
     async def follow(self) -> None:
@@ -41,10 +44,10 @@ class Following(Generic[Value]):
         )
         found = {seen.key: seen for seen in listing.items}
         for key in [key for key in self._seen if key not in found]:
-            self._take(key, None)
-        for key, seen in found.items():
-            if self._seen.get(key) != seen:
-                self._take(key, seen)
+            del self._seen[key]
+            self._on_gone(key, False)
+        for seen in found.values():
+            self._take(seen)
         return listing.revision
 
     async def _watch(self, revision: Revision) -> None:
@@ -54,12 +57,12 @@ class Following(Generic[Value]):
                     return  # too far behind to catch up: list again
                 case Events(changes=changes):
                     for changed in changes:
-                        item = changed.item
-                        self._take(changed.key, None if item is None else decoded(item, self._kind))
+                        if changed.item is not None:
+                            self._take(decoded(changed.item, self._kind))
+                        elif self._seen.pop(changed.key, None) is not None:
+                            self._on_gone(changed.key, True)
 
-    def _take(self, key: str, seen: Seen[Value] | None) -> None:
-        if seen is None:
-            self._seen.pop(key, None)
-        else:
-            self._seen[key] = seen
-        self._on_change(key, seen)
+    def _take(self, seen: Seen[Value]) -> None:
+        if self._seen.get(seen.key) != seen:
+            self._seen[seen.key] = seen
+            self._on_change(seen.key, seen)

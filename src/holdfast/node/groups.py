@@ -73,6 +73,8 @@ class Groups:
         self._loop = asyncio.get_running_loop()
         self._clock = MachineClock()
         self._deaths: dict[HostId, Incarnation] = {}
+        self._gone: dict[GroupId, None] = {}
+        """Groups that were removed, and whose members have not ended yet."""
         self._turns: dict[Housed, None] = {}
         self._wakes: dict[GroupId, asyncio.TimerHandle] = {}
         self._is_flush_asked = False
@@ -82,7 +84,9 @@ class Groups:
         durability = Durability(lambda: store.log.durable)
         store.on_durable = self.guarded(durability.on_durable)
         self._keeping = Keeping(store.checkpoints, store.log, durability)
-        self.directory = GroupDirectory(authority, on_record=self._on_record, on_view=self._on_view)
+        self.directory = GroupDirectory(
+            authority, on_record=self._on_record, on_gone=self._on_gone, on_view=self._on_view
+        )
         self._leases = Leases(
             incarnation=session.incarnation,
             clock=self._clock,
@@ -166,12 +170,23 @@ class Groups:
         for housed in self.housed.values():
             self.guarded(housed.member.on_death)(host, incarnation)
 
-    def _on_record(self, group: GroupId, record: GroupRecord | None) -> None:
-        housed = self.housed.get(group)
-        if record is None and housed is not None:
-            housed.member.start()  # it finds that there is no such group any more, and halts
-        elif record is not None and housed is None and self._is_placed_here(record):
+    def _on_record(self, record: GroupRecord) -> None:
+        if record.group not in self.housed and self._is_placed_here(record):
             self.guarded(self._house)(record)
+
+    def _on_gone(self, group: GroupId, is_removed: bool) -> None:
+        """Its state here goes only on the authority's word: one that was put back to an older state does not
+        know the youngest groups, and what they hold must outlive that (A5)."""
+        housed = self.housed.get(group)
+        if housed is None:
+            return
+        log.info("a group is gone", group=group, is_removed=is_removed)
+        if is_removed:
+            self._gone[group] = None
+        if housed.member.role is Role.HALTED:
+            self._soon(self._give_up, group)
+        else:
+            housed.member.start()  # it finds that there is no such group any more, and halts
 
     def _on_view(self, seen: Seen[View]) -> None:
         housed = self.housed.get(seen.value.group)
@@ -203,10 +218,11 @@ class Groups:
             self._store.log.clear_doubt()
 
     def _on_halted(self, group: GroupId, why: str) -> None:
-        log.error("a member has stopped", group=group, why=why)
-        if group not in self.directory.records:
-            # Not within the member's own event: what it still holds of the log must be there until its end.
-            self._loop.call_soon(self._give_up, group)
+        if group in self._gone:
+            # Not within the member's own event: what it holds of the log must be there until its end.
+            self._soon(self._give_up, group)
+        else:
+            log.error("a member has stopped", group=group, why=why)
 
     # --- housing
 
@@ -240,11 +256,14 @@ class Groups:
 
     def _give_up(self, group: GroupId) -> None:
         housed = self.housed.pop(group, None)
-        if housed is not None:
-            housed.close()
-            self._turns.pop(housed, None)
+        if housed is None:
+            return
+        housed.close()
+        self._turns.pop(housed, None)
+        self._wake_at(housed, None)
+        if group in self._gone:
+            del self._gone[group]
             self._keeping.forget(group)
-            log.info("a group is gone", group=group)
 
     def _style_ports(self, housed: Housed) -> StylePorts:
         def report(kind: str, what: str) -> None:

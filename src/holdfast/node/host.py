@@ -20,7 +20,7 @@ import structlog
 from holdfast.authority.recipe import Authority
 from holdfast.authority.sessions import Session
 from holdfast.machine import MachineRandom
-from holdfast.model.errors import Corruption, DiskFailed, HoldfastError, NoSpace
+from holdfast.model.errors import Corruption, DiskFailed, HoldfastError, InvalidRequest, NoSpace, Unavailable
 from holdfast.model.ids import HostId, Incarnation, Nonce
 from holdfast.model.units import MILLISECOND
 from holdfast.net import (
@@ -52,6 +52,8 @@ from holdfast.node.store import STORE, HostStore
 from holdfast.storage.lock import DirectoryLock, Holder
 
 ANY_LOOPBACK_PORT: Final = Address("127.0.0.1", 0)
+ADDRESS: Final = "address"
+"""The file in the host's directory that says where it listened last: a hint, nothing rests on it."""
 
 log = structlog.get_logger("holdfast.host")
 _encode = msgspec.msgpack.Encoder().encode
@@ -103,7 +105,7 @@ class Host:
 
     async def _live(self, lock: DirectoryLock) -> None:
         heartbeat_address = self._heart.listen()
-        self._server = await serve(ANY_LOOPBACK_PORT, lambda _: self, self._endpoint(Incarnation(0)))
+        self._server = await self._listen()
         session = await self._keeper.open(
             self._host,
             address=str(self._server.address),
@@ -112,6 +114,18 @@ class Host:
         )
         lock.leave_word(self._holder(session.incarnation))
         await _until_one_ends(self._keeper.keep(), self._house(session))
+
+    async def _listen(self) -> Server:
+        """Listen where the last process of this host did, if that is still free: clients that know no other
+        address than those of a view find it again after all hosts were gone."""
+        endpoint, hint = self._endpoint(Incarnation(0)), self._directory / ADDRESS
+        try:
+            last = Address.parse(hint.read_text(encoding="ascii").strip())
+            server = await serve(last, lambda _: self, endpoint)
+        except (OSError, UnicodeDecodeError, InvalidRequest, Unavailable):
+            server = await serve(ANY_LOOPBACK_PORT, lambda _: self, endpoint)
+        hint.write_text(f"{server.address}\n", encoding="ascii")
+        return server
 
     async def _house(self, session: Session) -> None:
         """Open the store, then follow the others and report, until the disk fails."""
