@@ -74,6 +74,7 @@ def test_a_host_reports_to_its_agent_and_counts_each_death_once() -> None:
         agent = FakeAgent()
         server = await agent.start()
         agents = agents_of(server)
+        agents.set_peers({HostId("b"): session("b", str(server.address), incarnation=3)})
         await until(lambda: bool(agent.reports) and bool(agents.deaths))
         agents.report_now()
         await until(lambda: len(agent.reports) == 2)
@@ -100,6 +101,25 @@ def test_who_is_no_agent_is_not_believed() -> None:
     asyncio.run(story())
 
 
+def test_only_a_hosts_own_agent_is_believed_and_only_of_the_process_in_session() -> None:
+    """K2: another machine's agent cannot have waited for it, and an earlier process is not this one."""
+
+    async def story() -> None:
+        agent = FakeAgent()
+        server = await agent.start()
+        for named, incarnation in (("127.0.0.1:1", 3), (str(server.address), 4), (str(server.address), 2)):
+            agents = agents_of(server)
+            agents.set_peers({HostId("b"): session("b", named, incarnation=incarnation)})
+            await until(lambda: bool(agent.reports))
+            await asyncio.sleep(0.1)
+            assert not agents.deaths
+            await agents.close()
+            agent.reports.clear()
+        await server.close()
+
+    asyncio.run(story())
+
+
 def test_the_agents_of_peers_are_followed_while_there_are_such_peers() -> None:
     async def story() -> None:
         own, other = FakeAgent(), FakeAgent()
@@ -119,10 +139,10 @@ def test_the_agents_of_peers_are_followed_while_there_are_such_peers() -> None:
     asyncio.run(story())
 
 
-def session(host: str, agent: str) -> Session:
+def session(host: str, agent: str, *, incarnation: int = 1) -> Session:
     return Session(
         host=HostId(host),
-        incarnation=Incarnation(1),
+        incarnation=Incarnation(incarnation),
         address="127.0.0.1:1",
         nonce=Nonce("n"),
         agent_address=agent,
