@@ -12,15 +12,16 @@ import msgspec
 import pytest
 from domain import HOLDFAST, Domain, is_whole
 
+from holdfast.cli.ordering import order_at
 from holdfast.client.config import CallPolicy
 from holdfast.client.domain import Domain as Connection
 from holdfast.client.domain import connect
 from holdfast.client.proxy import Group
 from holdfast.model.errors import HoldfastError, InvalidRequest
-from holdfast.model.orders import CreateGroup, DeleteGroup, Order
+from holdfast.model.orders import CreateGroup, DeleteGroup, GroupInfo, ListGroups, Order
 from holdfast.model.units import SECOND
 from holdfast.node.layout import Layout
-from holdfast.node.ordering import group_named, order, url_of
+from holdfast.node.reaching import url_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("groups")]
 
@@ -49,19 +50,18 @@ class Client:
     def __init__(self, domain: Domain, connection: Connection) -> None:
         self._domain = domain
         self._layout = Layout(domain.directory)
-        self._description = self._layout.read()
         self.group = connection.group
 
-    async def order(self, wanted: Order) -> None:
-        await order(self._layout, self._description, wanted)
+    async def order(self, wanted: Order) -> tuple[GroupInfo, ...]:
+        return await order_at(self._layout, wanted)
 
     async def create(self, name: str, **properties: Any) -> Group[Any]:
         await self.order(CreateGroup(name=name, class_name="ledger:Ledger", **properties))
         return await self.group(name)
 
     async def kill_primary(self, name: str) -> None:
-        primary = (await group_named(self._layout, self._description, name)).primary
-        pid = (await asyncio.to_thread(self._domain.host, primary))["pid"]
+        (found,) = await self.order(ListGroups(name=name))
+        pid = (await asyncio.to_thread(self._domain.host, found.primary))["pid"]
         if pid is not None:
             os.kill(pid, signal.SIGKILL)
 

@@ -12,7 +12,7 @@ from holdfast.client.domain import connect
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.units import SECOND
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
-from holdfast.node.ordering import url_of
+from holdfast.node.reaching import url_of
 
 
 def call(name: str, method: str, *args: str, dir: Dir = DIRECTORY_DEFAULT, timeout: float = 30.0) -> int:

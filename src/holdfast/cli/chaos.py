@@ -6,11 +6,12 @@ import uvloop
 from cyclopts import App
 
 from holdfast.cli.domain import Dir
+from holdfast.cli.ordering import order_at
 from holdfast.cli.output import talk
 from holdfast.model.errors import InvalidRequest
+from holdfast.model.orders import ListGroups
 from holdfast.node.holders import signal_holder
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
-from holdfast.node.ordering import group_named, primary_of
 
 app = App(name="chaos", help="Break something, to see it survive.")
 
@@ -25,9 +26,9 @@ def kill_primary(name: str, *, dir: Dir = DIRECTORY_DEFAULT) -> int:
         The group's name.
     """
     layout = Layout(dir)
-    description = layout.read()
-    host = primary_of(uvloop.run(group_named(layout, description, name)))
-    if host not in description.hosts:
+    (group,) = uvloop.run(order_at(layout, ListGroups(name=name)))
+    host = group.primary
+    if host not in layout.read().hosts:
         raise InvalidRequest(f"{host}, the primary of {name}, is not on this machine")
     signal_holder(layout.host(host), signal.SIGKILL)
     talk.print(f"killed {host}, the primary of {name}", markup=False)

@@ -4,10 +4,10 @@ import uvloop
 from cyclopts import App
 
 from holdfast.cli.domain import Dir
+from holdfast.cli.ordering import order_at
 from holdfast.cli.output import Output, print_json, print_table, talk
 from holdfast.model.orders import REPLICAS_DEFAULT, CreateGroup, DeleteGroup, GroupInfo, ListGroups, Order
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
-from holdfast.node.ordering import order
 
 app = App(name="group", help="Create, show and delete groups.")
 
@@ -100,8 +100,7 @@ def delete(name: str, *, dir: Dir = DIRECTORY_DEFAULT) -> int:
 
 
 def _done(dir: Dir, wanted: Order) -> tuple[GroupInfo, ...]:
-    layout = Layout(dir)
-    return uvloop.run(order(layout, layout.read(), wanted))
+    return uvloop.run(order_at(Layout(dir), wanted))
 
 
 def _show_one(found: tuple[GroupInfo, ...], output: Output) -> int:

@@ -1,0 +1,99 @@
+"""Orders about groups: given to any host of the domain, on a connection of their own."""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+
+from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
+from holdfast.model.orders import (
+    CreateGroup,
+    GroupInfo,
+    Order,
+    OrderRefused,
+    decode_order_answer,
+    encode_order,
+)
+from holdfast.net import (
+    Address,
+    Connection,
+    Endpoint,
+    Expected,
+    Kind,
+    NotConnected,
+    Reason,
+    Requests,
+    Role,
+    connect,
+)
+
+CONNECT_S: Final = 2.0
+ORDER_S: Final = 20.0
+"""How long a host may take: it waits for the authority, and the authority for its disk."""
+
+
+class Refused(InvalidRequest):
+    """Raised when a host refuses an order that can never succeed as it is written; ``reason`` is its code."""
+
+    code = "order_refused"
+
+    def __init__(self, reason: str, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+
+
+async def order(
+    addresses: Sequence[Address], endpoint: Endpoint, wanted: Order, *, insecure: bool = False
+) -> tuple[GroupInfo, ...]:
+    """Have *wanted* done by the first host that can be reached.
+
+    Raises :class:`Refused`, ``Unavailable`` when it was not done, ``OutcomeUnknown`` when it may have been.
+    """
+    if isinstance(wanted, CreateGroup) and not wanted.nonce:
+        wanted = msgspec.structs.replace(wanted, nonce=secrets.token_hex(16))
+    endpoint = replace(endpoint, expected=Expected(roles=frozenset({Role.HOST})))
+    failure: HoldfastError = Unavailable("no host of the domain is known to live")
+    for address in addresses:
+        giver = _Giver()
+        try:
+            connection = await connect(
+                address, giver.begin, endpoint, deadline_s=CONNECT_S, insecure=insecure
+            )
+        except NotConnected as error:
+            failure = error
+            continue
+        try:
+            body = await giver.requests.ask(Kind.GROUP_ORDER, encode_order(wanted), deadline_s=ORDER_S)
+        finally:
+            connection.close()
+            await connection.wait_gone()
+        return _groups_in(body)
+    raise failure
+
+
+def _groups_in(body: bytes) -> tuple[GroupInfo, ...]:
+    answer = decode_order_answer(body)
+    if not isinstance(answer, OrderRefused):
+        return answer.groups
+    if answer.is_final:
+        raise Refused(answer.code, answer.text)
+    raise Unavailable(answer.text)
+
+
+class _Giver:
+    """The receiver of a connection on which orders are given."""
+
+    requests: Requests
+
+    def begin(self, connection: Connection) -> "_Giver":
+        self.requests = Requests(connection)
+        return self
+
+    def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
+        if kind is Kind.GROUP_ANSWER:
+            self.requests.on_answer(payload)
+
+    def on_closed(self, connection: Connection, reason: Reason) -> None:
+        self.requests.on_closed(reason)

@@ -1,0 +1,21 @@
+"""Where the hosts of a domain on this machine are reached, by its directory."""
+
+from holdfast.model.errors import Unavailable
+from holdfast.net import Address
+from holdfast.node.asking import status_of
+from holdfast.node.layout import Description, Layout
+
+
+async def addresses_of(layout: Layout, description: Description) -> list[Address]:
+    """Of the hosts that live. Raises ``Unavailable`` when none does."""
+    status = await status_of(layout, description)
+    found = [host.address for host in status.hosts if host.alive and host.address is not None]
+    if not found:
+        raise Unavailable(f"no host of {layout.directory} lives; is the domain up?")
+    return [Address.parse(each) for each in found]
+
+
+async def url_of(layout: Layout, description: Description) -> str:
+    """What a client connects to. Raises ``Unavailable`` when no host lives."""
+    addresses = await addresses_of(layout, description)
+    return f"holdfast://{','.join(map(str, addresses))}/{description.domain}"
