@@ -134,8 +134,7 @@ class Host:
     def break_connections(self) -> None:
         assert self.server is not None
         for connection in self.server.connections:
-            assert connection._transport is not None
-            connection._transport.abort()
+            connection.close()
 
     def release(self) -> None:
         self.holds_replies = False

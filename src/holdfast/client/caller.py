@@ -62,10 +62,6 @@ class Caller:
     def reference(self) -> Reference:
         return self._invocations.reference
 
-    @property
-    def in_flight(self) -> int:
-        return self._invocations.awaited
-
     # --- requests
 
     def call(
@@ -85,19 +81,34 @@ class Caller:
                 return answer
             except Overloaded:
                 pass
+        return self._put_off(method, arguments, policy, is_query, stale_ms, lane)
 
+    def outcome(self, about: RequestId, policy: CallPolicy) -> Answer:
+        """Ask what became of a request; the future has what the request's own would have."""
+        if not self._queueing:
+            answer = self._loop.create_future()
+            try:
+                self._invocations.ask_outcome(answer, about, policy)
+                return answer
+            except Overloaded:
+                pass
+        return self._queueing.add(
+            lambda answer, policy: self._invocations.ask_outcome(answer, about, policy), policy, 0
+        )
+
+    def _put_off(
+        self,
+        method: str,
+        arguments: bytes,
+        policy: CallPolicy,
+        is_query: bool,
+        stale_ms: int | None,
+        lane: Lane | None,
+    ) -> Answer:
         def make(answer: Answer, policy: CallPolicy) -> None:
             self._invocations.call(answer, method, arguments, policy, is_query, stale_ms, lane)
 
         return self._queueing.add(make, policy, len(arguments))
-
-    def outcome(self, about: RequestId, policy: CallPolicy) -> Answer:
-        """Ask what became of a request; the future has what the request's own would have."""
-        answer = self._queueing.add(
-            lambda answer, policy: self._invocations.ask_outcome(answer, about, policy), policy, 0
-        )
-        self._queueing.admit()
-        return answer
 
     # --- events
 

@@ -98,12 +98,8 @@ class Invocations:
         return self._addresses.reference
 
     @property
-    def awaited(self) -> int:
-        """Requests that have not ended."""
-        return len(self._awaited)
-
-    @property
     def frames_sent(self) -> int:
+        """How many frames of requests have left, repetitions included."""
         return self._flights.departed
 
     def call(

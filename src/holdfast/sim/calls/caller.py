@@ -76,7 +76,6 @@ class Caller:
     def __init__(self, ports: NodePorts, group: Group, history: History) -> None:
         self.answered = 0
         self.started = 0
-        self.is_ending = False
         self.invocations: Invocations | None = None
         self.working: dict[Work, None] = {}
         """What has not ended."""
@@ -177,8 +176,7 @@ class Caller:
         elif isinstance(tag, tuple):
             self._ask_outcome(*tag)
         else:
-            if not self.is_ending:
-                self._work()
+            self._work()
             self._timers.set(int(self._rng.expovariate(1.0) * THINK_NS) + 1, "think")
 
     def _ask_flush(self) -> None:
