@@ -74,6 +74,7 @@ class Writer:
         self._unsynced: list[int] = []
         self._is_syncing = False
         start = recovered.end if self.files else Place(recovered.end.file or 1, self._config.sector_bytes)
+        self._sizes = {file: disk.size(file_name(file)) for file in self.files}
         self.gathering = Gathering(start, self._config, self._size_of_file)
 
     # --- what the log asks
@@ -224,7 +225,7 @@ class Writer:
     # --- files
 
     def _size_of_file(self, file: int) -> int:
-        return self._disk.size(file_name(file)) if file in self.files else self._config.file_bytes
+        return self._sizes.get(file, self._config.file_bytes)
 
     def _make_next_file(self) -> None:
         """Have the next file ready before it is needed."""
