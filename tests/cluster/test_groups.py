@@ -18,7 +18,7 @@ from holdfast.client.domain import Domain as Connection
 from holdfast.client.domain import connect
 from holdfast.client.proxy import Group
 from holdfast.model.errors import HoldfastError, InvalidRequest
-from holdfast.model.orders import CreateGroup, DeleteGroup, GroupInfo, ListGroups, Order
+from holdfast.model.orders import CreateGroup, GroupInfo, ListGroups, Order
 from holdfast.model.units import SECOND
 from holdfast.node.layout import Layout
 from holdfast.node.reaching import url_of
@@ -50,14 +50,14 @@ class Client:
     def __init__(self, domain: Domain, connection: Connection) -> None:
         self._domain = domain
         self._layout = Layout(domain.directory)
+        self.connection = connection
         self.group = connection.group
 
     async def order(self, wanted: Order) -> tuple[GroupInfo, ...]:
         return await order_at(self._layout, wanted)
 
-    async def create(self, name: str, **properties: Any) -> Group[Any]:
-        await self.order(CreateGroup(name=name, class_name="ledger:Ledger", **properties))
-        return await self.group(name)
+    async def create(self, name: str, style: str = "warm_passive") -> Group[Any]:
+        return await self.connection.create("ledger:Ledger", name=name, style=style)
 
     async def kill_primary(self, name: str) -> None:
         (found,) = await self.order(ListGroups(name=name))
@@ -185,14 +185,15 @@ def test_bad_calls_and_orders_get_one_clear_error_each(whole: Domain) -> None:
 
 def test_a_deleted_group_is_gone_and_its_name_is_free(whole: Domain) -> None:
     async def work(client: Client) -> None:
-        await (await client.create("brief")).deposit("alice", 1)
-        await client.order(DeleteGroup(name="brief"))
+        for _ in range(2):
+            brief = await client.create("brief")
+            assert await brief.deposit("alice", 1) == 1
+            assert "brief" in [each.name for each in await client.connection.groups()]
+            await client.connection.delete("brief")
         with pytest.raises(InvalidRequest, match="no group 'brief'"):
-            await client.order(DeleteGroup(name="brief"))
-
-    async def again(client: Client) -> None:
-        assert await (await client.create("brief")).total() == 0
+            await client.connection.delete("brief")
+        with pytest.raises(InvalidRequest, match="no group 'brief'"):
+            await client.group("brief")
 
     run(whole, work)
-    run(whole, again)
     assert all(host["alive"] for host in whole.status()["hosts"])

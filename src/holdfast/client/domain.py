@@ -3,14 +3,17 @@
 import asyncio
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar, overload
 
+import msgspec
+
 from holdfast.client.caller import Caller
 from holdfast.client.config import CallPolicy, ClientConfig
 from holdfast.client.hosts import Hosts
+from holdfast.client.ordering import order
 from holdfast.client.proxy import Group
 from holdfast.model.calls import (
     Locate,
@@ -24,6 +27,14 @@ from holdfast.model.calls import (
 )
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import ClientId, GroupId, HostId
+from holdfast.model.orders import (
+    REPLICAS_DEFAULT,
+    CreateGroup,
+    DeleteGroup,
+    GroupInfo,
+    ListGroups,
+    Order,
+)
 from holdfast.model.reference import NAME_CHARACTERS_MAX, Reference
 from holdfast.model.units import SECOND
 from holdfast.net import Address, Endpoint, Expected, Identity, Role, Tls
@@ -140,6 +151,71 @@ class Domain:
         caller = await self._caller(name=name)
         return Group(caller, self._policy, Interface(cls) if cls is not None else None)
 
+    @overload
+    async def create(
+        self,
+        cls: str,
+        *,
+        name: str,
+        style: str = ...,
+        replicas: int = ...,
+        args: Sequence[Any] = ...,
+        min_in_sync: int = ...,
+    ) -> Group[Any]: ...
+
+    @overload
+    async def create(
+        self,
+        cls: type[T],
+        *,
+        name: str,
+        style: str = ...,
+        replicas: int = ...,
+        args: Sequence[Any] = ...,
+        min_in_sync: int = ...,
+    ) -> Group[T]: ...
+
+    async def create(
+        self,
+        cls: str | type[Any],
+        *,
+        name: str,
+        style: str = "warm_passive",
+        replicas: int = REPLICAS_DEFAULT,
+        args: Sequence[Any] = (),
+        min_in_sync: int = 0,
+    ) -> Group[Any]:
+        """Make a group of a class that the hosts can import, and connect to it.
+
+        *cls* is ``"package.module:Class"`` or the class itself; *args* is what its object is made with.
+        *min_in_sync*: how many members hold an operation before it is acknowledged; 0 means two, or one of
+        one. Raises ``InvalidRequest`` for what can never be, ``Unavailable`` when too few hosts live.
+        """
+        try:
+            wanted = CreateGroup(
+                name=name,
+                class_name=cls if isinstance(cls, str) else f"{cls.__module__}:{cls.__qualname__}",
+                style=style,
+                replicas=replicas,
+                arguments=msgspec.json.encode(list(args)).decode(),
+                min_in_sync=min_in_sync,
+            )
+        except (TypeError, OverflowError, RecursionError) as error:
+            raise InvalidRequest(f"the arguments of {cls} have no form in JSON: {error}") from None
+        await self._order(wanted)
+        return await self.group(name) if isinstance(cls, str) else await self.group(name, cls)
+
+    async def delete(self, name: str) -> None:
+        """End a group, and forget its state. Raises ``InvalidRequest`` when there is none of that name."""
+        (gone,) = await self._order(DeleteGroup(name=name))
+        caller = self._callers.pop(gone.group, None)
+        if caller is not None:
+            caller.close()
+
+    async def groups(self) -> tuple[GroupInfo, ...]:
+        """All groups of the domain."""
+        return await self._order(ListGroups())
+
     async def outcome(self, request: RequestId | str) -> Any:
         """What became of a request whose outcome was unknown; settles it: if it has not run, it never will.
 
@@ -229,8 +305,16 @@ class Domain:
 
     def _on_reference(self, _: Reference) -> None:
         """Be connected to every member of every group, before it is needed."""
+        self._running().keep(self._known_addresses())
+
+    def _known_addresses(self) -> list[Address]:
         members = (member for caller in self._callers.values() for member in caller.reference.members)
-        self._running().keep([*self._addresses, *(Address.parse(member.address) for member in members)])
+        return [*self._addresses, *(Address.parse(member.address) for member in members)]
+
+    async def _order(self, wanted: Order) -> tuple[GroupInfo, ...]:
+        self._running()
+        addresses = list(dict.fromkeys(self._known_addresses()))
+        return await order(addresses, self._endpoint, wanted, insecure=self._insecure)
 
     async def _some_host(self, within_s: float) -> None:
         try:
