@@ -1,7 +1,6 @@
 """A host with a member of the group: takes frames, judges them by its view, answers after commit."""
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -46,14 +45,6 @@ LOOK_UP_NS: Final = 10 * MILLISECOND
 _sent: Final = msgspec.msgpack.Decoder(Sent)
 
 
-@dataclass(frozen=True, slots=True)
-class Ordered:
-    """Tag of a timer: the batch is held by all members, if this one is still primary."""
-
-    stream: Stream
-    batch: Batch
-
-
 class Member:
     """One process of one host."""
 
@@ -64,6 +55,9 @@ class Member:
         self._rng = ports.random.stream("member")
         self._acceptor = Acceptor(ports, self._on_body)
         self._timers = ports.timers(self._on_timer)
+        # What is to be done later, by the tag of its timer.
+        self._due: dict[Hashable, Callable[[], None]] = {}
+        self._last_due = 0
         self._learn()
         self._timers.set(POLL_NS, "poll")
 
@@ -86,10 +80,8 @@ class Member:
                 self._tell()
             self._learn()
             self._timers.set(self._rng.randrange(POLL_NS) + 1, "poll")
-        elif isinstance(tag, Ordered):
-            self._on_ordered(tag.stream, tag.batch)
-        elif callable(tag):
-            tag()
+        else:
+            self._due.pop(tag)()
 
     def _learn(self) -> None:
         """Hear of the newest view, and hold everything that is committed."""
@@ -122,25 +114,28 @@ class Member:
             case Routing.BAD_REFERENCE:
                 self._send(stream, Turned(message.frame, GROUP, RefusalCode.BAD_REFERENCE))
             case Routing.LOOK_UP:
-                self._later(lambda: self._look_up(stream, message))
+                self._later(self._rng.randrange(LOOK_UP_NS) + 1, lambda: self._look_up(stream, message))
 
     def _look_up(self, stream: Stream, message: Calls | Reads | Settle) -> None:
         self._ports.node.world.sometimes("a request knew of a newer view")
         self._learn()
         self._judge(stream, message, is_looked_up=True)
 
-    def _later(self, then: Callable[[], None]) -> None:
-        self._timers.set(self._rng.randrange(LOOK_UP_NS) + 1, then)
+    def _later(self, delay_ns: int, then: Callable[[], None]) -> None:
+        self._last_due += 1
+        self._due[self._last_due] = then
+        self._timers.set(delay_ns, self._last_due)
 
     # --- serving
 
     def _serve(self, stream: Stream, message: Calls | Reads | Settle) -> None:
         if isinstance(message, Settle):
-            self._later(lambda: self._settle(stream, message))
+            self._later(self._rng.randrange(LOOK_UP_NS) + 1, lambda: self._settle(stream, message))
         elif isinstance(message, Calls):
             batch = self._group.order(self._view, _sent.decode(message.sent))
             longest_ns = SLOW_COMMIT_NS if self._rng.random() < SLOW else COMMIT_NS
-            self._timers.set(self._rng.randrange(100 * MICROSECOND, longest_ns), Ordered(stream, batch))
+            delay_ns = self._rng.randrange(100 * MICROSECOND, longest_ns)
+            self._later(delay_ns, lambda: self._on_ordered(stream, batch))
 
     def _on_ordered(self, stream: Stream, batch: Batch) -> None:
         if self._group.commit(batch):
