@@ -5,13 +5,13 @@ from collections.abc import Callable
 from holdfast.sim.planted import planted_bugs
 from holdfast.sim.runner import run_seeds, search_planted
 
-QUICK = ("groups-resumes-its-role", "groups-lease-is-enough", "groups-too-few-commit")
+QUICK = ("groups-resumes-its-role", "groups-too-few-commit", "groups-doubtful-claims")
 """Found within a few runs; the others are `holdfast sim planted --scenario groups`."""
 
 
 def test_groups_survive_all_faults(rounds: Callable[..., int]) -> None:
     """No rule of the scenario is broken; what it means to meet, it meets."""
-    summary = run_seeds("groups", range(rounds(short=6, long=2000)), jobs=2)
+    summary = run_seeds("groups", range(rounds(short=4, long=2000)), jobs=2)
     assert summary.violations == []
     assert summary.operations > 300 * summary.seeds
     assert {"a primary serves", "the primary changed", "a learner was let in"} <= set(summary.sometimes)
@@ -29,6 +29,6 @@ def test_planted_bugs_are_found(rounds: Callable[..., int]) -> None:
 
 def test_without_faults_nobody_is_dropped() -> None:
     """Leases, silence and windows are wide enough for an undisturbed domain."""
-    summary = run_seeds("groups", range(2), profile="calm", jobs=1)
+    summary = run_seeds("groups", range(1), profile="calm", jobs=1)
     assert summary.violations == []
     assert "a backup was dropped" not in summary.sometimes

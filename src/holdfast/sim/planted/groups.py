@@ -171,15 +171,6 @@ def _give_up_in_doubt(inquiry: Inquiry, wanted: ViewChange, answer: Any) -> None
     _changed(inquiry, wanted, answer)
 
 
-def _add_when_close(membership: Membership, member: ViewMember) -> None:
-    on = membership._on
-    follower = membership._submission.followers.get(member)
-    if follower is None or follower.member != member or not membership._is_close(follower):
-        on.standing.joining = None
-    else:
-        membership._change((*without(on.standing.listed, member.host), member))
-
-
 def _take_by_number(acceptance: Acceptance, submit: Submit) -> Position:
     """What has a position we have, we have."""
     store = acceptance._on.store
@@ -282,6 +273,7 @@ PLANTED = (
         Member,
         "on_message",
         _accept_any_epoch,
+        "views",
     ),
     _bug(
         "acknowledges-early",
@@ -290,7 +282,7 @@ PLANTED = (
         GroupStore,
         "when_durable",
         _durable_at_once,
-        "power",
+        "blackouts",
     ),
     _bug(
         "majority-commits",
@@ -368,15 +360,6 @@ PLANTED = (
         Inquiry,
         "_changed",
         _give_up_in_doubt,
-        "views",
-    ),
-    _bug(
-        "adds-behind-commit",
-        "M2",
-        "A learner within a window of the tail is added at once.",
-        Membership,
-        "_go_on_joining",
-        _add_when_close,
         "views",
     ),
     _bug(
