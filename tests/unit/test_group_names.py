@@ -1,0 +1,68 @@
+"""Names of groups and numbers of hosts at the authority: no two share one."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.authority.groups import (
+    GroupRecord,
+    NameTaken,
+    NoSuchName,
+    create_group,
+    find_group,
+    remove_group,
+)
+from holdfast.authority.outcome import InDoubt, Removed, Seen
+from holdfast.authority.replicas import ensure_replica
+from holdfast.model.ids import GroupId, HostId
+from recipe_bench import Bench
+
+A, B = HostId("a"), HostId("b")
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path)
+    yield made
+    made.close()
+
+
+def record(bench: Bench, number: int, name: str) -> GroupRecord:
+    return GroupRecord(
+        group=GroupId(number),
+        class_name="bank:Ledger",
+        style="active",
+        members=(),
+        nonce=bench.nonce(),
+        name=name,
+    )
+
+
+def test_a_name_belongs_to_one_group_until_that_is_removed(bench: Bench) -> None:
+    first, second = record(bench, 1, "ledger"), record(bench, 2, "ledger")
+    assert isinstance(bench.run(create_group(first, A, ())), Seen)
+    assert bench.run(create_group(second, A, ())) == NameTaken("ledger", GroupId(1))
+    found = bench.run(find_group("ledger"))
+    assert isinstance(found, Seen)
+    assert found.value == first
+    assert bench.run(remove_group(GroupId(1), nonce=bench.nonce())) == Removed()
+    assert bench.run(find_group("ledger")) == NoSuchName("ledger")
+    assert isinstance(bench.run(create_group(second, A, ())), Seen)
+
+
+def test_a_creation_whose_answer_was_lost_is_settled_by_the_same_one(bench: Bench) -> None:
+    """The name that it finds taken is its own (A1)."""
+    wanted = record(bench, 1, "ledger")
+    assert isinstance(bench.run(create_group(wanted, A, ()), bench.lose_answer), InDoubt)
+    assert isinstance(bench.run(create_group(wanted, A, ())), Seen)
+
+
+def test_each_host_has_a_number_of_its_own_for_ever(bench: Bench) -> None:
+    first = bench.run(ensure_replica(A, nonce=bench.nonce()))
+    other = bench.run(ensure_replica(B, nonce=bench.nonce()))
+    again = bench.run(ensure_replica(A, nonce=bench.nonce()))
+    assert isinstance(first, Seen)
+    assert isinstance(other, Seen)
+    assert first == again
+    assert first.value.replica != other.value.replica
