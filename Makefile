@@ -27,8 +27,11 @@ $(STAMP): pyproject.toml $(REQS)
 etcd:            ## Debian's etcd server, when it can be installed
 	@bash scripts/ensure-etcd
 
-run: setup       ## a domain of three hosts on this machine, in the foreground
-	@$(BIN)/holdfast up
+run: setup       ## a domain of three hosts on this machine, with the ledger of examples/
+	@echo "call it from another shell, with $(BIN) in its PATH:"
+	@echo "  holdfast call ledger deposit '\"alice\"' 5"
+	@echo "  holdfast call ledger balance '\"alice\"'"
+	@$(BIN)/holdfast up --app examples --group ledger=ledger:Ledger
 
 test: setup etcd ## every test, short versions
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadgroup $(TESTS)

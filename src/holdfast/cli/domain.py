@@ -14,8 +14,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from holdfast.cli.ordering import ensure_groups
 from holdfast.cli.output import Output, print_json, talk
-from holdfast.model.errors import HoldfastError, Unavailable
+from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
+from holdfast.model.orders import CreateGroup
 from holdfast.node.asking import status_of
 from holdfast.node.holders import AGENT_GRACE_S, POLL_S, stop_domain, stop_orphans
 from holdfast.node.layout import DIRECTORY_DEFAULT, Description, Layout
@@ -45,6 +47,7 @@ def up(
     hosts: int | None = None,
     etcd: Annotated[list[str] | None, Parameter(negative="")] = None,
     app: Path = Path(),
+    group: Annotated[list[str] | None, Parameter(negative="")] = None,
     detach: Annotated[bool, Parameter(alias="-d", negative="")] = False,
 ) -> int:
     """Start a domain on this machine: an authority, an agent and three hosts, as processes of their own.
@@ -59,16 +62,19 @@ def up(
         Endpoints of an etcd to use as authority instead of the embedded one, e.g. http://127.0.0.1:2379.
     app
         The directory from which the hosts import the classes of groups; this one, unless told otherwise.
+    group
+        A group to create once the domain is up, unless it is there: NAME=package.module:Class.
     detach
         Return once every host lives; stop the domain later with `holdfast down`.
     """
     check_hosts(hosts)
+    wanted = [_wanted_group(each) for each in group or ()]
     layout = Layout(dir)
     lock = hold(layout)
     try:
         description = describe(layout, hosts=hosts, etcd=etcd or (), app=app)
         agent = start_agent(layout, with_parent=not detach)
-        return uvloop.run(_up(layout, description, agent, detach=detach))
+        return uvloop.run(_up(layout, description, agent, wanted, detach=detach))
     finally:
         lock.release()
 
@@ -102,13 +108,20 @@ def status(*, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
 
 
 async def _up(
-    layout: Layout, description: Description, agent: "subprocess.Popen[bytes]", *, detach: bool
+    layout: Layout,
+    description: Description,
+    agent: "subprocess.Popen[bytes]",
+    wanted: list[CreateGroup],
+    *,
+    detach: bool,
 ) -> int:
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     try:
         status = await _unless(stop, _start(layout, description, agent))
+        if status is not None:
+            await ensure_groups(layout, wanted)
     except HoldfastError:
         await _stop(agent)
         raise
@@ -128,6 +141,13 @@ async def _up(
         await _stop(agent)
         await stop_orphans(layout, description)  # what an agent that was killed could not stop
     return 0
+
+
+def _wanted_group(text: str) -> CreateGroup:
+    name, _, class_name = text.partition("=")
+    if not name or not class_name:
+        raise InvalidRequest(f"{text!r}: a group to create is written NAME=package.module:Class")
+    return CreateGroup(name=name, class_name=class_name)
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[object, object, Answer]) -> Answer | None:
