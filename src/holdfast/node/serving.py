@@ -7,6 +7,7 @@ nothing may be said, so its connection is ended: its client asks the new primary
 import asyncio
 from collections.abc import Coroutine, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -16,6 +17,7 @@ from holdfast.authority.groups import NoSuchName, find_group, read_group
 from holdfast.authority.outcome import Seen as SeenAt
 from holdfast.authority.recipe import Authority, perform
 from holdfast.authority.views import NoGroup, read_view
+from holdfast.clock.errors import FutureNotStored
 from holdfast.model.calls import (
     REPLIES_PER_FRAME_MAX,
     Calls,
@@ -150,6 +152,11 @@ class Serving:
     def _serve_or_turn(self, connection: Connection, asked: Asked, housed: Housed) -> None:
         try:
             self._serve(connection, asked, housed)
+        except FutureNotStored as error:
+            # Nothing was ordered. In a moment it can be: sent elsewhere it would only come back.
+            again = partial(self._judge, connection, asked, is_looked_up=False)
+            if not self._groups.stamps.once_stored(again):
+                self._turn(connection, asked, RefusalCode.OVERLOADED, str(error))
         except Unavailable as error:
             self._turn(connection, asked, RefusalCode.UNAVAILABLE, str(error))
         except Overloaded as error:

@@ -1,6 +1,7 @@
 """The stamps of a host's operations: CSNs from one generator, kept with the host's store (PROTOCOL S1)."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Final
 
 from holdfast.clock import ClockPorts, Generator
@@ -11,6 +12,8 @@ from holdfast.model.errors import DiskFailed, Unavailable
 from holdfast.model.ids import ReplicaId
 from holdfast.model.ports import Disk, Token
 
+WAITING_MAX: Final = 4096
+"""Frames that wait for a store of the clock; it takes two syncs."""
 _SEQUENCES: Final = "sequences"
 """As whom the generator knows those whose stamps this host continues."""
 
@@ -24,7 +27,8 @@ class Stamps:
         self._opened = asyncio.Event()
         self._timers = LoopTimers(loop, lambda tag: self._generator.on_timer(tag))
         ports = ClockPorts(self._clock, self._timers, disk, LogTrace())
-        self._generator = Generator(ports, replica, on_stored=self._opened.set)
+        self._waiting: list[Callable[[], None]] = []
+        self._generator = Generator(ports, replica, on_stored=self._on_stored)
 
     async def open(self, *, is_new: bool) -> None:
         """Go on above every stamp given before. *is_new*: this store holds nothing that was stamped."""
@@ -42,6 +46,16 @@ class Stamps:
         self._generator.commit(stamp)
         return stamp
 
+    def once_stored(self, then: Callable[[], None]) -> bool:
+        """*then* more stamps can be given, after ``FutureNotStored``; False when too many wait already.
+
+        A host that takes over from one whose clock was ahead follows it in one step, and stores that first.
+        """
+        if len(self._waiting) >= WAITING_MAX:
+            return False
+        self._waiting.append(then)
+        return True
+
     def time_ns(self) -> int:
         """The time that a stamp given now would have (X4)."""
         state = self._generator.status().state
@@ -55,6 +69,12 @@ class Stamps:
         if self._generator.failure is not None:
             raise DiskFailed(self._generator.failure)
         return True
+
+    def _on_stored(self) -> None:
+        self._opened.set()
+        waiting, self._waiting = self._waiting, []
+        for then in waiting:
+            then()
 
     def close(self) -> None:
         """Give no more. What the store holds lets the next process go on later than anything given."""
