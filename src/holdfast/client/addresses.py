@@ -32,6 +32,9 @@ class Addresses:
     def on_disconnected(self, host: HostId) -> None:
         self._connected.pop(host, None)
         self._failed.pop(host, None)
+        if self.target() is None:
+            # It was the last one of this round: with it gone, the others are worth another try.
+            self._failed.clear()
 
     def on_served(self, host: HostId) -> None:
         """It answered a request: whatever failed before is worth another try."""
