@@ -59,11 +59,17 @@ class Client:
     async def create(self, name: str, style: str = "warm_passive") -> Group[Any]:
         return await self.connection.create("ledger:Ledger", name=name, style=style)
 
+    async def primary_pid(self, name: str) -> int:
+        """Of the process that is primary; waits while the host of the primary is being started again."""
+        while True:
+            (found,) = await self.order(ListGroups(name=name))
+            host = await asyncio.to_thread(self._domain.host, found.primary)
+            if host["pid"] is not None:
+                pid: int = host["pid"]
+                return pid
+
     async def kill_primary(self, name: str) -> None:
-        (found,) = await self.order(ListGroups(name=name))
-        pid = (await asyncio.to_thread(self._domain.host, found.primary))["pid"]
-        if pid is not None:
-            os.kill(pid, signal.SIGKILL)
+        os.kill(await self.primary_pid(name), signal.SIGKILL)
 
 
 def run(domain: Domain, work: Callable[[Client], Awaitable[T]]) -> T:
@@ -102,6 +108,25 @@ def test_other_styles_survive_their_primary_too(whole: Domain, style: str) -> No
         await client.kill_primary(style)
         assert await ledger.balance("alice") == 5
         assert await ledger.deposit("alice", 1) == 6
+
+    run(whole, work)
+
+
+def test_a_primary_that_was_paused_answers_no_query_with_old_state(whole: Domain) -> None:
+    """SIGSTOP past its lease, another takes over; woken, it must not answer from what it held (R1)."""
+
+    async def work(client: Client) -> None:
+        ledger = await client.create("paused")
+        assert await ledger.deposit("alice", 5) == 5
+        pid = await client.primary_pid("paused")
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            assert await ledger.deposit("alice", 1) == 6
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        # Of many clients, those that reach the woken host first are told to go elsewhere, or told the truth.
+        answers = await asyncio.gather(*(ledger.balance("alice") for _ in range(50)))
+        assert answers == [6] * 50
 
     run(whole, work)
 
