@@ -80,12 +80,13 @@ class Ledger:
         """Whether changes of the group are not yet durable."""
         return any(waiting == group for _, waiting, _ in self._waiting)
 
-    def objection(self, found: dict[int, History], *, last_is_lost: bool = False) -> str | None:
+    def objection(self, found: dict[int, History], *, lost_reports: int = 0) -> str | None:
         """What is wrong with what the log holds after a restart; None when it is as it must be.
 
-        With *last_is_lost* it may lack what the last report added: that batch has rotted.
+        It may lack what the last *lost_reports* added: each of so many faults may have spoilt the batch that
+        was the last one readable, and with it the mark that vouched for the one before.
         """
-        state, last = self._before_last_report() if last_is_lost else (copied(self.state), [])
+        state, last = self._before(lost_reports) if lost_reports else (copied(self.state), [])
         wrong = first_wrong = _difference(state, found)
         for change in (*last, *self._waiting):
             if wrong is None:
@@ -101,14 +102,14 @@ class Ledger:
         self._reports.clear()
         self._waiting.clear()
 
-    def _before_last_report(self) -> tuple[dict[int, History], list[tuple[int, int, Change]]]:
-        """What was durable before the last report, and what that one added."""
+    def _before(self, lost_reports: int) -> tuple[dict[int, History], list[tuple[int, int, Change]]]:
+        """What was durable before the last reports, and what those added."""
         state = copied(self._accepted)
-        *earlier, last = [report for report in self._reports if report] or [[]]
-        for report in earlier:
+        reports = [report for report in self._reports if report]
+        for report in reports[:-lost_reports]:
             for change in report:
                 _settle(state, *change)
-        return state, last
+        return state, [change for report in reports[-lost_reports:] for change in report]
 
 
 def copied(state: dict[int, History]) -> dict[int, History]:

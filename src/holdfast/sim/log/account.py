@@ -35,7 +35,11 @@ class Account:
 
     def had(self, kinds: tuple[str, ...]) -> bool:
         """Whether this run has had a fault of these kinds."""
-        return any(self.world.faults[kind] for kind in kinds)
+        return self.count(kinds) > 0
+
+    def count(self, kinds: tuple[str, ...]) -> int:
+        """How many faults of these kinds this run has had."""
+        return sum(self.world.faults[kind] for kind in kinds)
 
     def violation(self, rule: str, message: str) -> None:
         self.world.violation(rule, f"{self.name}: {message}")
@@ -61,6 +65,6 @@ class Account:
             return
         if is_doubtful and self.had(ROT):
             self.world.sometimes("a rotted tail was cut in doubt")
-            wrong = self.ledger.objection(state, last_is_lost=True)
+            wrong = self.ledger.objection(state, lost_reports=self.count(ROT))
         if wrong is not None:
             self.violation("D2", f"{wrong}; {'in doubt' if is_doubtful else 'without a word'}")

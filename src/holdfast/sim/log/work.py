@@ -32,6 +32,8 @@ CHECKPOINTS: Final = dict(enumerate(map(GroupId, (1, 1, 2, 3)), start=8))
 PADDINGS: Final = tuple(map(bytes, (0, 0, 0, 0, 0, 20, 100, 900)))
 TURN_NS: Final = (200 * MICROSECOND, MILLISECOND, MILLISECOND, 3 * MILLISECOND)
 COMPARE_NS: Final = 40 * MILLISECOND
+BURST: Final = 8
+"""Calls that arrive together with one in eight turns: some batches hold many records."""
 
 
 class Work:
@@ -63,6 +65,8 @@ class Work:
     def _on_timer(self, what: str) -> None:
         if what == "turn":
             self._turn(self._rng)
+        elif what == "call":
+            self._append(self._rng.getrandbits(32))
         else:
             # First the account: the host may die inside the call, its batch already on the disk.
             self._account.is_doubtful = False
@@ -71,8 +75,11 @@ class Work:
     def _turn(self, rng: random.Random) -> None:
         # One draw for a turn and one for each append: drawing would else take half the time.
         drawn = rng.getrandbits(32)
-        for _ in range(1 if drawn & 15 else 6):
-            self._append(rng.getrandbits(32))
+        self._append(rng.getrandbits(32))
+        if not drawn & 7:
+            # Calls that arrive together are events of their own: a host may end between two of them.
+            for _ in range(BURST):
+                self._timers.set(0, "call")
         chance = drawn >> 4 & 63
         if chance < 2:
             self._drop(rng)
@@ -153,7 +160,8 @@ class Work:
         if group in self._busy or self._dropped.get(group, 0) > self.log.durable:
             return
         position = Position(self._account.ledger.acknowledged(group))
-        if position in (0, *self._checkpoints.positions(group)):
+        # A tail that was cut in doubt may end before the checkpoint that the log has just taken up.
+        if position <= self.log.floor(group).position or position in self._checkpoints.positions(group):
             return
         point = self.log.point_at(group, position)
         assert point is not None
