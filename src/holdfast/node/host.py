@@ -10,6 +10,7 @@ import os
 import secrets
 import signal
 from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -121,11 +122,9 @@ class Host:
         endpoint, hint = self._endpoint(Incarnation(0)), self._directory / ADDRESS
         try:
             last = Address.parse(hint.read_text(encoding="ascii").strip())
-            server = await serve(last, lambda _: self, endpoint)
+            return await serve(last, lambda _: self, endpoint)
         except (OSError, UnicodeDecodeError, InvalidRequest, Unavailable):
-            server = await serve(ANY_LOOPBACK_PORT, lambda _: self, endpoint)
-        hint.write_text(f"{server.address}\n", encoding="ascii")
-        return server
+            return await serve(ANY_LOOPBACK_PORT, lambda _: self, endpoint)
 
     async def _house(self, session: Session) -> None:
         """Open the store, then follow the others and report, until the disk fails."""
@@ -133,6 +132,8 @@ class Host:
         # From here on a hung disk or a standing loop ends the host (K3). It has no peers to beat to yet.
         self._heart.start(session.incarnation, self._vitals)
         await store.open()
+        with suppress(OSError):  # a disk that takes nothing is found out by those who need it
+            (self._directory / ADDRESS).write_text(session.address, encoding="ascii")
         endpoint, random = self._endpoint(session.incarnation), MachineRandom()
         self._links = links = HostLinks(self._host, endpoint, random=random.stream("links"))
         hosts, domain = self._description.hosts, self._description.domain
