@@ -18,6 +18,8 @@ from holdfast.net import Address, Connection, Endpoint, Expected, Kind, Link, Re
 from holdfast.node.messages import DeathHeard, HostDied, HostReport, Subscribe
 
 DEATHS_KEPT: Final = 64
+PROCESSES_KEPT: Final = 1024
+"""A process may have a successor in session before the word of its death arrives."""
 REPORT_S: Final = 1.0
 
 log = structlog.get_logger("holdfast.agents")
@@ -44,8 +46,8 @@ class Agents:
         self.report = report
         self._on_death = on_death
         self._links: dict[str, Link] = {}
-        self._agent_of: dict[HostId, tuple[Incarnation, str]] = {}
-        """The newest process of each host ever seen in session, and the address of the agent it named."""
+        self._agent_of: dict[tuple[HostId, Incarnation], str] = {}
+        """The processes lately seen in session, and the address of the agent that each named."""
         self._closing: set[asyncio.Task[None]] = set()
         self._clock = MachineClock()
         self.deaths: deque[DeathHeard] = deque(maxlen=DEATHS_KEPT)
@@ -55,7 +57,9 @@ class Agents:
     def set_peers(self, sessions: Mapping[HostId, Session]) -> None:
         """Follow the agents of exactly these hosts, and always one's own."""
         for host, session in sessions.items():
-            self._agent_of[host] = (session.incarnation, session.agent_address)
+            self._agent_of[host, session.incarnation] = session.agent_address
+        while len(self._agent_of) > PROCESSES_KEPT:
+            del self._agent_of[next(iter(self._agent_of))]
         self._follow({self._own, *(each.agent_address for each in sessions.values() if each.agent_address)})
 
     async def report_always(self) -> None:
@@ -72,7 +76,7 @@ class Agents:
 
     def on_told(self, died: HostDied, by: str) -> None:
         """The agent at *by* says that a host has died; only that host's own agent can know (K2)."""
-        if self._agent_of.get(died.host) != (died.incarnation, by):
+        if self._agent_of.get((died.host, died.incarnation)) != by:
             return
         heard = DeathHeard(host=died.host, incarnation=died.incarnation, at_ns=self._clock.now())
         if all((each.host, each.incarnation) != (died.host, died.incarnation) for each in self.deaths):
