@@ -19,6 +19,10 @@ from recipe_bench import Bench
 A, B = HostId("a"), HostId("b")
 
 
+class Died(Exception):
+    """The process ended here."""
+
+
 class World:
     """A host's directory and an authority; *treat* stands between them."""
 
@@ -116,11 +120,11 @@ def test_an_opening_cut_off_before_it_was_written_down_is_taken_up_again(world: 
     def die_after_raising(request: Request) -> Result:
         result = world.bench.ask(request)
         if isinstance(request, Txn):
-            raise KeyboardInterrupt
+            raise Died
         return result
 
     world.treat = die_after_raising
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Died):
         world.open()
     world.treat = world.bench.ask
     assert world.open() == (name, 3)
@@ -133,11 +137,11 @@ def test_two_copies_cut_off_in_the_same_opening_never_share_a_number(world: Worl
     def die_after_raising(request: Request) -> Result:
         if isinstance(request, Txn):
             world.bench.ask(request)
-            raise KeyboardInterrupt
+            raise Died
         return world.bench.ask(request)
 
     world.treat = die_after_raising
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Died):
         world.open()
     world.treat = world.bench.ask
     copy = world.keep_copy()

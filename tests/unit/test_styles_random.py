@@ -1,15 +1,17 @@
 """Random schedules of commits, failovers, crashes, checkpoints and repetitions, for every style."""
 
+from collections.abc import Callable
+
 import pytest
 from group_schedule import Journal, Schedule, UpdatingJournal, check
-
-from conftest import Rounds
 
 
 @pytest.mark.covers("FTC-8", "FTC-9", "FTC-14", "FTC-20", "FTC-22", "FTC-97", "FTC-101", "FTC-130")
 @pytest.mark.parametrize("cls", [Journal, UpdatingJournal])
 @pytest.mark.parametrize("style", ["cold", "warm", "active"])
-def test_every_call_is_executed_once_and_members_agree(style: str, cls: type, rounds: Rounds) -> None:
+def test_every_call_is_executed_once_and_members_agree(
+    style: str, cls: type, rounds: Callable[..., int]
+) -> None:
     """Whatever happens: each call is in the state once, a repetition gets the first reply, queries miss
     nothing acknowledged before them, timers fire once, nested calls are answered once, digests agree."""
     for seed in range(rounds(short=40, long=2000)):
