@@ -32,6 +32,7 @@ PROBE_BATCHES: Final = 50
 """Before anything is known of the disk's rate."""
 BODY_BYTES: Final = 100
 FILE_BYTES: Final = 64 << 20
+FLOOR_BYTES: Final = 8 << 20
 STORE: Final = StoreId("bench")
 
 
@@ -50,9 +51,15 @@ class Raw:
     """Write and sync, nothing else: the machine's limit."""
 
     def __init__(self, directory: Path, size: int) -> None:
-        self._descriptor = os.open(directory / "raw", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        os.posix_fallocate(self._descriptor, 0, FILE_BYTES)
+        self._path = directory / "raw"
         self._data = os.urandom(size)
+        self._begin_file()
+
+    def _begin_file(self) -> None:
+        """A new file, as the log takes one: space written before syncs faster than space only reserved."""
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        os.posix_fallocate(self._descriptor, 0, FILE_BYTES)
+        os.fsync(self._descriptor)
         self._offset = 0
 
     def round(self, batches: int) -> list[float]:
@@ -63,7 +70,11 @@ class Raw:
             os.pwrite(self._descriptor, self._data, self._offset)
             os.fdatasync(self._descriptor)
             times.append(time.perf_counter() - started)
-            self._offset = (self._offset + len(self._data)) % (FILE_BYTES - len(self._data))
+            self._offset += len(self._data)
+            if self._offset + len(self._data) > FILE_BYTES:
+                self.close()
+                self._path.unlink()
+                self._begin_file()
         return times
 
     def close(self) -> None:
@@ -83,6 +94,7 @@ class LogUnderLoad:
         self._started: dict[int, float] = {}
         self._times: list[float] = []
         self._left = 0
+        self._unfloored = 0
         found = scan(self._disk, salt=salt_of(STORE), sector=512)
         self._log = Log(
             self._disk,
@@ -100,9 +112,6 @@ class LogUnderLoad:
 
     def round(self, batches: int) -> list[float]:
         """Seconds from handing each of *batches* to the log until it was durable."""
-        # What is behind us is checkpointed, so that the log prunes instead of filling the disk.
-        if self._log.tail(self._group).position:
-            self._log.set_floor(self._group, self._log.tail(self._group).position)
         self._times, self._left = [], batches
         self._hand_over()
         self._hand_over()
@@ -116,6 +125,7 @@ class LogUnderLoad:
     def _hand_over(self) -> None:
         if self._left:
             self._left -= 1
+            self._checkpoint_when_due()
             started = time.perf_counter()
             append, group, epoch, body = self._log.append, self._group, Epoch(1), self._body
             number = 0
@@ -123,6 +133,14 @@ class LogUnderLoad:
                 number = append(group, epoch, body)
             self._started[number] = started
             self._log.flush()
+
+    def _checkpoint_when_due(self) -> None:
+        """What is behind us counts as checkpointed, so that the log prunes instead of filling up."""
+        self._unfloored += self._records * (RECORD_BYTES + BODY_BYTES)
+        tail = self._log.tail(self._group).position
+        if self._unfloored > FLOOR_BYTES and tail:
+            self._unfloored = 0
+            self._log.set_floor(self._group, tail)
 
     def _on_durable(self, number: int) -> None:
         now = time.perf_counter()

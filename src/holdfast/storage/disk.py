@@ -168,6 +168,9 @@ class FileDisk:
         self._syncs_began.append(now_ns())
         self._queued += 1
         self._queue.put((self._sync_and_tell, (work, token, *arguments)))
+        # Let the thread begin now: the owner is about to work on, and would keep the interpreter for itself
+        # while the disk stands idle (batches of 64: 0.41 of the raw rate of syncs without this, 0.62 with).
+        time.sleep(0)
 
     def _reader(self, name: str) -> int:
         descriptor = self._readers.get(name)
