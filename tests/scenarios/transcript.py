@@ -5,7 +5,7 @@ runs the commands and compares. After a change that is meant, rewrite them:
 
     .venv/bin/python tests/scenarios/transcript.py --rewrite
 
-The domain is the scenario's own (:mod:`holdfast.sim.groups`): hosts a, b, c on the production cores, the
+The domain is the scenario's own (:mod:`holdfast.sim.sequence`): hosts a, b, c on the production cores, the
 embedded authority, one group. Its network takes 100 µs for every message, so that the same commands give the
 same text. A host may be called ``primary``: the one the authority's view names.
 """
@@ -25,12 +25,12 @@ from holdfast.sim.authority.leases import LeaseBook
 from holdfast.sim.authority.server_node import AuthorityNode
 from holdfast.sim.authority.truth import Truth
 from holdfast.sim.clocks import ClockOptions
-from holdfast.sim.groups import damage
-from holdfast.sim.groups.book import Book
-from holdfast.sim.groups.host import AUTHORITY, CONFIG, Host
-from holdfast.sim.groups.messages import Ask, Codec, Elsewhere, Reply
 from holdfast.sim.node import NodePorts
 from holdfast.sim.options import DiskOptions, NetworkOptions, Options
+from holdfast.sim.sequence import damage
+from holdfast.sim.sequence.book import Book
+from holdfast.sim.sequence.host import AUTHORITY, CONFIG, Host
+from holdfast.sim.sequence.messages import Ask, Codec, Elsewhere, Reply
 from holdfast.sim.world import World
 
 FOLDER = Path(__file__).parent
@@ -79,7 +79,7 @@ class Domain:
 
     def __init__(self) -> None:
         options = Options(
-            scenario="groups",
+            scenario="sequence",
             seed=0,
             network=NetworkOptions(delay_min_ns=100 * MICROSECOND, delay_mean_ns=0),
             disk=DiskOptions(sync_min_ns=200 * MICROSECOND, sync_mean_ns=0),

@@ -17,8 +17,8 @@ from holdfast.model.ids import ClientId, Epoch, GroupId, Position
 from holdfast.sequence.member import Member
 from holdfast.sequence.ports import Captured
 from holdfast.sequence.retention import Fresh, Repeated, Retention
-from holdfast.sim.groups.book import Book
-from holdfast.sim.groups.messages import Ask, Elsewhere, Reply
+from holdfast.sim.sequence.book import Book
+from holdfast.sim.sequence.messages import Ask, Elsewhere, Reply
 from holdfast.storage.record import Record
 
 EXPIRATION_S: Final = 1 << 31

@@ -21,12 +21,12 @@ from holdfast.sequence.messages import Beat, BeatAnswer, Confirm, Confirmed, Die
 from holdfast.sequence.ports import GroupLog, HostPorts
 from holdfast.sequence.role import Role
 from holdfast.sequence.store import GroupStore
-from holdfast.sim.groups.application import TokenList
-from holdfast.sim.groups.book import Book
-from holdfast.sim.groups.messages import Ask
-from holdfast.sim.groups.opening import Opened
 from holdfast.sim.node import NodePorts
 from holdfast.sim.options import MICROSECOND, MILLISECOND
+from holdfast.sim.sequence.application import TokenList
+from holdfast.sim.sequence.book import Book
+from holdfast.sim.sequence.messages import Ask
+from holdfast.sim.sequence.opening import Opened
 from holdfast.storage.record import Point
 
 AUTHORITY: Final = "authority"

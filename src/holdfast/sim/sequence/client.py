@@ -4,10 +4,10 @@ from typing import Final
 
 from holdfast.model.ids import ClientId, GroupId
 from holdfast.sim.checkers import Append, Handle, Read
-from holdfast.sim.groups.book import Book, key_of
-from holdfast.sim.groups.messages import Ask, Elsewhere, Reply
 from holdfast.sim.node import NodePorts
 from holdfast.sim.options import MILLISECOND, SECOND
+from holdfast.sim.sequence.book import Book, key_of
+from holdfast.sim.sequence.messages import Ask, Elsewhere, Reply
 
 RETRY_NS: Final = 120 * MILLISECOND
 GIVE_UP_NS: Final = 6 * SECOND

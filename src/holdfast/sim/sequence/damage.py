@@ -15,10 +15,10 @@ from holdfast.authority.views import View
 from holdfast.model.errors import Corruption
 from holdfast.model.ids import Opening
 from holdfast.sim.faults import DAMAGE_KINDS, KINDS, FaultKind, Field, Parameters
-from holdfast.sim.groups.host import AUTHORITY, CONFIG, Host
-from holdfast.sim.groups.opening import DIRECTORY, LOG
 from holdfast.sim.node import Life, SimNode
 from holdfast.sim.options import MILLISECOND, SECOND, FaultEvent
+from holdfast.sim.sequence.host import AUTHORITY, CONFIG, Host
+from holdfast.sim.sequence.opening import DIRECTORY, LOG
 from holdfast.sim.world import World
 from holdfast.storage.files import file_number
 from holdfast.storage.identity import load

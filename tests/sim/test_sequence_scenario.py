@@ -5,13 +5,13 @@ from collections.abc import Callable
 from holdfast.sim.planted import planted_bugs
 from holdfast.sim.runner import run_seeds, search_planted
 
-QUICK = ("groups-resumes-its-role", "groups-too-few-commit", "groups-doubtful-claims")
-"""Found within a few runs; the others are `holdfast sim planted --scenario groups`."""
+QUICK = ("sequence-resumes-its-role", "sequence-too-few-commit", "sequence-doubtful-claims")
+"""Found within a few runs; the others are `holdfast sim planted --scenario sequence`."""
 
 
 def test_groups_survive_all_faults(rounds: Callable[..., int]) -> None:
     """No rule of the scenario is broken; what it means to meet, it meets."""
-    summary = run_seeds("groups", range(rounds(short=4, long=2000)), jobs=2)
+    summary = run_seeds("sequence", range(rounds(short=4, long=2000)), jobs=2)
     assert summary.violations == []
     assert summary.operations > 300 * summary.seeds
     assert {"a primary serves", "the primary changed", "a learner was let in"} <= set(summary.sometimes)
@@ -20,7 +20,7 @@ def test_groups_survive_all_faults(rounds: Callable[..., int]) -> None:
 
 def test_planted_bugs_are_found(rounds: Callable[..., int]) -> None:
     """Each breaks one rule of PROTOCOL; were one not found, the test above would mean less."""
-    bugs = planted_bugs("groups")
+    bugs = planted_bugs("sequence")
     chosen = [bug for bug in bugs if bug.name in QUICK] if rounds(short=1, long=2) == 1 else bugs
     searches = search_planted(chosen, jobs=2)
     assert [search.name for search in searches if not search.found] == []
@@ -29,6 +29,6 @@ def test_planted_bugs_are_found(rounds: Callable[..., int]) -> None:
 
 def test_without_faults_nobody_is_dropped() -> None:
     """Leases, silence and windows are wide enough for an undisturbed domain."""
-    summary = run_seeds("groups", range(1), profile="calm", jobs=1)
+    summary = run_seeds("sequence", range(1, 2), profile="calm", jobs=1)
     assert summary.violations == []
     assert "a backup was dropped" not in summary.sometimes

@@ -219,9 +219,9 @@ def _bug(
     profile: str | None = None,
 ) -> Planted:
     return Planted(
-        name=f"groups-{name}",
+        name=f"sequence-{name}",
         rule=rule,
-        scenario="groups",
+        scenario="sequence",
         summary=summary,
         plant=partial(replacing, owner, attribute, broken),
         profile=profile,
@@ -258,9 +258,9 @@ PLANTED = (
         "damage",
     ),
     Planted(
-        name="groups-nobody-compares",
+        name="sequence-nobody-compares",
         rule="V5",
-        scenario="groups",
+        scenario="sequence",
         summary="A restarted member claims without asking, and whoever holds more follows it.",
         plant=_compare_nothing,
         profile="damage",

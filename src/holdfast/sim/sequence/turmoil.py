@@ -9,10 +9,10 @@ from typing import Final
 
 from holdfast.sim.faults import FaultKind, Field, Parameters
 from holdfast.sim.faults.kind import duration, later
-from holdfast.sim.groups.damage import views
-from holdfast.sim.groups.host import AUTHORITY
 from holdfast.sim.network import Link
 from holdfast.sim.options import MILLISECOND, SECOND, FaultEvent
+from holdfast.sim.sequence.damage import views
+from holdfast.sim.sequence.host import AUTHORITY
 from holdfast.sim.world import World
 
 

@@ -1,0 +1,121 @@
+"""The replicated sequence of groups under every fault: the production sequence, log, leases and authority.
+
+Three hosts with a member of every group each, the embedded authority, and clients that append unique tokens
+and read. Checked: positions are final with the same content everywhere (S3), one primary per epoch, reads are
+linearizable (R), every acknowledged token is once on every member (X1), views keep ``min_in_sync`` (M1);
+after healing, every group serves and all three members are in-sync and equal.
+"""
+
+from functools import partial
+from typing import ClassVar, Final
+
+import msgspec
+
+from holdfast.model.ids import GroupId
+from holdfast.sim.authority.leases import LeaseBook
+from holdfast.sim.authority.server_node import AuthorityNode
+from holdfast.sim.authority.truth import Truth
+from holdfast.sim.faults import (
+    CLOCK_KINDS,
+    DISK_KINDS,
+    NETWORK_KINDS,
+    POWER_KINDS,
+    PROCESS_KINDS,
+)
+from holdfast.sim.options import SECOND
+from holdfast.sim.scenario import Bound, Scenario
+from holdfast.sim.sequence import damage, turmoil
+from holdfast.sim.sequence.agents import Agents
+from holdfast.sim.sequence.book import Book
+from holdfast.sim.sequence.client import Client
+from holdfast.sim.sequence.host import AUTHORITY, CONFIG, Host
+from holdfast.sim.sequence.messages import Codec
+from holdfast.sim.world import World
+
+HOSTS: Final = ("h1", "h2", "h3")
+CLIENTS: Final = ("c1", "c2", "c3", "c4", "c5", "c6")
+DISK_GROUPS: Final = [GroupId(1), GroupId(2)]
+MEMORY_GROUPS: Final = [GroupId(3)]
+GROUPS: Final = [*DISK_GROUPS, *MEMORY_GROUPS]
+ENDING_NS: Final = 3 * SECOND
+DEMANDED: Final = 10
+"""Operations of each group that must be answered after healing."""
+
+
+class Sequence(Scenario):
+    name = "sequence"
+    nodes = (AUTHORITY, *HOSTS)
+    clients = CLIENTS
+    kinds = (*PROCESS_KINDS, *POWER_KINDS, *NETWORK_KINDS, *CLOCK_KINDS, *DISK_KINDS)
+    own_kinds = (*damage.FAULTS, *turmoil.FAULTS)
+    bounds = (Bound(kinds=damage.NAMES, nodes=1),)
+    fault_ns: ClassVar[int] = 10 * SECOND
+    heal_ns: ClassVar[int] = 12 * SECOND
+
+    def __init__(self) -> None:
+        self._book: Book
+
+    def build(self, world: World) -> None:
+        self._book = book = Book.of(world, CONFIG.min_in_sync)
+        world.network.codec = Codec()
+        leases = LeaseBook(world)
+        world.add_node(AUTHORITY, partial(AuthorityNode, truth=Truth(world), leases=leases))
+        for name in HOSTS:
+            build = partial(Host, book=book, hosts=HOSTS, disk=DISK_GROUPS, memory=MEMORY_GROUPS)
+            world.add_node(name, build)
+        for index, name in enumerate(CLIENTS):
+            group = GROUPS[index % len(GROUPS)]
+            world.add_node(name, partial(Client, book=book, hosts=HOSTS, group=group))
+        Agents(world, HOSTS).start()
+
+    def healed(self, world: World) -> None:
+        # Connections hide loss in production; here each lost message costs its sender a deadline.
+        world.network.weather(msgspec.structs.replace(world.options.network, loss=0.0))
+        world.after(self.heal_ns - ENDING_NS, self._begin_ending)
+
+    def finish(self, world: World) -> None:
+        self._book.check_reads()
+        for group in GROUPS:
+            if self._is_lost(world, group):
+                world.unavailable(f"group {group}: the last process that held it is gone (V4)")
+            elif not world.violations:
+                self._check_group(world, group)
+
+    def _check_group(self, world: World, group: GroupId) -> None:
+        answered = self._book.answered[group]
+        if answered < DEMANDED:
+            world.violation("progress", f"group {group}: {answered} operations answered after healing")
+            return
+        lists: dict[str, list[str]] = {}
+        for name in HOSTS:
+            host: Host | None = world.nodes[name].core
+            application = host.applications.get(group) if host is not None else None
+            if application is None or application.applied != application.member.tail:
+                world.violation("progress", f"group {group}: {name} has not caught up after healing")
+                return
+            lists[name] = application.tokens
+        if len({len(tokens) for tokens in lists.values()}) > 1:
+            said = {name: len(tokens) for name, tokens in lists.items()}
+            world.violation("progress", f"group {group}: members are not equal in the end: {said}")
+            return
+        self._book.check_lists(group, lists)
+
+    def _is_lost(self, world: World, group: GroupId) -> bool:
+        """Whether a group in memory has no listed process left."""
+        if group not in MEMORY_GROUPS:
+            return False
+        listed = [
+            member.store for view in damage.views(world) if view.group == group for member in view.members
+        ]
+        living = [
+            world.nodes[name].core.members[group].standing.me.store
+            for name in HOSTS
+            if world.nodes[name].core is not None and group in world.nodes[name].core.members
+        ]
+        return not any(store in living for store in listed)
+
+    def _begin_ending(self) -> None:
+        self._book.is_ending = True
+
+
+SCENARIO = Sequence
