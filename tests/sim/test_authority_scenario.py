@@ -22,7 +22,7 @@ SOON = (
 """Those that show within a few runs; the long test looks for all."""
 
 
-@pytest.mark.covers("IM-34", "IM-35", "N-3")
+@pytest.mark.covers("IM-34", "IM-35")
 def test_no_rule_is_broken_under_all_faults(rounds: Callable[..., int]) -> None:
     """Every committed revision obeys PROTOCOL A, V, T; what clients were told is true; all get on again."""
     summary = run_seeds("authority", range(rounds(short=30, long=2000)), jobs=2)

@@ -116,6 +116,7 @@ def test_half_a_pair_of_state_methods_is_refused() -> None:
         Capture(cls)
 
 
+@pytest.mark.covers("FTC-303")
 def test_a_state_must_be_bytes() -> None:
     cls = type("Wrong", (), {"get_state": lambda self: {"a": 1}, "set_state": lambda self, state: None})
     with pytest.raises(NotCapturable, match=r"Wrong\.get_state returned a dict"):

@@ -161,6 +161,7 @@ def test_an_acknowledgement_covers_what_was_compared_and_no_more() -> None:
     assert (answer.up_to, b.store.tail) == (6, c.store.tail)
 
 
+@pytest.mark.covers("FTC-289")
 def test_nothing_is_acknowledged_before_it_is_synced() -> None:
     b, c = Follower(2), Follower(4)
     b.acceptance.on_submit(C, submission(c.store, 2, 2))

@@ -248,6 +248,7 @@ def test_pruning_removes_files_that_checkpoints_cover() -> None:
     assert log.files[0] > 3
 
 
+@pytest.mark.covers("FTC-287")
 def test_a_quiet_group_is_copied_forward() -> None:
     """D4: old records of a group without checkpoints neither keep old files alive nor are lost with them."""
     machine = Machine()

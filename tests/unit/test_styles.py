@@ -291,7 +291,7 @@ def test_only_the_primary_of_a_passive_group_executes(style: str) -> None:
     assert runs == ["line 1", "line 2", "line 3"]
 
 
-@pytest.mark.covers("FTC-128", "FTC-300")
+@pytest.mark.covers("FTC-128", "FTC-300", "FTC-316", "FTC-317")
 def test_a_cold_backup_has_no_object_until_it_is_promoted_and_then_applies_the_whole_log() -> None:
     made = group("cold")
     write(made, 1, 2)
@@ -634,7 +634,7 @@ def test_a_turn_has_one_csn_and_time_never_goes_back() -> None:
     assert all(one.csn < other.csn for one, other in pairwise(many))
 
 
-@pytest.mark.covers("FTC-125", "FTC-131")
+@pytest.mark.covers("FTC-125", "FTC-131", "FTC-321")
 def test_styles_have_the_numbers_of_the_standard_and_voting_is_refused() -> None:
     assert [(style.name, style.value) for style in Style] == [
         ("STATELESS", 0),
