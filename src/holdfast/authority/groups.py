@@ -24,7 +24,7 @@ from holdfast.authority.outcome import (
     read_all,
 )
 from holdfast.authority.recipe import Recipe
-from holdfast.authority.views import Lost, NoGroup, View, ViewMember
+from holdfast.authority.views import Cause, Lost, NoGroup, View, ViewMember, Why
 from holdfast.model.ids import Epoch, GroupId, HostId, Nonce, StoreId
 
 
@@ -127,6 +127,7 @@ def create_group(
             primary=primary,
             members=members,
             nonce=nonce,
+            cause=Cause(why=Why.CREATED, host=primary, at_ns=record.created_ns),
         )
         result = yield from change(
             [
@@ -151,7 +152,7 @@ def create_group(
 
 @answering
 def remove_group(group: GroupId, *, nonce: Nonce) -> Recipe[Removed | Contended | InDoubt]:
-    """Remove record, view and name; the id is not issued again."""
+    """Remove record, view, history and name; the id is not issued again."""
     for _ in range(ATTEMPTS_MAX):
         found = yield from read(keys.view(group), View)
         if found.value is None:
@@ -163,6 +164,7 @@ def remove_group(group: GroupId, *, nonce: Nonce) -> Recipe[Removed | Contended 
             [
                 Delete(keys.group(group)),
                 Delete(keys.view(group)),
+                Delete(keys.history(group)),
                 *([Delete(keys.group_name(name))] if name else []),
                 put(keys.GROUP_GUARD, Guard(nonce=nonce)),
             ],

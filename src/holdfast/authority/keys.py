@@ -58,6 +58,10 @@ def view(group: GroupId) -> str:
     return f"{VIEWS}{group:020d}"
 
 
+def history(group: GroupId) -> str:
+    return f"history/{group:020d}"
+
+
 def group_name(name: str) -> str:
     return f"group-names/{_word(name)}"
 

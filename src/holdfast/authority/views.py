@@ -4,6 +4,7 @@ A view is opaque here but for its epoch, which only grows and stays above the au
 change of a view is a compare-and-set against exactly the view it was made from.
 """
 
+import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -42,6 +43,39 @@ class ViewMember(msgspec.Struct, frozen=True, kw_only=True):
     opening: Opening
 
 
+class Why(enum.Enum):
+    """Why a view took the place of the one before."""
+
+    UNTOLD = "untold"
+    CREATED = "created"
+    DEAD = "dead"
+    """Claimed on proof that the primary's process is gone (K2)."""
+    SILENT = "silent"
+    """Claimed after the primary's grace had run out (K1)."""
+    RELEASED = "released"
+    """Claimed because the primary handed over (K5)."""
+    OWN = "own"
+    """Claimed by the listed primary itself, after a restart (V3, K6)."""
+    DROPPED = "dropped"
+    """The primary goes on without a backup that was silent, lagged, or came back with less (M1, M4, V5)."""
+    ADDED = "added"
+    """A learner has caught up (M2)."""
+    RECOVERED = "recovered"
+    """Forced by a person, who accepted what may be lost."""
+
+
+class Cause(msgspec.Struct, frozen=True, kw_only=True):
+    """What a view's writer says of it, for people: nothing is decided by it."""
+
+    why: Why = Why.UNTOLD
+    host: HostId = HostId("")
+    """Whom it is about: the primary that was replaced, or the backup that was dropped or added."""
+    at_ns: int = 0
+    """The writer's wall clock when it asked for the change."""
+    text: str = ""
+    """What else a person should know, such as what a forced recovery gave up."""
+
+
 class View(msgspec.Struct, frozen=True, kw_only=True, tag="view"):
     """Who is primary of a group and who is in-sync. The reference's version is the epoch (V6)."""
 
@@ -50,6 +84,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, tag="view"):
     primary: HostId
     members: tuple[ViewMember, ...]
     nonce: Nonce
+    cause: Cause = Cause()
 
 
 class NoGroup(msgspec.Struct, frozen=True, tag="no_group"):

@@ -12,20 +12,14 @@ tail is in doubt needs the answer of a listed member whose tail is not, or of al
 """
 
 from collections.abc import Callable
-from typing import Final
 
-from holdfast.authority.views import View, ViewChange, next_epoch
+from holdfast.authority.views import Cause, View, ViewChange, Why, next_epoch
 from holdfast.model.ids import Epoch, HostId, Incarnation
 from holdfast.sequence.footing import Footing
 from holdfast.sequence.messages import Compare, Compared
 from holdfast.sequence.ports import peers
 from holdfast.sequence.standing import members_after_claim
 from holdfast.sequence.store import order_of
-
-DEAD: Final = "dead"
-RELEASED: Final = "released"
-SILENT: Final = "silent"
-OWN: Final = "own"
 
 
 class Claim:
@@ -56,23 +50,23 @@ class Claim:
     def on_new_view(self) -> None:
         self._compared = None
 
-    def ground(self) -> str | None:
+    def ground(self) -> Why | None:
         """Why this member may claim now; None when it may not."""
         on = self._on
         view, primary, own = on.standing.view, on.standing.primary, on.standing.own_entry
         if view is None or own is None:
             return None
         if self._released == view.epoch:
-            return RELEASED
+            return Why.RELEASED
         if primary is not None and self._dead.get(primary.host) == primary.incarnation:
-            return DEAD
+            return Why.DEAD
         if on.now < self.due():
             return None
         if on.ports.leases.heard() < on.config.min_in_sync - 1:
             return (
                 None  # deaf, or alone: it could commit nothing, and would take the group from those who can
             )
-        return OWN if view.primary == on.me.host else SILENT
+        return Why.OWN if view.primary == on.me.host else Why.SILENT
 
     def due(self) -> int:
         """From when on silence alone is enough."""
@@ -117,12 +111,12 @@ class Claim:
         on = self._on
         return on.is_doubtful or (own.incarnation != on.me.incarnation and not on.is_settled)
 
-    def _claim(self, ground: str) -> None:
+    def _claim(self, ground: Why) -> None:
         on = self._on
         seen = on.standing.seen
         assert seen is not None
         members = members_after_claim(
-            seen.value, on.me, min_in_sync=on.config.min_in_sync, is_released=ground == RELEASED
+            seen.value, on.me, min_in_sync=on.config.min_in_sync, is_released=ground == Why.RELEASED
         )
         new = View(
             group=on.group,
@@ -130,9 +124,10 @@ class Claim:
             primary=on.me.host,
             members=members,
             nonce=on.ports.nonce(),
+            cause=Cause(why=ground, host=seen.value.primary, at_ns=on.ports.clock.wall()),
         )
         self.is_unproven = self._must_compare()
-        on.note("claim", epoch=new.epoch, ground=ground, members=[member.host for member in members])
+        on.note("claim", epoch=new.epoch, ground=ground.value, members=[member.host for member in members])
         on.standing.pending = ViewChange(seen, new)
         self._ask(on.standing.pending)
 

@@ -11,7 +11,7 @@ for {A, C}; it is applied; A burns; C claims without 96 to 100.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from holdfast.authority.views import View, ViewChange, ViewMember, next_epoch
+from holdfast.authority.views import Cause, View, ViewChange, ViewMember, Why, next_epoch
 from holdfast.model.ids import HostId
 from holdfast.sequence.followers import NOTHING, Follower
 from holdfast.sequence.footing import Footing
@@ -103,7 +103,9 @@ class Membership:
         absence.drops += 1
         absence.until = on.now + (on.config.return_ns << min(absence.drops - 1, 5))
         on.note("drop", host=member.host, store=member.store)
-        self._change(tuple(each for each in on.standing.listed if not same(each, member)))
+        self._change(
+            tuple(each for each in on.standing.listed if not same(each, member)), Why.DROPPED, member
+        )
 
     # --- adding
 
@@ -137,11 +139,11 @@ class Membership:
         elif follower.acknowledged >= on.committed:
             # An older store of the same host is gone for good: its place is taken (V5).
             on.note("add", host=member.host, store=member.store)
-            self._change((*without(on.standing.listed, member.host), member))
+            self._change((*without(on.standing.listed, member.host), member), Why.ADDED, member)
 
     # --- asking
 
-    def _change(self, members: tuple[ViewMember, ...]) -> None:
+    def _change(self, members: tuple[ViewMember, ...], why: Why, whom: ViewMember) -> None:
         on = self._on
         seen = on.standing.seen
         assert seen is not None
@@ -151,6 +153,7 @@ class Membership:
             primary=on.me.host,
             members=members,
             nonce=on.ports.nonce(),
+            cause=Cause(why=why, host=whom.host, at_ns=on.ports.clock.wall()),
         )
         on.standing.pending = ViewChange(seen, new)
         on.standing.joining = None

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from holdfast.authority import stores
 from holdfast.authority.outcome import InDoubt, Seen
-from holdfast.authority.views import View, ViewChange, ViewMember
+from holdfast.authority.views import View, ViewChange, ViewMember, Why
 from holdfast.model.ids import HostId, Incarnation, Position, StoreId
 from holdfast.sequence import claim, standing
 from holdfast.sequence.acceptance import Acceptance
@@ -70,7 +70,7 @@ def _compare_nothing() -> Iterator[None]:
         yield
 
 
-def _refuse_restarted(claiming: Claim) -> str | None:
+def _refuse_restarted(claiming: Claim) -> Why | None:
     own = claiming._on.standing.own_entry
     if own is not None and own.incarnation != claiming._on.me.incarnation:
         return None
@@ -199,11 +199,11 @@ def _no_grace(claiming: Claim) -> int:
     return 0
 
 
-def _any_death(claiming: Claim) -> str | None:
+def _any_death(claiming: Claim) -> Why | None:
     view, me = claiming._on.standing.view, claiming._on.me
     if view is None or claiming._on.standing.own_entry is None or view.primary == me.host:
         return _ground(claiming)
-    return claim.DEAD if view.primary in claiming._dead else _ground(claiming)
+    return Why.DEAD if view.primary in claiming._dead else _ground(claiming)
 
 
 RUNS: Final = 100

@@ -1,0 +1,98 @@
+"""What became of a group: its latest views, why each replaced the one before, and how long that took.
+
+For people. A view carries its own cause, so that nothing needs to be written besides it when time is short;
+whoever is primary copies the views it has seen here, afterwards and at leisure, each with what was measured.
+A view that nobody who lived on had seen is missing from the history, and its number shows that.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from holdfast.authority import keys
+from holdfast.authority.contract import Applied
+from holdfast.authority.groups import GroupRecord
+from holdfast.authority.outcome import ATTEMPTS_MAX, Contended, InDoubt, answering, change, put, read
+from holdfast.authority.recipe import Recipe
+from holdfast.authority.views import Cause, NoGroup, View
+from holdfast.model.ids import Epoch, GroupId, HostId, Nonce
+
+CHAPTERS_MAX: Final = 64
+"""Views of one group that are remembered: about 15 kB."""
+
+
+class Steps(msgspec.Struct, frozen=True, kw_only=True):
+    """A claim, as measured by who made it: nanoseconds since it had ground to claim."""
+
+    claimed_ns: int
+    """The authority has answered."""
+    committed_ns: int | None = None
+    """What the claimant held is committed in the new epoch (K1)."""
+    ready_ns: int | None = None
+    """The object is ready: calls are taken."""
+    replayed: int = 0
+    """Operations that the object had not executed yet, and that were executed for it to be ready."""
+
+
+class Chapter(msgspec.Struct, frozen=True, kw_only=True):
+    """One view."""
+
+    epoch: Epoch
+    primary: HostId
+    in_sync: tuple[HostId, ...]
+    cause: Cause
+    steps: Steps | None = None
+
+    @classmethod
+    def of(cls, view: View, steps: Steps | None = None) -> "Chapter":
+        in_sync = tuple(member.host for member in view.members)
+        return cls(epoch=view.epoch, primary=view.primary, in_sync=in_sync, cause=view.cause, steps=steps)
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True, tag="history"):
+    """The latest views of a group, oldest first."""
+
+    group: GroupId
+    chapters: tuple[Chapter, ...] = ()
+
+    def with_chapters(self, more: Iterable[Chapter]) -> "History":
+        """With *more*; of two of the same epoch the one that says more stays."""
+        known = {each.epoch: each for each in self.chapters}
+        for each in more:
+            if each.epoch not in known or each.steps is not None:
+                known[each.epoch] = each
+        latest = sorted(known.values(), key=lambda each: each.epoch)[-CHAPTERS_MAX:]
+        return History(group=self.group, chapters=tuple(latest))
+
+
+@answering
+def read_history(group: GroupId) -> Recipe[History]:
+    """What is written of *group*: an empty history, when nothing is."""
+    found = yield from read(keys.history(group), History)
+    return found.value if found.value is not None else History(group=group)
+
+
+@answering
+def write_history(
+    group: GroupId, chapters: tuple[Chapter, ...], *, nonce: Nonce
+) -> Recipe[History | NoGroup | Contended | InDoubt]:
+    """Add *chapters*. Run again after a doubt it adds them once."""
+    for _ in range(ATTEMPTS_MAX):
+        record = yield from read(keys.group(group), GroupRecord)
+        if record.value is None:
+            return NoGroup(group)
+        found = yield from read(keys.history(group), History)
+        known = found.value if found.value is not None else History(group=group)
+        wanted = known.with_chapters(chapters)
+        if wanted == known:
+            return known
+        # Compared with the record, too: a late writer must not leave a history of a group that was removed.
+        result = yield from change(
+            [record.unchanged(), found.unchanged()], [put(found.key, wanted)], nonce=nonce
+        )
+        if isinstance(result, Applied):
+            return wanted
+        if isinstance(result, InDoubt):
+            return result
+    return Contended(f"the history of group {group}")
