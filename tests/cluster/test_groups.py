@@ -12,8 +12,8 @@ import msgspec
 import pytest
 from domain import HOLDFAST, Domain, is_whole
 
+from holdfast.calling.config import CallPolicy
 from holdfast.cli.ordering import order_at
-from holdfast.client.config import CallPolicy
 from holdfast.client.domain import Domain as Connection
 from holdfast.client.domain import connect
 from holdfast.client.proxy import Group

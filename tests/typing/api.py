@@ -13,7 +13,7 @@ import holdfast as hf
 from holdfast.authority import contract
 from holdfast.authority.contract import Absent, Applied, Get, Got, Invalid, Put, Refused, Txn, Unknown
 from holdfast.authority.recipe import Authority, Recipe, perform
-from holdfast.client.config import CallPolicy
+from holdfast.calling.config import CallPolicy
 from holdfast.client.proxy import Group
 from holdfast.clock import Vector
 from holdfast.model.calls import CallOutcomeUnknown, RequestId

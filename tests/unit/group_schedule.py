@@ -10,6 +10,7 @@ from fake_group import FakeGroup
 from group_classes import LATER_S
 
 import holdfast as hf
+from holdfast.model.calls import Request
 from holdfast.model.errors import Overloaded, Unavailable
 from holdfast.model.ids import ClientId, Position
 from holdfast.model.outcome import Outcome, Raised, Returned, decode_outcome, encode_outcome
@@ -17,7 +18,7 @@ from holdfast.model.units import MILLISECOND, SECOND
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Outgoing
-from holdfast.styles.operation import Call, Request, Sent, encode_arguments, encode_calls
+from holdfast.styles.operation import Call, Sent, encode_arguments, encode_calls
 
 
 class Journal:

@@ -10,7 +10,7 @@ from call_server import Cluster
 from msgspec.msgpack import decode
 
 import holdfast as hf
-from holdfast.client.config import CallPolicy, ClientConfig
+from holdfast.calling.config import CallPolicy, ClientConfig
 from holdfast.model.calls import CallOutcomeUnknown, RefusalCode
 from holdfast.model.errors import InvalidRequest, Overloaded, Rejected, Unavailable
 from holdfast.model.outcome import CallRefused, MethodRaised

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.client.failover import FAILURE_OF_REFUSAL, Completion, Failure, may_retry
+from holdfast.calling.failover import FAILURE_OF_REFUSAL, Completion, Failure, may_retry
 from holdfast.model.calls import RefusalCode
 from holdfast.model.ids import Epoch
 from holdfast.model.reference import Routing, route

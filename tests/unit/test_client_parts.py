@@ -5,12 +5,12 @@ from collections.abc import Callable, Hashable
 import msgspec
 import pytest
 
-from holdfast.client.addresses import Addresses
-from holdfast.client.deadline import Alarm, GroupTime
-from holdfast.client.floor import Floor
-from holdfast.client.heartbeats import Heartbeats
-from holdfast.client.lane import Lane
-from holdfast.client.pending import Pending, frames_of
+from holdfast.calling.addresses import Addresses
+from holdfast.calling.deadline import Alarm, GroupTime
+from holdfast.calling.floor import Floor
+from holdfast.calling.heartbeats import Heartbeats
+from holdfast.calling.lane import Lane
+from holdfast.calling.pending import Pending, frames_of
 from holdfast.model.calls import (
     CALLS_PER_FRAME_MAX,
     Ping,

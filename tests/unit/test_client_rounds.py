@@ -1,6 +1,6 @@
 """Whom a client turns to next: no round of failures is its last."""
 
-from holdfast.client.addresses import Addresses
+from holdfast.calling.addresses import Addresses
 from holdfast.model.ids import Epoch, GroupId, HostId
 from holdfast.model.reference import MemberAddress, Reference
 

@@ -29,13 +29,15 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "authority": ("model", "clock", "machine", "net", "storage"),
     # A core imports the cores above it, and what a driver package holds that touches no machine.
     **{core: (*GROUND, *HIGHER_CORES[:index]) for index, core in enumerate(HIGHER_CORES)},
-    "node": (*GROUND, *HIGHER_CORES),
-    "client": (*GROUND, *HIGHER_CORES),
-    "sim": (*GROUND, *HIGHER_CORES, "node", "client"),
-    "bench": (*GROUND, *HIGHER_CORES, "node", "client"),
-    "console": (*GROUND, *HIGHER_CORES, "node", "client"),
-    "cli": (*GROUND, *HIGHER_CORES, "node", "client", "bench", "sim", "console"),
-    "__init__.py": (*GROUND, *HIGHER_CORES, "client"),
+    # Groups are called by clients and by each other: whoever calls stands on this.
+    "calling": (*GROUND, "sequence", "styles"),
+    "node": (*GROUND, *HIGHER_CORES, "calling"),
+    "client": (*GROUND, *HIGHER_CORES, "calling"),
+    "sim": (*GROUND, *HIGHER_CORES, "calling", "node", "client"),
+    "bench": (*GROUND, *HIGHER_CORES, "calling", "node", "client"),
+    "console": (*GROUND, *HIGHER_CORES, "calling", "node", "client"),
+    "cli": (*GROUND, *HIGHER_CORES, "calling", "node", "client", "bench", "sim", "console"),
+    "__init__.py": (*GROUND, *HIGHER_CORES, "calling", "client"),
     "__main__.py": ("cli",),
 }
 """What each may import, besides itself. A package that is not here has no place in the house yet.

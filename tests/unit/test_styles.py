@@ -9,6 +9,7 @@ from fake_group import FakeClock, FakeGroup
 from group_classes import A, B, Counter, call, definition, sent
 
 import holdfast as hf
+from holdfast.model.calls import Request
 from holdfast.model.csn import ZERO, Csn
 from holdfast.model.errors import InvalidRequest, Overloaded, Unavailable
 from holdfast.model.ids import Position, ReplicaId
@@ -29,7 +30,7 @@ from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
 from holdfast.styles.forwarding import Step, next_step
 from holdfast.styles.interface import BadCall
-from holdfast.styles.operation import Calls, Executed, Request, decode_record, encode_arguments
+from holdfast.styles.operation import Calls, Executed, decode_record, encode_arguments
 from holdfast.styles.stamping import Stamping
 from holdfast.styles.stateless import Stateless
 from holdfast.styles.style import Style, UnsupportedProperty, make_member, style_named

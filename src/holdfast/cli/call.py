@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import uvloop
 
+from holdfast.calling.config import CallPolicy
 from holdfast.cli.domain import Dir
 from holdfast.cli.output import print_json
-from holdfast.client.config import CallPolicy
 from holdfast.client.domain import connect
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.units import SECOND

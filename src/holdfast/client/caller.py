@@ -1,4 +1,4 @@
-"""The requests to one group on an event loop: futures on :class:`.invocation.Invocations`."""
+"""The requests to one group on an event loop: futures on :class:`holdfast.calling.invocation.Invocations`."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from holdfast.client.config import CallPolicy, ClientConfig
-from holdfast.client.hosts import Hosts
-from holdfast.client.invocation import Invocations
-from holdfast.client.lane import Lane
-from holdfast.client.ports import Ended, InvocationPorts
+from holdfast.calling.config import CallPolicy, ClientConfig
+from holdfast.calling.hosts import Hosts
+from holdfast.calling.invocation import Invocations
+from holdfast.calling.lane import Lane
+from holdfast.calling.ports import Ended, InvocationPorts
 from holdfast.client.queueing import Queueing
 from holdfast.machine.clock import MachineClock
 from holdfast.machine.randomness import MachineRandom

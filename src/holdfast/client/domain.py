@@ -10,9 +10,9 @@ from typing import Any, Final, Self, TypeVar, overload
 
 import msgspec
 
+from holdfast.calling.config import CallPolicy, ClientConfig
+from holdfast.calling.hosts import Hosts
 from holdfast.client.caller import Caller
-from holdfast.client.config import CallPolicy, ClientConfig
-from holdfast.client.hosts import Hosts
 from holdfast.client.ordering import order
 from holdfast.client.proxy import Group
 from holdfast.model.calls import (

@@ -6,9 +6,9 @@ from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, TypeVar
 
 import msgspec
 
+from holdfast.calling.config import CallPolicy
+from holdfast.calling.lane import Lane
 from holdfast.client.caller import Answer, Caller
-from holdfast.client.config import CallPolicy
-from holdfast.client.lane import Lane
 from holdfast.model.calls import STALE_MS_MAX
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.units import SECOND

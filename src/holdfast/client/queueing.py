@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from holdfast.client.config import CallPolicy
+from holdfast.calling.config import CallPolicy
 from holdfast.model.errors import HoldfastError, Overloaded
 from holdfast.model.units import SECOND
 

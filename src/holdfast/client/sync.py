@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast, overload
 
-from holdfast.client.config import CallPolicy, ClientConfig
+from holdfast.calling.config import CallPolicy, ClientConfig
 from holdfast.client.domain import Domain, connect
 from holdfast.client.proxy import Group
 from holdfast.model.calls import RequestId

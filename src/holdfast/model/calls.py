@@ -32,8 +32,19 @@ Number = Annotated[int, Meta(ge=0)]
 Client = Annotated[ClientId, Meta(max_length=CLIENT_CHARACTERS_MAX)]
 
 
+class Request(NamedTuple):
+    """Names a request within its group for ever: the client, and its number of it."""
+
+    client: ClientId
+    number: int
+
+    def __str__(self) -> str:
+        """As in the middle of the request's whole id."""
+        return f"{self.client}/{self.number}"
+
+
 class RequestId(NamedTuple):
-    """Names a request for ever, and says how long its outcome may be asked for (FTC-90)."""
+    """A request as the whole domain knows it, and for how long its outcome may be asked for (FTC-90)."""
 
     group: GroupId
     client: ClientId
@@ -43,6 +54,10 @@ class RequestId(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.group}/{self.client}/{self.number}/{self.expiration_s}"
+
+    @property
+    def request(self) -> Request:
+        return Request(self.client, self.number)
 
     @classmethod
     def parse(cls, text: str) -> "RequestId":

@@ -29,6 +29,7 @@ from holdfast.model.calls import (
     Redirected,
     RefusalCode,
     Replies,
+    Request,
     Seen,
     Settle,
     ToClient,
@@ -41,7 +42,7 @@ from holdfast.model.ids import Epoch, GroupId
 from holdfast.model.reference import Routing, route
 from holdfast.net import Connection, Kind, Reason, Why
 from holdfast.node.housed import Housed
-from holdfast.styles.operation import Request, Sent, decode_calls
+from holdfast.styles.operation import Sent, decode_calls
 from holdfast.styles.ports import Token
 from holdfast.styles.stateless import Stateless
 

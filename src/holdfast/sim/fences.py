@@ -39,6 +39,7 @@ MACHINE: Final = (
     "authority/remote.py",
     "authority/serving.py",
     "bench/*",
+    "calling/hosts.py",
     "cli/*",
     "client/*",
     "console/*",
@@ -67,19 +68,6 @@ MACHINE: Final = (
 """Modules that touch the machine: drivers, faces, and the parts of the simulator that run it."""
 
 SIMULATED: Final = (
-    "client/addresses.py",
-    "client/config.py",
-    "client/deadline.py",
-    "client/envelope.py",
-    "client/failover.py",
-    "client/flights.py",
-    "client/floor.py",
-    "client/heartbeats.py",
-    "client/invocation.py",
-    "client/lane.py",
-    "client/outbox.py",
-    "client/pending.py",
-    "client/ports.py",
     "node/heartbeats.py",
     "node/messages.py",
     "node/restarts.py",

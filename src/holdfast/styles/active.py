@@ -8,6 +8,7 @@ Replicas that differ are found: at each checkpoint interval the primary orders a
 its state and its digest there, and the primary's digest follows as a record that the others compare (E1).
 """
 
+from holdfast.model.calls import Request
 from holdfast.model.errors import Overloaded
 from holdfast.model.ids import Position
 from holdfast.styles.config import StyleConfig
@@ -21,7 +22,6 @@ from holdfast.styles.operation import (
     Marked,
     Poison,
     Record,
-    Request,
     Sent,
     TimerFired,
     decode_calls,

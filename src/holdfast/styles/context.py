@@ -12,13 +12,14 @@ from uuid import UUID  # fence: only the value; its random source is not used
 
 import msgspec
 
+from holdfast.model.calls import Request
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import ClientId
 from holdfast.model.outcome import Outcome, value_of
 from holdfast.model.units import SECOND
 from holdfast.styles.cron import parse_schedule
 from holdfast.styles.interface import Interface
-from holdfast.styles.operation import Request, encode_arguments
+from holdfast.styles.operation import encode_arguments
 from holdfast.styles.timers import Timers
 
 

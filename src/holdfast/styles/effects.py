@@ -4,9 +4,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from holdfast.model.calls import Request
 from holdfast.model.ids import ClientId, Position
 from holdfast.sequence.retention import Verdict
-from holdfast.styles.operation import Reply, Request
+from holdfast.styles.operation import Reply
 
 
 @dataclass(frozen=True, slots=True)

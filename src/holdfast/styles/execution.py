@@ -17,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.model.calls import Request
 from holdfast.model.csn import ZERO, Csn
 from holdfast.model.errors import invariant
 from holdfast.model.ids import ClientId, Position
@@ -47,7 +48,6 @@ from holdfast.styles.operation import (
     Record,
     Replied,
     Reply,
-    Request,
     Sent,
     Settled,
     Stamp,

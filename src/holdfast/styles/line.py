@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from holdfast.model.calls import Request
 from holdfast.model.errors import invariant
 from holdfast.model.ids import ClientId, Position
 from holdfast.model.outcome import Outcome, Poisoned, Refused, encode_outcome
@@ -17,7 +18,7 @@ from holdfast.styles.context import NestedCall, Scope, scope_now
 from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Job, Outgoing
 from holdfast.styles.interface import BadCall, Interface
-from holdfast.styles.operation import Call, Request
+from holdfast.styles.operation import Call
 from holdfast.styles.stepping import Suspended, call, close, step
 from holdfast.styles.timers import Timers
 

@@ -30,19 +30,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from holdfast.model.calls import Request
 from holdfast.model.csn import Csn
 from holdfast.model.ids import ClientId, Position
 from holdfast.model.units import SECOND
-
-
-class Request(NamedTuple):
-    """Names a request within its group for ever: the client, and its number of it."""
-
-    client: ClientId
-    number: int
-
-    def __str__(self) -> str:
-        return f"{self.client}#{self.number}"
 
 
 class Call(msgspec.Struct, frozen=True, array_like=True, gc=False):

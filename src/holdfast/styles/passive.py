@@ -21,6 +21,7 @@ from abc import abstractmethod
 from contextlib import suppress
 from typing import Final
 
+from holdfast.model.calls import Request
 from holdfast.model.errors import Overloaded, Rejected, Unavailable
 from holdfast.model.ids import Position
 from holdfast.storage.record import Record as Stored
@@ -34,7 +35,6 @@ from holdfast.styles.operation import (
     Forward,
     Record,
     Replied,
-    Request,
     Sent,
     Stamp,
     State,

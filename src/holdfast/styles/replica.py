@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.model.calls import Request
 from holdfast.model.errors import BrokenInvariant, Overloaded, Rejected, Unavailable
 from holdfast.model.ids import ClientId, Epoch, Position
 from holdfast.model.outcome import Refused, Unknown, encode_outcome
@@ -28,7 +29,6 @@ from holdfast.styles.operation import (
     NestedReply,
     Poison,
     Record,
-    Request,
     Sent,
     Settled,
     TimerFired,

@@ -4,8 +4,9 @@ from collections import deque
 from dataclasses import dataclass
 from itertools import chain
 
+from holdfast.model.calls import Request
 from holdfast.model.ids import Position
-from holdfast.styles.operation import Reply, Request
+from holdfast.styles.operation import Reply
 from holdfast.styles.ports import Token
 
 

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.client.config import CallPolicy, ClientConfig
-from holdfast.client.heartbeats import Heartbeats
-from holdfast.client.invocation import Invocations
-from holdfast.client.lane import Lane
-from holdfast.client.ports import Ended, InvocationPorts
+from holdfast.calling.config import CallPolicy, ClientConfig
+from holdfast.calling.heartbeats import Heartbeats
+from holdfast.calling.invocation import Invocations
+from holdfast.calling.lane import Lane
+from holdfast.calling.ports import Ended, InvocationPorts
 from holdfast.model.calls import (
     CallOutcomeUnknown,
     Calls,

@@ -2,14 +2,14 @@
 
 import msgspec
 
-from holdfast.client.addresses import Addresses
-from holdfast.client.deadline import GroupTime
-from holdfast.client.failover import Failure
-from holdfast.client.floor import Floor
-from holdfast.client.invocation import Invocations
-from holdfast.client.lane import Lane
-from holdfast.client.pending import Pending, frames_of
-from holdfast.client.ports import Ended
+from holdfast.calling.addresses import Addresses
+from holdfast.calling.deadline import GroupTime
+from holdfast.calling.failover import Failure
+from holdfast.calling.floor import Floor
+from holdfast.calling.invocation import Invocations
+from holdfast.calling.lane import Lane
+from holdfast.calling.pending import Pending, frames_of
+from holdfast.calling.ports import Ended
 from holdfast.model.calls import Replies, Seen
 from holdfast.model.ids import HostId
 from holdfast.model.outcome import Raised, decode_outcome

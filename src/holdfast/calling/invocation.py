@@ -18,17 +18,17 @@ from typing import Final
 
 import msgspec
 
-from holdfast.client.addresses import Addresses
-from holdfast.client.config import CallPolicy, ClientConfig
-from holdfast.client.deadline import Alarm, GroupTime
-from holdfast.client.envelope import aside_frame, calls_frame
-from holdfast.client.failover import FAILURE_OF_REFUSAL, Completion, Failure, may_retry
-from holdfast.client.flights import Flights
-from holdfast.client.floor import Floor
-from holdfast.client.lane import Lane
-from holdfast.client.outbox import Outbox
-from holdfast.client.pending import Flight, Pending
-from holdfast.client.ports import Ended, InvocationPorts
+from holdfast.calling.addresses import Addresses
+from holdfast.calling.config import CallPolicy, ClientConfig
+from holdfast.calling.deadline import Alarm, GroupTime
+from holdfast.calling.envelope import aside_frame, calls_frame
+from holdfast.calling.failover import FAILURE_OF_REFUSAL, Completion, Failure, may_retry
+from holdfast.calling.flights import Flights
+from holdfast.calling.floor import Floor
+from holdfast.calling.lane import Lane
+from holdfast.calling.outbox import Outbox
+from holdfast.calling.pending import Flight, Pending
+from holdfast.calling.ports import Ended, InvocationPorts
 from holdfast.model.calls import (
     CALL_BYTES_MAX,
     CallOutcomeUnknown,

@@ -2,9 +2,9 @@
 
 from collections.abc import Hashable
 
-from holdfast.client.config import ClientConfig
-from holdfast.client.deadline import Alarm
-from holdfast.client.pending import Flight, Pending
+from holdfast.calling.config import ClientConfig
+from holdfast.calling.deadline import Alarm
+from holdfast.calling.pending import Flight, Pending
 from holdfast.model.ids import HostId
 from holdfast.model.ports import Clock, Timers
 

@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.client.pending import Pending
+from holdfast.calling.pending import Pending
 from holdfast.model.calls import Calls, Reads, Seen, Settle
 from holdfast.model.ids import ClientId
 from holdfast.model.reference import Reference

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from holdfast.client.config import ClientConfig
-from holdfast.client.heartbeats import Heartbeats
+from holdfast.calling.config import ClientConfig
+from holdfast.calling.heartbeats import Heartbeats
 from holdfast.machine.clock import MachineClock
 from holdfast.machine.randomness import MachineRandom
 from holdfast.machine.timers import LoopTimers

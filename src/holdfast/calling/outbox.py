@@ -2,8 +2,8 @@
 
 from collections.abc import Container, Iterator
 
-from holdfast.client.lane import Lane
-from holdfast.client.pending import Pending, frames_of
+from holdfast.calling.lane import Lane
+from holdfast.calling.pending import Pending, frames_of
 from holdfast.model.calls import CALLS_PER_FRAME_MAX
 
 

@@ -5,7 +5,7 @@ ordered as one piece, so no failover can turn its calls around. A call of the la
 known outcome might still run after the next one: so nothing more goes until its outcome has been settled.
 """
 
-from holdfast.client.pending import Pending, frames_of
+from holdfast.calling.pending import Pending, frames_of
 from holdfast.model.calls import RequestId
 from holdfast.model.errors import Rejected
 

@@ -8,7 +8,7 @@ from holdfast.model.ids import HostId
 from holdfast.styles.operation import Call
 
 if TYPE_CHECKING:
-    from holdfast.client.lane import Lane
+    from holdfast.calling.lane import Lane
 
 
 class Pending:
