@@ -16,21 +16,19 @@ The limit: a disk rolled back within one opening holds the right number; its pee
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
-from zlib import crc32
 
 import msgspec
 
-from holdfast.model.errors import Corruption, HoldfastError, invariant
+from holdfast.model.errors import HoldfastError, invariant
 from holdfast.model.ids import HostId, Nonce, Opening, StoreId
 from holdfast.model.ports import Disk, Token
 from holdfast.storage.checkpoint import checkpoint_of
 from holdfast.storage.files import Readable, file_number
 from holdfast.storage.syncing import Syncs
+from holdfast.storage.whole_file import Form, WholeFile
 
 STORE_FILE: Final = "store"
-_ASIDE: Final = "store.new"
-_MAGIC: Final = b"HoldStore1"
-_BYTES_MAX: Final = 4096
+_FORM: Final = Form(STORE_FILE, "the store's record", magic=b"HoldStore1", bytes_max=4096)
 
 
 class Store(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,17 +84,13 @@ def plan(
 
 def load(disk: Readable) -> Store | None:
     """What the disk says; None when it says nothing. Raises ``Corruption`` when it cannot be read."""
-    if STORE_FILE not in disk.list():
+    record = _FORM.load(disk)
+    if record is None:
         return None
-    data = disk.read(STORE_FILE, 0, _BYTES_MAX)
-    head = len(_MAGIC) + 4
-    stamp = int.from_bytes(data[len(_MAGIC) : head], "little")
-    if data[: len(_MAGIC)] != _MAGIC or crc32(data[head:]) != stamp:
-        raise _unreadable("a whole record of the store", f"{len(data)} other bytes")
     try:
-        return msgspec.msgpack.decode(data[head:], type=Store)
+        return msgspec.msgpack.decode(record, type=Store)
     except msgspec.DecodeError as error:
-        raise _unreadable("the record of a store", str(error)) from None
+        raise _FORM.damaged(str(error)) from None
 
 
 class StoreIdentity:
@@ -106,7 +100,8 @@ class StoreIdentity:
         self.store = store
         """What is durable."""
         self._disk = disk
-        self._syncs = Syncs(disk, "store", on_failed)
+        self._file = WholeFile(disk, _FORM, on_failed)
+        self._syncs = Syncs(disk, "founding", on_failed)
 
     def found(self, store: StoreId, host: HostId, then: Callable[[], None]) -> None:
         """Begin a new store on this disk; what an earlier one left is removed first.
@@ -139,27 +134,11 @@ class StoreIdentity:
 
     def on_synced(self, token: Token, ok: bool) -> bool:
         """Take the disk's answer; False when it was not for the identity."""
-        return self._syncs.on_synced(token, ok)
+        return self._file.on_synced(token, ok) or self._syncs.on_synced(token, ok)
 
     def _write(self, store: Store, then: Callable[[], None]) -> None:
-        """Aside, synced, renamed over the old one, names synced (D3)."""
-        if _ASIDE in self._disk.list():
-            self._disk.remove(_ASIDE)
-        data = msgspec.msgpack.encode(store)
-        self._disk.append(_ASIDE, _MAGIC + crc32(data).to_bytes(4, "little") + data)
-
-        def renamed() -> None:
+        def written() -> None:
             self.store = store
             then()
 
-        def synced() -> None:
-            self._disk.rename(_ASIDE, STORE_FILE)
-            self._syncs.after((), renamed, directory=True)
-
-        self._syncs.after([_ASIDE], synced)
-
-
-def _unreadable(expected: str, found: str) -> Corruption:
-    return Corruption(
-        "the store's record is damaged", file=STORE_FILE, offset=0, expected=expected, found=found
-    )
+        self._file.write(msgspec.msgpack.encode(store), written)
