@@ -31,12 +31,14 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     **{core: (*GROUND, *HIGHER_CORES[:index]) for index, core in enumerate(HIGHER_CORES)},
     # Groups are called by clients and by each other: whoever calls stands on this.
     "calling": (*GROUND, "sequence", "styles"),
-    "node": (*GROUND, *HIGHER_CORES, "calling"),
     "client": (*GROUND, *HIGHER_CORES, "calling"),
-    "sim": (*GROUND, *HIGHER_CORES, "calling", "node", "client"),
-    "bench": (*GROUND, *HIGHER_CORES, "calling", "node", "client"),
-    "console": (*GROUND, *HIGHER_CORES, "calling", "node", "client"),
-    "cli": (*GROUND, *HIGHER_CORES, "calling", "node", "client", "bench", "sim", "console"),
+    # Cores throughout: what a host does with its groups, on ports.
+    "housing": (*GROUND, *HIGHER_CORES, "calling"),
+    "node": (*GROUND, *HIGHER_CORES, "calling", "housing"),
+    "sim": (*GROUND, *HIGHER_CORES, "calling", "housing", "node", "client"),
+    "bench": (*GROUND, *HIGHER_CORES, "calling", "housing", "node", "client"),
+    "console": (*GROUND, *HIGHER_CORES, "calling", "housing", "node", "client"),
+    "cli": (*GROUND, *HIGHER_CORES, "calling", "housing", "node", "client", "bench", "sim", "console"),
     "__init__.py": (*GROUND, *HIGHER_CORES, "calling", "client"),
     "__main__.py": ("cli",),
 }

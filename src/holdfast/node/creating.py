@@ -6,7 +6,7 @@ of this module, and nothing else.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -24,6 +24,7 @@ from holdfast.authority.groups import (
 from holdfast.authority.outcome import Listing, Removed, Seen
 from holdfast.authority.recipe import Authority, Recipe, perform
 from holdfast.authority.views import Lost, NoGroup, View, list_views, read_view
+from holdfast.housing.groups import Groups
 from holdfast.machine import MachineClock
 from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
 from holdfast.model.ids import Epoch, GroupId, HostId, Nonce, StoreId
@@ -41,9 +42,6 @@ from holdfast.node.classes import check_makes, definition_of
 from holdfast.node.insisting import insist
 from holdfast.styles.style import Style, UnsupportedProperty, style_named
 
-if TYPE_CHECKING:
-    from holdfast.node.groups import Groups
-
 IN_SYNC_DEFAULT: Final = 2
 UNKNOWN_STORE: Final = StoreId("")
 """A member's store is known once it is listed in a view; the record only says on which host it shall be."""
@@ -52,7 +50,7 @@ UNKNOWN_STORE: Final = StoreId("")
 class Creating:
     """Does the orders of clients, through one host."""
 
-    def __init__(self, groups: "Groups", authority: Authority, nonces: Callable[[], Nonce]) -> None:
+    def __init__(self, groups: Groups, authority: Authority, nonces: Callable[[], Nonce]) -> None:
         self._groups = groups
         self._directory = groups.directory
         self._authority = authority

@@ -7,7 +7,6 @@ hear nothing before that. Nothing is promised to anyone until all of that is dur
 
 import asyncio
 import os
-import secrets
 import signal
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
@@ -20,9 +19,10 @@ import structlog
 
 from holdfast.authority.recipe import Authority
 from holdfast.authority.sessions import Session
+from holdfast.housing.groups import Groups
 from holdfast.machine import MachineRandom
 from holdfast.model.errors import Corruption, DiskFailed, HoldfastError, InvalidRequest, NoSpace, Unavailable
-from holdfast.model.ids import HostId, Incarnation, Nonce
+from holdfast.model.ids import HostId, Incarnation
 from holdfast.model.units import MILLISECOND
 from holdfast.net import (
     Address,
@@ -40,16 +40,17 @@ from holdfast.net import (
 from holdfast.node.agents import Agents
 from holdfast.node.authorities import connect_authority
 from holdfast.node.classes import add_to_path
-from holdfast.node.groups import Groups
 from holdfast.node.heart import Heart, LoopPulse
 from holdfast.node.heartbeats import HeartbeatConfig, PeerState, Vitals
 from holdfast.node.layout import Description, Layout
 from holdfast.node.links import HostLinks
 from holdfast.node.messages import HostReport, PeerReport
 from holdfast.node.peers import Peers
+from holdfast.node.questions import Questions
 from holdfast.node.receiving import Receiving
 from holdfast.node.session import SessionKeeper
 from holdfast.node.store import STORE, HostStore
+from holdfast.node.wiring import fresh_nonce, open_groups
 from holdfast.storage.lock import DirectoryLock, Holder
 
 ANY_LOOPBACK_PORT: Final = Address("127.0.0.1", 0)
@@ -78,7 +79,8 @@ class Host:
         self._stop = asyncio.Event()
         self._pulse = LoopPulse()
         self._authority: Authority = connect_authority(description, self._endpoint(Incarnation(0)))
-        self._keeper = SessionKeeper(self._authority, _fresh_nonce)
+        self._questions = Questions(self._authority)
+        self._keeper = SessionKeeper(self._authority, fresh_nonce)
         self._heart = Heart(
             host, description.domain, listen=ANY_LOOPBACK_PORT, config=heartbeats or HeartbeatConfig()
         )
@@ -128,7 +130,7 @@ class Host:
 
     async def _house(self, session: Session) -> None:
         """Open the store, then follow the others and report, until the disk fails."""
-        self._store = store = HostStore(self._directory, self._host, self._authority, _fresh_nonce)
+        self._store = store = HostStore(self._directory, self._host, self._authority, fresh_nonce)
         # From here on a hung disk or a standing loop ends the host (K3). It has no peers to beat to yet.
         self._heart.start(session.incarnation, self._vitals)
         await store.open()
@@ -137,8 +139,8 @@ class Host:
         endpoint, random = self._endpoint(session.incarnation), MachineRandom()
         self._links = links = HostLinks(self._host, endpoint, random=random.stream("links"))
         hosts, domain = self._description.hosts, self._description.domain
-        groups = await Groups.open(session, store, self._authority, links, hosts, domain)
-        self._receiving = receiving = Receiving(groups, self._authority)
+        groups = await open_groups(session, store, self._authority, self._questions, links, hosts, domain)
+        self._receiving = Receiving(groups, self._authority)
         self._agents = agents = Agents(
             self._description.agent_address,
             endpoint,
@@ -148,7 +150,7 @@ class Host:
         )
         log.info("host serves", host=self._host, incarnation=session.incarnation, address=session.address)
         peers = Peers(self._authority, lambda sessions: self._on_peers(groups, sessions))
-        await _until_one_ends(peers.follow(), agents.report_always(), store.failed(), *receiving.following())
+        await _until_one_ends(peers.follow(), agents.report_always(), store.failed())
 
     async def _close(self) -> None:
         """Let go of what was taken, in an order in which the heart still watches over the disk."""
@@ -156,6 +158,7 @@ class Host:
             await self._agents.close()
         if self._receiving is not None:
             await self._receiving.close()
+        await self._questions.close()
         if self._links is not None:
             await self._links.close()
         if self._server is not None:
@@ -238,10 +241,6 @@ def _advice(error: HoldfastError, store: Path) -> str:
             "new and is brought up to date by its peers"
         )
     return f"see to the disk of {store}; the host tries again by itself"
-
-
-def _fresh_nonce() -> Nonce:
-    return Nonce(secrets.token_hex(16))
 
 
 def _peer_report(state: PeerState) -> PeerReport:

@@ -1,14 +1,15 @@
-"""A core's questions to the authority, carried by tasks of the event loop (PROTOCOL A2)."""
+"""A core's questions to the authority, and what it watches there, carried by tasks of the loop (A2)."""
 
 import asyncio
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Coroutine, Hashable
 
-from holdfast.authority.contract import Request, Result
+from holdfast.authority.contract import Request, Result, WatchEvent
 from holdfast.authority.recipe import Authority
+from holdfast.model.ids import Revision
 
 
 class Questions:
-    """An AuthorityPort. *on_authority* follows every request, unless this was closed first.
+    """An AuthorityPort that also watches. *on_authority* follows every request, unless this was closed first.
 
     Bounded by its cores: each has at most a few questions open.
     """
@@ -19,9 +20,11 @@ class Questions:
         self._tasks: dict[asyncio.Task[None], None] = {}
 
     def request(self, request: Request, token: Hashable) -> None:
-        task = asyncio.get_running_loop().create_task(self._ask(request, token))
-        self._tasks[task] = None
-        task.add_done_callback(lambda done: self._tasks.pop(done))
+        self._start(self._ask(request, token))
+
+    def watch(self, prefix: str, revision: Revision, then: Callable[[WatchEvent], None]) -> None:
+        """*then* gets every change from *revision* on, the last time with ``Compacted``."""
+        self._start(self._follow(prefix, revision, then))
 
     async def close(self) -> None:
         for task in list(self._tasks):
@@ -32,3 +35,12 @@ class Questions:
         result = await self._authority.ask(request)
         # Not within this task: what a core raises must reach the loop, which ends the process for it.
         asyncio.get_running_loop().call_soon(self.on_authority, token, result)
+
+    async def _follow(self, prefix: str, revision: Revision, then: Callable[[WatchEvent], None]) -> None:
+        async for event in self._authority.watch(prefix, revision):
+            asyncio.get_running_loop().call_soon(then, event)
+
+    def _start(self, work: Coroutine[object, object, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(lambda done: self._tasks.pop(done))

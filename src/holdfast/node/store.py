@@ -17,12 +17,12 @@ from holdfast.authority import stores
 from holdfast.authority.identity import AuthorityBehind
 from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Authority, perform
-from holdfast.machine import LogTrace
+from holdfast.housing.stamps import Stamps
+from holdfast.machine import LogTrace, LoopTimers, MachineClock
 from holdfast.model.errors import BrokenInvariant, HoldfastError
 from holdfast.model.ids import HostId, Nonce, Opening, ReplicaId, StoreId
 from holdfast.model.ports import Token
 from holdfast.node.insisting import insist
-from holdfast.node.stamps import Stamps
 from holdfast.storage.checkpoints import CheckpointStore
 from holdfast.storage.disk import FileDisk
 from holdfast.storage.files import LogConfig, salt_of
@@ -90,10 +90,16 @@ class HostStore:
 
     async def open_stamps(self, replica: ReplicaId) -> Stamps:
         """The host's clock, kept in this store. One without records has nothing stamped to go on from."""
-        self._stamps = Stamps(self._disk, replica)
-        opened = self._loop.create_task(self._stamps.open(is_new=not self.log.groups()))
+        self._stamps = Stamps(
+            replica,
+            clock=MachineClock(),
+            timers=lambda on_timer: LoopTimers(self._loop, on_timer),
+            disk=self._disk,
+            trace=LogTrace(),
+        )
+        opened: asyncio.Future[None] = self._loop.create_future()
+        self._stamps.open(lambda: opened.set_result(None), is_new=not self.log.groups())
         await self._first_of(opened)
-        opened.result()
         return self._stamps
 
     @property

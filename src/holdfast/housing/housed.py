@@ -3,26 +3,24 @@
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 
+import msgspec
+
 from holdfast.authority.groups import GroupRecord
 from holdfast.authority.views import View, ViewMember
-from holdfast.machine import LoopTimers
+from holdfast.housing.ports import EndingTimers, HouseConfig, MakeTimers
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import Epoch, GroupId, Position
 from holdfast.model.outcome import Refused, encode_outcome
 from holdfast.model.ports import Timers
-from holdfast.sequence.config import SequenceConfig
 from holdfast.sequence.member import Member
 from holdfast.sequence.ports import Application, Captured, HostPorts
 from holdfast.sequence.role import Role
-from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Outgoing
 from holdfast.styles.ports import StylePorts
 from holdfast.styles.replica import Replica
 from holdfast.styles.stateless import Stateless
 from holdfast.styles.style import make_member, style_named
-
-MakeTimers = Callable[[Callable[[Hashable], None]], LoopTimers]
 
 
 class Housed:
@@ -33,6 +31,7 @@ class Housed:
         record: GroupRecord,
         definition: Definition,
         me: ViewMember,
+        config: HouseConfig,
         *,
         ports: HostPorts,
         style_ports: Callable[["Housed"], StylePorts],
@@ -43,14 +42,14 @@ class Housed:
     ) -> None:
         self.record = record
         self._later = later
-        self._timers: list[LoopTimers] = []
+        self._timers: list[EndingTimers] = []
         self._make_timers = timers
-        self.style = make_member(style_named(record.style), definition, style_ports(self), StyleConfig())
+        self.style = make_member(style_named(record.style), definition, style_ports(self), config.style)
         self.member = Member(
             record.group,
             me,
             ports=replace(ports, timers=self._timers_of_its_own),
-            config=SequenceConfig(min_in_sync=record.min_in_sync),
+            config=msgspec.structs.replace(config.sequence, min_in_sync=record.min_in_sync),
             application=_Turning(self.style, self.ask_turn),
             committed=kept.position if kept is not None else Position(0),
             is_doubtful=is_doubtful,

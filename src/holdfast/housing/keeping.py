@@ -7,8 +7,7 @@ at once. Per group one is written at a time; of those that come meanwhile only t
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import structlog
-
+from holdfast.housing.ports import Journal
 from holdfast.model.errors import Corruption, invariant
 from holdfast.model.ids import GroupId, Position
 from holdfast.sequence.durability import Durability
@@ -17,8 +16,6 @@ from holdfast.sequence.store import GroupStore
 from holdfast.storage.checkpoints import CheckpointStore
 from holdfast.storage.log import Log
 from holdfast.storage.record import Point
-
-log = structlog.get_logger("holdfast.checkpoints")
 
 
 @dataclass(slots=True)
@@ -32,10 +29,13 @@ class _Writing:
 class Keeping:
     """All checkpoints of one host."""
 
-    def __init__(self, checkpoints: CheckpointStore, log: Log, durability: Durability) -> None:
+    def __init__(
+        self, checkpoints: CheckpointStore, log: Log, durability: Durability, journal: Journal
+    ) -> None:
         self._checkpoints = checkpoints
         self._log = log
         self._durability = durability
+        self._journal = journal
         self._writing: dict[GroupId, _Writing] = {}
 
     def newest(self, group: GroupId) -> Captured | None:
@@ -45,7 +45,7 @@ class Keeping:
             return writing.next or writing.newest
         chosen = self._checkpoints.choose(group)
         for damage in chosen.damaged:
-            log.error("a checkpoint is damaged", group=group, damage=str(damage))
+            self._journal.error("a checkpoint is damaged", group=group, damage=str(damage))
         checkpoint = chosen.checkpoint
         position = checkpoint.point.position if checkpoint is not None else Position(0)
         if position < self._log.floor(group).position:

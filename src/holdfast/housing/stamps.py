@@ -1,16 +1,15 @@
 """The stamps of a host's operations: CSNs from one generator, kept with the host's store (PROTOCOL S1)."""
 
-import asyncio
 from collections.abc import Callable
 from typing import Final
 
 from holdfast.clock import ClockPorts, Generator
 from holdfast.clock.errors import SkewTooLarge
-from holdfast.machine import LogTrace, LoopTimers, MachineClock
+from holdfast.housing.ports import MakeTimers
 from holdfast.model.csn import Csn
 from holdfast.model.errors import DiskFailed, Unavailable
 from holdfast.model.ids import ReplicaId
-from holdfast.model.ports import Disk, Token
+from holdfast.model.ports import Clock, Disk, Token, Trace
 
 WAITING_MAX: Final = 4096
 """Frames that wait for a store of the clock; it takes two syncs."""
@@ -21,19 +20,20 @@ _SEQUENCES: Final = "sequences"
 class Stamps:
     """The generator of one host, under the number that the authority gave it (:mod:`.authority.replicas`)."""
 
-    def __init__(self, disk: Disk, replica: ReplicaId) -> None:
-        loop = asyncio.get_running_loop()
-        self._clock = MachineClock()
-        self._opened = asyncio.Event()
-        self._timers = LoopTimers(loop, lambda tag: self._generator.on_timer(tag))
-        ports = ClockPorts(self._clock, self._timers, disk, LogTrace())
+    def __init__(
+        self, replica: ReplicaId, *, clock: Clock, timers: MakeTimers, disk: Disk, trace: Trace
+    ) -> None:
+        self._clock = clock
+        self._timers = timers(lambda tag: self._generator.on_timer(tag))
+        ports = ClockPorts(clock, self._timers, disk, trace)
         self._waiting: list[Callable[[], None]] = []
         self._generator = Generator(ports, replica, on_stored=self._on_stored)
 
-    async def open(self, *, is_new: bool) -> None:
-        """Go on above every stamp given before. *is_new*: this store holds nothing that was stamped."""
+    def open(self, then: Callable[[], None], *, is_new: bool) -> None:
+        """Go on above every stamp given before, *then* more can be given. *is_new*: this store holds nothing
+        that was stamped."""
+        self._waiting.append(then)
         self._generator.open(is_new=is_new)
-        await self._opened.wait()
 
     def after(self, csn: Csn) -> Csn:
         """The next stamp, later than *csn* and than every other given here. Raises ``Unavailable``."""
@@ -71,7 +71,6 @@ class Stamps:
         return True
 
     def _on_stored(self) -> None:
-        self._opened.set()
         waiting, self._waiting = self._waiting, []
         for then in waiting:
             then()

@@ -6,12 +6,13 @@ from typing import Final
 from holdfast.authority import keys
 from holdfast.authority.groups import GroupRecord
 from holdfast.authority.outcome import Seen
-from holdfast.authority.recipe import Authority
+from holdfast.authority.recipe import Recipes
 from holdfast.authority.sessions import Session
 from holdfast.authority.views import View
+from holdfast.housing.following import Following
+from holdfast.housing.ports import MakeTimers, Watch
 from holdfast.model.ids import GroupId, HostId
 from holdfast.model.reference import MemberAddress, Reference
-from holdfast.node.following import Following
 
 _DIGITS: Final = 20
 """Of a group's number at the end of its keys."""
@@ -23,7 +24,9 @@ class GroupDirectory:
 
     def __init__(
         self,
-        authority: Authority,
+        watch: Watch,
+        recipes: Recipes,
+        timers: MakeTimers,
         *,
         on_record: Callable[[GroupRecord], None],
         on_gone: Callable[[GroupId, bool], None],
@@ -36,10 +39,15 @@ class GroupDirectory:
         self._on_record = on_record
         self._on_gone = on_gone
         self._on_view = on_view
-        self.followers = (
-            Following(authority, keys.GROUPS, GroupRecord, self._take_record, self._lose_record),
-            Following(authority, keys.VIEWS, View, self._take_view, self._lose_view),
+        self._records = Following(
+            watch, recipes, timers, keys.GROUPS, GroupRecord, self._take_record, self._lose_record
         )
+        self._views = Following(watch, recipes, timers, keys.VIEWS, View, self._take_view, self._lose_view)
+
+    def start(self) -> None:
+        """Follow, from now on and as long as the host lives."""
+        self._records.start()
+        self._views.start()
 
     def find(self, name: str) -> GroupId | None:
         return self._names.get(name)

@@ -1,0 +1,122 @@
+"""What the housing asks of the host's process, or of the simulator."""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Protocol
+
+from msgspec import Struct
+
+from holdfast.authority.contract import Result, WatchEvent
+from holdfast.authority.groups import GroupRecord
+from holdfast.authority.recipe import AuthorityPort
+from holdfast.model.calls import ToClient
+from holdfast.model.errors import HoldfastError
+from holdfast.model.ids import GroupId, Nonce, Opening, Revision, StoreId
+from holdfast.model.ports import Clock, Network, Random, Timers, Trace
+from holdfast.sequence.config import LeaseConfig, SequenceConfig
+from holdfast.storage.checkpoints import CheckpointStore
+from holdfast.storage.log import Log
+from holdfast.styles.config import StyleConfig
+from holdfast.styles.definition import Definition
+
+
+class EndingTimers(Timers, Protocol):
+    """Timers of something that may end before its process does."""
+
+    def close(self) -> None:
+        """None fires any more, and none can be set."""
+        ...
+
+
+MakeTimers = Callable[[Callable[[Hashable], None]], EndingTimers]
+
+
+class Journal(Protocol):
+    """What people read of a host: a structured log."""
+
+    def info(self, event: str, **fields: object) -> object: ...
+
+    def warning(self, event: str, **fields: object) -> object: ...
+
+    def error(self, event: str, **fields: object) -> object: ...
+
+
+Watch = Callable[[str, Revision, Callable[[WatchEvent], None]], None]
+"""Have the last one told of every change below a prefix from a revision on, until it hears ``Compacted``."""
+
+
+class Watching(AuthorityPort, Protocol):
+    """The authority, asked and watched. ``on_authority`` follows every request."""
+
+    on_authority: Callable[[Hashable, Result], None]
+
+    def watch(self, prefix: str, revision: Revision, then: Callable[[WatchEvent], None]) -> None:
+        """See :data:`Watch`."""
+        ...
+
+
+class OpenStore(Protocol):
+    """The host's store, open: numbered (V5), its log recovered."""
+
+    on_durable: Callable[[int], None]
+    """Told how many of the records appended in this opening survive a power cut."""
+
+    @property
+    def id(self) -> StoreId: ...
+
+    @property
+    def opening(self) -> Opening: ...
+
+    @property
+    def log(self) -> Log: ...
+
+    @property
+    def checkpoints(self) -> CheckpointStore: ...
+
+    def fail(self, error: HoldfastError) -> None:
+        """The disk cannot be used any more: the host ends (D1)."""
+        ...
+
+
+class Client(Protocol):
+    """One client's connection, as a frame came in on it."""
+
+    def send(self, message: ToClient) -> None: ...
+
+    def hang_up(self, why: str) -> None:
+        """End the connection: of what it asked and was not answered nothing can be said."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HousePorts:
+    """The host, as its groups use it."""
+
+    clock: Clock
+    timers: MakeTimers
+    network: Network
+    """To the other hosts, which know each other's messages of :mod:`holdfast.sequence.messages`."""
+    random: Random
+    trace: Trace
+    journal: Journal
+    authority: Watching
+    soon: Callable[[Callable[[], None]], None]
+    """Have this called at the end of the turn: everything that came in together before it."""
+    define: Callable[[GroupRecord], Definition]
+    """Load a group's class. Raises ``BadClass``, ``NotCapturable``."""
+    nonce: Callable[[], Nonce]
+    """A mark that no other change ever carries (A1)."""
+    on_fault: Callable[[GroupId, str, str], None]
+    """An object has a fault: its group, the kind (:class:`holdfast.styles.ports.StylePorts`), and what is
+    known of it."""
+    on_halted: Callable[[GroupId, str], None]
+    """A member has stopped for good, and says why (A5)."""
+
+
+class HouseConfig(Struct, frozen=True, kw_only=True):
+    """What may be set about the groups of a host."""
+
+    leases: LeaseConfig = LeaseConfig()
+    sequence: SequenceConfig = SequenceConfig()
+    """``min_in_sync`` comes with each group's record."""
+    style: StyleConfig = StyleConfig()

@@ -1,0 +1,243 @@
+"""Serving clients: frames of calls are judged by the newest view, handed to the group, answered when final.
+
+A frame that is turned away was not executed. Of one that was taken and cannot be answered here any more
+nothing may be said, so its connection is ended: its client asks the new primary, with the same request ids.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from holdfast.authority.groups import GroupRecord, NoSuchName, find_group, read_group
+from holdfast.authority.outcome import NoAnswer
+from holdfast.authority.outcome import Seen as SeenAt
+from holdfast.authority.recipe import Recipe, Recipes
+from holdfast.authority.views import NoGroup, View, read_view
+from holdfast.clock.errors import FutureNotStored
+from holdfast.housing.directory import GroupDirectory
+from holdfast.housing.housed import Housed
+from holdfast.housing.ports import Client
+from holdfast.housing.stamps import Stamps
+from holdfast.model.calls import (
+    REPLIES_PER_FRAME_MAX,
+    Calls,
+    Locate,
+    Located,
+    Ping,
+    Pong,
+    Reads,
+    Redirected,
+    RefusalCode,
+    Replies,
+    Request,
+    Seen,
+    Settle,
+    ToHost,
+    Turned,
+)
+from holdfast.model.errors import InvalidRequest, Overloaded, Unavailable
+from holdfast.model.ids import Epoch, GroupId
+from holdfast.model.reference import Reference, Routing, route
+from holdfast.styles.operation import Sent, decode_calls
+from holdfast.styles.ports import Token
+from holdfast.styles.stateless import Stateless
+
+REPLY_BYTES_MAX: Final = 8 << 20
+"""Outcomes in one frame, unless a single one is longer: well below a connection's longest frame."""
+TEXT_MAX: Final = 1_000
+
+_sent: Final = msgspec.msgpack.Decoder(Sent)
+Asked = Calls | Reads | Settle
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asker:
+    """Whom to answer. *number*: of the question, where the reply does not carry the request's own."""
+
+    client: Client
+    housed: Housed
+    number: int | None = None
+
+
+class Answers:
+    """Replies and farewells to those who asked."""
+
+    def __init__(self, stamps: Stamps) -> None:
+        self._stamps = stamps
+
+    def answer(self, token: Token, numbers: list[int], outcomes: list[bytes]) -> None:
+        assert isinstance(token, Asker)  # given by Serving, below
+        housed = token.housed
+        seen = Seen(housed.member.epoch, housed.member.committed)
+        time_ns = self._stamps.time_ns()
+        if token.number is not None:
+            numbers = [token.number] * len(outcomes)
+        for first, last in _frames(outcomes):
+            replies = Replies(housed.group, numbers[first:last], outcomes[first:last], seen, time_ns)
+            token.client.send(replies)
+
+    def forsake(self, token: Token) -> None:
+        """It may be executed or not: only another primary can say."""
+        assert isinstance(token, Asker)
+        token.client.hang_up("this host serves the group no longer")
+
+
+class Serving:
+    """The clients of one host."""
+
+    def __init__(
+        self,
+        housed: Mapping[GroupId, Housed],
+        directory: GroupDirectory,
+        answers: Answers,
+        stamps: Stamps,
+        recipes: Recipes,
+    ) -> None:
+        self._housed = housed
+        self._directory = directory
+        self._answers = answers
+        self._stamps = stamps
+        self._recipes = recipes
+
+    def on_call(self, client: Client, message: ToHost) -> None:
+        """A client's frame."""
+        match message:
+            case Ping(number=number):
+                client.send(Pong(number))
+            case Locate() as locate:
+                self._locate(client, locate)
+            case asked:
+                self._judge(client, asked, is_looked_up=False)
+
+    # --- judging (FTC-78 to 85)
+
+    def _judge(self, client: Client, asked: Asked, *, is_looked_up: bool) -> None:
+        housed, reference = self._housed.get(asked.group), self._reference(asked.group)
+        known = reference.version if reference is not None else Epoch(0)
+        verdict = route(
+            asked.version,
+            known,
+            is_primary=housed is not None and (housed.is_primary or isinstance(housed.style, Stateless)),
+            is_looked_up=is_looked_up,
+        )
+        if verdict is Routing.LOOK_UP:
+            self._recipes.start(read_view(asked.group), partial(self._looked_up, client, asked))
+        elif reference is None:
+            self._turn(client, asked, RefusalCode.NO_SUCH_GROUP, f"there is no group {asked.group}")
+        elif verdict is Routing.FORWARD:
+            client.send(Redirected(asked.frame, reference))
+        elif verdict is Routing.BAD_REFERENCE:
+            self._turn(client, asked, RefusalCode.BAD_REFERENCE, f"no version {asked.version} was issued")
+        elif verdict is Routing.NOT_PRIMARY or housed is None:
+            self._turn(client, asked, RefusalCode.NOT_PRIMARY if housed else RefusalCode.NOT_HERE)
+        else:
+            self._serve_or_turn(client, asked, housed)
+
+    def _looked_up(self, client: Client, asked: Asked, found: SeenAt[View] | NoGroup | NoAnswer) -> None:
+        if isinstance(found, SeenAt):
+            self._directory.learn(found)
+        if isinstance(found, NoAnswer):
+            self._turn(client, asked, RefusalCode.UNAVAILABLE, "the authority does not answer")
+        else:
+            self._judge(client, asked, is_looked_up=True)
+
+    # --- serving
+
+    def _serve_or_turn(self, client: Client, asked: Asked, housed: Housed) -> None:
+        try:
+            self._serve(client, asked, housed)
+        except FutureNotStored as error:
+            # Nothing was ordered. In a moment it can be: sent elsewhere it would only come back.
+            again = partial(self._judge, client, asked, is_looked_up=False)
+            if not self._stamps.once_stored(again):
+                self._turn(client, asked, RefusalCode.OVERLOADED, str(error))
+        except Unavailable as error:
+            self._turn(client, asked, RefusalCode.UNAVAILABLE, str(error))
+        except Overloaded as error:
+            self._turn(client, asked, RefusalCode.OVERLOADED, str(error))
+        except (InvalidRequest, msgspec.DecodeError) as error:
+            self._turn(client, asked, RefusalCode.INVALID, str(error))
+        housed.ask_turn()
+
+    def _serve(self, client: Client, asked: Asked, housed: Housed) -> None:
+        asker = Asker(client, housed)
+        match asked:
+            case Calls(sent=sent) if isinstance(housed.style, Stateless):
+                self._answers.answer(asker, *housed.style.execute(_sent.decode(sent)))
+            case Calls(sent=sent):
+                housed.replica.on_calls(asker, _sent.decode(sent))
+            case Settle():
+                asker = Asker(client, housed, asked.number)
+                about = (asked.asked_client, asked.asked_number, asked.asked_expiration_s)
+                housed.replica.on_outcome_asked(asker, *about)
+            case Reads():
+                self._read(asker, asked)
+
+    def _read(self, asker: Asker, asked: Reads) -> None:
+        """Only the primary knows how old its state is: what it may read now is not old at all (R1)."""
+        housed = asker.housed
+        if not housed.member.is_serving or not housed.member.may_read():
+            raise Unavailable("this member cannot tell how old its state is")
+        calls = decode_calls(asked.calls)
+        outcomes = [
+            housed.replica.on_stale_query(Request(asked.client, each.number), each.method, each.arguments)
+            for each in calls
+        ]
+        self._answers.answer(asker, [each.number for each in calls], outcomes)
+
+    # --- finding groups
+
+    def _locate(self, client: Client, asked: Locate) -> None:
+        group = asked.group or self._directory.find(asked.name) or GroupId(0)
+        reference = self._reference(group)
+        if reference is not None:
+            client.send(Located(asked.frame, reference, self._stamps.time_ns()))
+        else:
+            # It may be so new that its record is still on its way to this host.
+            self._recipes.start(_found(asked), partial(self._located, client, asked))
+
+    def _located(self, client: Client, asked: Locate, found: "_Found") -> None:
+        if isinstance(found, tuple):
+            reference = self._directory.reference_of(*found)
+            client.send(Located(asked.frame, reference, self._stamps.time_ns()))
+            return
+        is_known = not isinstance(found, NoAnswer)
+        code = RefusalCode.NO_SUCH_GROUP if is_known else RefusalCode.UNAVAILABLE
+        what = repr(asked.name) if asked.name else str(asked.group)
+        text = f"there is no group {what}" if is_known else "the authority does not answer"
+        client.send(Turned(asked.frame, GroupId(0), code, text[:TEXT_MAX]))
+
+    def _reference(self, group: GroupId) -> Reference | None:
+        housed = self._housed.get(group)
+        return self._directory.reference(group, None if housed is None else housed.view)
+
+    def _turn(self, client: Client, asked: Asked, code: RefusalCode, text: str = "") -> None:
+        client.send(Turned(asked.frame, asked.group, code, text[:TEXT_MAX]))
+
+
+_Found = tuple[GroupRecord, View] | NoSuchName | NoGroup | NoAnswer
+
+
+def _found(asked: Locate) -> Recipe[_Found]:
+    """What the authority knows of the group asked for."""
+    record = yield from (find_group(asked.name) if asked.name else read_group(asked.group))
+    if not isinstance(record, SeenAt):
+        return record
+    view = yield from read_view(record.value.group)
+    return (record.value, view.value) if isinstance(view, SeenAt) else view
+
+
+def _frames(outcomes: list[bytes]) -> Iterator[tuple[int, int]]:
+    """Where to cut *outcomes* so that no frame is too long."""
+    first, size = 0, 0
+    for index, outcome in enumerate(outcomes):
+        if index > first and (
+            size + len(outcome) > REPLY_BYTES_MAX or index - first == REPLIES_PER_FRAME_MAX
+        ):
+            yield first, index
+            first, size = index, 0
+        size += len(outcome)
+    yield first, len(outcomes)

@@ -1,0 +1,85 @@
+"""Binds the housing of groups to this process: its event loop, links, log and the application's classes."""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Hashable, Iterable
+
+import structlog
+
+from holdfast.authority.identity import Identity, ensure_identity
+from holdfast.authority.outcome import Seen
+from holdfast.authority.recipe import Authority, perform
+from holdfast.authority.replicas import ReplicaRecord, ensure_replica
+from holdfast.authority.sessions import Session
+from holdfast.housing.groups import Groups
+from holdfast.housing.ports import HouseConfig, HousePorts
+from holdfast.machine import LogTrace, LoopTimers, MachineClock, MachineRandom
+from holdfast.model.ids import GroupId, HostId, Nonce
+from holdfast.node.classes import definition_of
+from holdfast.node.insisting import insist
+from holdfast.node.links import HostLinks
+from holdfast.node.questions import Questions
+from holdfast.node.store import HostStore
+
+log = structlog.get_logger("holdfast.groups")
+
+
+def fresh_nonce() -> Nonce:
+    return Nonce(secrets.token_hex(16))
+
+
+async def open_groups(
+    session: Session,
+    store: HostStore,
+    authority: Authority,
+    questions: Questions,
+    links: HostLinks,
+    hosts: Iterable[HostId],
+    domain: str,
+) -> Groups:
+    """Learn from the authority what a host of groups must know, open its clock, and house its groups."""
+    nonce = fresh_nonce()
+    identity: Seen[Identity] = await insist(
+        lambda: perform(authority, ensure_identity(domain, nonce=nonce)), Seen
+    )
+    replica: Seen[ReplicaRecord] = await insist(
+        lambda: perform(authority, ensure_replica(session.host, nonce=nonce)), Seen
+    )
+    stamps = await store.open_stamps(replica.value.replica)
+    ports = _ports(questions, links)
+    groups = Groups(session.host, session.incarnation, store, stamps, identity, hosts, ports, HouseConfig())
+    groups.start()
+    return groups
+
+
+def _ports(questions: Questions, links: HostLinks) -> HousePorts:
+    loop = asyncio.get_running_loop()
+
+    def timers(on_timer: Callable[[Hashable], None]) -> LoopTimers:
+        return LoopTimers(loop, on_timer)
+
+    def soon(work: Callable[[], None]) -> None:
+        loop.call_soon(work)
+
+    return HousePorts(
+        clock=MachineClock(),
+        timers=timers,
+        network=links,
+        random=MachineRandom(),
+        trace=LogTrace(),
+        journal=log,
+        authority=questions,
+        soon=soon,
+        define=definition_of,
+        nonce=fresh_nonce,
+        on_fault=_on_fault,
+        on_halted=_on_halted,
+    )
+
+
+def _on_fault(group: GroupId, kind: str, what: str) -> None:
+    log.error("a fault of an object", group=group, kind=kind, what=what)
+
+
+def _on_halted(group: GroupId, why: str) -> None:
+    log.error("a member has stopped", group=group, why=why)
