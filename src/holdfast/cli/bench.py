@@ -51,6 +51,29 @@ def detect(*, rounds: int = 20, output: Output = "table") -> None:
     _show(_measure("detect", rounds=rounds), output)
 
 
+@app.command
+def state(
+    *,
+    megabytes: int = 100,
+    callers: int = 32,
+    seconds: float = 60.0,
+    rounds: int = 5,
+    output: Output = "table",
+) -> None:
+    """A large object: what its checkpoints add to calls, and its failover.
+
+    Parameters
+    ----------
+    megabytes: The size of its checkpoints; as Python objects it takes several times that, on each host.
+    callers: How many call it without pause.
+    seconds: How long it is called before its primary is killed.
+    rounds: How often its primary is killed.
+    output: A table for people, one JSON object for scripts.
+    """
+    found = _measure("state", megabytes=megabytes, callers=callers, seconds=seconds, rounds=rounds)
+    _show(found, output)
+
+
 @app.command(name="all")
 def everything(*, rounds: int | None = None, seconds: float | None = None, output: Output = "table") -> None:
     """Every benchmark, one after the other.
@@ -73,7 +96,7 @@ def everything(*, rounds: int | None = None, seconds: float | None = None, outpu
 def _measure(name: str, **options: float) -> dict[str, Any]:
     """Run ``holdfast.bench.NAME``, loaded only now: each needs a part of Holdfast that others do not."""
     if any(value <= 0 for value in options.values()):
-        raise InvalidRequest("rounds and seconds must be more than nothing")
+        raise InvalidRequest(f"{', '.join(options)} must be more than nothing")
     module = import_module(f"holdfast.bench.{name}")
     found: dict[str, Any] = getattr(module, f"run_{name}_bench")(progress=_progress, **options)
     return found
