@@ -4,31 +4,21 @@ import asyncio
 import os
 import signal
 import subprocess
-from collections.abc import Awaitable, Callable, Iterator
-from pathlib import Path
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgspec
 import pytest
+from direct import DirectCaller
 from domain import HOLDFAST, Domain, is_whole
+from group_client import EXAMPLES, Client, run
 
-from holdfast.calling.config import CallPolicy
-from holdfast.cli.ordering import order_at
-from holdfast.client.domain import Domain as Connection
-from holdfast.client.domain import connect
-from holdfast.client.proxy import Group
 from holdfast.model.errors import HoldfastError, InvalidRequest
-from holdfast.model.orders import CreateGroup, GroupInfo, ListGroups, Order
-from holdfast.model.units import SECOND
-from holdfast.node.layout import Layout
-from holdfast.node.reaching import url_of
+from holdfast.model.orders import CreateGroup, GroupInfo
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("groups")]
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
-POLICY = CallPolicy(duration_ns=25 * SECOND)
 CALLERS = 8
-T = TypeVar("T")
 
 
 @pytest.fixture(scope="module")
@@ -44,41 +34,15 @@ def whole(domain: Domain) -> Domain:
     return domain
 
 
-class Client:
-    """Somebody who orders groups, calls them, and kills their hosts."""
-
-    def __init__(self, domain: Domain, connection: Connection) -> None:
-        self._domain = domain
-        self._layout = Layout(domain.directory)
-        self.connection = connection
-        self.group = connection.group
-
-    async def order(self, wanted: Order) -> tuple[GroupInfo, ...]:
-        return await order_at(self._layout, wanted)
-
-    async def create(self, name: str, style: str = "warm_passive") -> Group[Any]:
-        return await self.connection.create("ledger:Ledger", name=name, style=style)
-
-    async def primary_pid(self, name: str) -> int:
-        """Of the process that is primary; waits while the host of the primary is being started again."""
-        while True:
-            (found,) = await self.order(ListGroups(name=name))
-            host = await asyncio.to_thread(self._domain.host, found.primary)
-            if host["pid"] is not None:
-                pid: int = host["pid"]
-                return pid
-
-    async def kill_primary(self, name: str) -> None:
-        os.kill(await self.primary_pid(name), signal.SIGKILL)
-
-
-def run(domain: Domain, work: Callable[[Client], Awaitable[T]]) -> T:
-    async def connected() -> T:
-        layout = Layout(domain.directory)
-        async with connect(await url_of(layout, layout.read()), policy=POLICY) as connection:
-            return await work(Client(domain, connection))
-
-    return asyncio.run(connected())
+async def at_primary(client: Client, name: str) -> tuple[GroupInfo, DirectCaller]:
+    """A connection to the primary alone, which has answered on it."""
+    while True:
+        found = await client.wait_in_sync(name)
+        direct = DirectCaller(name, found.group, found.epoch)
+        await direct.open(await client.address(found.primary), client.name)
+        if await direct.send("total") is not None:
+            return found, direct
+        direct.close()  # it is not the primary any more
 
 
 def holdfast(domain: Domain, *words: str) -> Any:
@@ -112,21 +76,30 @@ def test_other_styles_survive_their_primary_too(whole: Domain, style: str) -> No
     run(whole, work)
 
 
-def test_a_primary_that_was_paused_answers_no_query_with_old_state(whole: Domain) -> None:
-    """SIGSTOP past its lease, another takes over; woken, it must not answer from what it held (R1)."""
+def test_a_primary_that_was_paused_answers_no_query_with_old_state_and_commits_nothing(
+    whole: Domain, rounds: Callable[..., int]
+) -> None:
+    """SIGSTOP past its lease, another takes over; woken, it finds queries and a call that were sent to it
+    alone, in its own epoch, while it stood still (R1)."""
 
     async def work(client: Client) -> None:
         ledger = await client.create("paused")
-        assert await ledger.deposit("alice", 5) == 5
-        pid = await client.primary_pid("paused")
-        os.kill(pid, signal.SIGSTOP)
-        try:
-            assert await ledger.deposit("alice", 1) == 6
-        finally:
-            os.kill(pid, signal.SIGCONT)
-        # Of many clients, those that reach the woken host first are told to go elsewhere, or told the truth.
-        answers = await asyncio.gather(*(ledger.balance("alice") for _ in range(50)))
-        assert answers == [6] * 50
+        for number in range(1, 1 + rounds(short=2, long=50)):
+            before, direct = await at_primary(client, "paused")
+            pid = await client.pid(before.primary)
+            os.kill(pid, signal.SIGSTOP)
+            try:
+                assert await ledger.deposit("alice", 1) == number
+                asked = [direct.send("balance", "alice") for _ in range(20)]
+                ghost = direct.send("deposit", "ghost", 1)
+            finally:
+                os.kill(pid, signal.SIGCONT)
+            asked += [direct.send("balance", "alice") for _ in range(20)]
+            # What the woken host says at all, it says with the new state.
+            assert {answer.value for answer in await asyncio.gather(*asked) if answer} <= {number}
+            assert await ghost is None
+            assert await ledger.balance("ghost") == 0
+            direct.close()
 
     run(whole, work)
 

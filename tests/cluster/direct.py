@@ -1,0 +1,148 @@
+"""A caller who speaks to one host and no other, whatever that host is: whom a stale answer would hurt."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from holdfast.model.calls import (
+    Calls,
+    Redirected,
+    Replies,
+    Seen,
+    ToClient,
+    Turned,
+    decode_to_client,
+    encode_message,
+)
+from holdfast.model.ids import ClientId, Epoch, GroupId
+from holdfast.model.outcome import Returned, decode_outcome
+from holdfast.net import (
+    Address,
+    Connection,
+    Endpoint,
+    Expected,
+    Identity,
+    Kind,
+    NotConnected,
+    Reason,
+    Role,
+    connect,
+)
+from holdfast.styles.operation import Call, Sent, encode_arguments, encode_calls
+
+DURATION_S = 3600
+"""No request expires within a test."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the host returned, and as of which epoch."""
+
+    value: int
+    epoch: Epoch
+
+
+class DirectCaller:
+    """One connection to one host. Every frame carries the version that this host knows, if it has said so."""
+
+    def __init__(self, name: str, group: GroupId, version: Epoch) -> None:
+        self._client = ClientId(f"direct-{name}-{secrets.token_hex(4)}")
+        self._group = group
+        self.version = version
+        self._number = 0
+        self._connection: Connection | None = None
+        self._asked: dict[int, asyncio.Future[Answer | None]] = {}
+
+    async def open(self, address: str, domain: str, *, insecure: bool = False) -> None:
+        """Raises ``NotConnected``."""
+        endpoint = Endpoint(
+            Identity(domain, Role.CLIENT, self._client), expected=Expected(roles=frozenset({Role.HOST}))
+        )
+        self._connection = await connect(Address.parse(address), lambda _: self, endpoint, insecure=insecure)
+
+    def send(self, method: str, *arguments: object) -> "asyncio.Future[Answer | None]":
+        """Its answer; None when the host does not give one: it turns the call away, or hangs up."""
+        self._number += 1
+        answer: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
+        if self._connection is None or not self.is_open:
+            answer.set_result(None)
+            return answer
+        self._asked[self._number] = answer
+        expiration_s = int(time.time()) + DURATION_S
+        call = Call(self._number, method, encode_arguments(arguments, {}), expiration_s)
+        sent = Sent(self._client, self._number, expiration_s, encode_calls([call]))
+        raw = msgspec.Raw(msgspec.msgpack.encode(sent))
+        frame = Calls(self._number, self._group, self.version, Seen(), raw)
+        self._connection.send(Kind.CALL, encode_message(frame))
+        return answer
+
+    @property
+    def is_open(self) -> bool:
+        return self._connection is not None and self._connection.is_open
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+
+    # --- events of the connection
+
+    def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
+        message: ToClient = decode_to_client(payload)
+        match message:
+            case Replies():
+                for number, outcome in zip(message.numbers, message.outcomes, strict=True):
+                    found = decode_outcome(outcome)
+                    is_value = isinstance(found, Returned)
+                    self._end(number, Answer(found.value, message.seen.epoch) if is_value else None)
+            case Turned(frame=frame):
+                self._end(frame, None)
+            case Redirected(frame=frame, reference=reference):
+                self.version = reference.version
+                self._end(frame, None)
+
+    def on_closed(self, connection: Connection, reason: Reason) -> None:
+        for number in list(self._asked):
+            self._end(number, None)
+
+    def _end(self, number: int, answer: Answer | None) -> None:
+        asked = self._asked.pop(number, None)
+        if asked is not None and not asked.done():
+            asked.set_result(answer)
+
+
+class Watch:
+    """Asks one host for a counter again and again; each answer must hold all that was acknowledged before it
+    was asked (linearizable reads, R1). *floor* says how much that is."""
+
+    def __init__(self, caller: DirectCaller, floor: Callable[[], int], account: str) -> None:
+        self._caller = caller
+        self._floor = floor
+        self._account = account
+        self.answers = 0
+        self.turned = 0
+
+    async def ask(self) -> None:
+        """Raises ``AssertionError`` for a stale answer."""
+        floor = self._floor()
+        answer = await self._caller.send("balance", self._account)
+        if answer is None:
+            self.turned += 1
+            await asyncio.sleep(0.002)
+        else:
+            self.answers += 1
+            assert answer.value >= floor, f"stale: {answer}, though {floor} were acknowledged before"
+
+    async def keep_asking(self, connect_again: Callable[[], Awaitable[None]]) -> None:
+        """Until cancelled; *connect_again* when the host has hung up."""
+        while True:
+            if not self._caller.is_open:
+                try:
+                    await connect_again()
+                except NotConnected:
+                    await asyncio.sleep(0.02)
+                    continue
+            await self.ask()

@@ -1,0 +1,110 @@
+"""Somebody who orders groups, calls them and hurts their hosts: what the tests of groups share."""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from domain import WAIT_S, Domain
+
+from holdfast.cli.ordering import order_at
+from holdfast.calling.config import CallPolicy
+from holdfast.client.domain import Domain as Connection
+from holdfast.client.domain import connect
+from holdfast.client.proxy import Group
+from holdfast.model.errors import OutcomeUnknown, Unavailable
+from holdfast.model.ids import HostId
+from holdfast.model.orders import GroupInfo, Order
+from holdfast.model.units import SECOND
+from holdfast.node.layout import Layout
+from holdfast.node.reaching import url_of
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+POLICY = CallPolicy(duration_ns=60 * SECOND)
+"""A call outlives every outage that a test makes, on a slow machine too."""
+T = TypeVar("T")
+
+
+class Client:
+    """One client of *domain*."""
+
+    def __init__(self, domain: Domain, connection: Connection) -> None:
+        self.domain = domain
+        self._layout = Layout(domain.directory)
+        self.name = self._layout.read().domain
+        self.connection = connection
+        self.group = connection.group
+
+    async def order(self, wanted: Order) -> tuple[GroupInfo, ...]:
+        return await order_at(self._layout, wanted)
+
+    async def create(self, name: str, style: str = "warm_passive") -> Group[Any]:
+        return await self.connection.create("ledger:Ledger", name=name, style=style)
+
+    async def info(self, name: str) -> GroupInfo:
+        """The group as some host knows it; waits for a host that can be asked."""
+        deadline = time.monotonic() + WAIT_S
+        while True:
+            try:
+                return next(found for found in await self.connection.groups() if found.name == name)
+            except (Unavailable, OutcomeUnknown):
+                if time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(0.05)
+
+    async def wait(self, name: str, what: str, holds: Callable[[GroupInfo], bool]) -> GroupInfo:
+        """Ask about the group until *holds*; fails saying *what* did not come true."""
+        deadline = time.monotonic() + WAIT_S
+        while time.monotonic() < deadline:
+            found = await self.info(name)
+            if holds(found):
+                return found
+            await asyncio.sleep(0.05)
+        raise AssertionError(f"did not happen within {WAIT_S:g} s: {what}; {found}")
+
+    async def wait_in_sync(self, name: str) -> GroupInfo:
+        """Until every member holds every acknowledged operation."""
+        return await self.wait(
+            name, "all members are in-sync", lambda found: set(found.in_sync) == set(found.placed_on)
+        )
+
+    async def pid(self, host: HostId) -> int:
+        """Of the process of *host*; waits while it is being started again."""
+        deadline = time.monotonic() + WAIT_S
+        while time.monotonic() < deadline:
+            pid: int | None = (await asyncio.to_thread(self.domain.host, host))["pid"]
+            if pid is not None:
+                return pid
+            await asyncio.sleep(0.01)
+        raise AssertionError(f"{host} was not started again within {WAIT_S:g} s")
+
+    async def address(self, host: HostId) -> str:
+        """Where *host* listens, which lives."""
+        address: str = (await asyncio.to_thread(self.domain.host, host))["address"]
+        return address
+
+    async def primary_pid(self, name: str) -> int:
+        return await self.pid((await self.info(name)).primary)
+
+    async def kill_primary(self, name: str) -> None:
+        os.kill(await self.primary_pid(name), signal.SIGKILL)
+
+    async def kill_all(self) -> None:
+        """kill -9 of every host that runs, at once."""
+        for host in (await asyncio.to_thread(self.domain.status))["hosts"]:
+            if host["pid"] is not None:
+                os.kill(host["pid"], signal.SIGKILL)
+
+
+def run(domain: Domain, work: Callable[[Client], Awaitable[T]]) -> T:
+    """Connect to *domain* and do *work*."""
+
+    async def connected() -> T:
+        layout = Layout(domain.directory)
+        async with connect(await url_of(layout, layout.read()), policy=POLICY) as connection:
+            return await work(Client(domain, connection))
+
+    return asyncio.run(connected())

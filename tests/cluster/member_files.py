@@ -1,0 +1,50 @@
+"""What a stopped host's files say of a ledger: read without the host, and compared with what callers know."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from group_client import EXAMPLES
+
+from holdfast.model.ids import GroupId, Position
+from holdfast.node.classes import add_to_path, load_class
+from holdfast.node.store import STORE
+from holdfast.storage.checkpoint import ASIDE, checkpoint_of, read_chunks, verify
+from holdfast.storage.directory import Directory
+from holdfast.storage.inspect import records
+from holdfast.styles.definition import Definition
+from holdfast.styles.execution import Execution
+from holdfast.styles.operation import decode_record
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One member's state: everything in its files, executed."""
+
+    position: Position
+    balances: dict[str, int]
+
+
+def ledger_of(host_directory: Path, group: GroupId) -> Kept:
+    """The newest checkpoint and the records behind it. Fails on damage and where a replay differs."""
+    disk = Directory(host_directory / STORE)
+    execution = _newest_checkpoint(disk, group)
+    for record in records(disk, group):
+        if record.first > execution.position:
+            effects = execution.apply(record.first, decode_record(record.body))
+            assert not effects.divergence, effects.divergence
+    instance: Any = execution.line.instance
+    return Kept(execution.position, dict(instance.balances))
+
+
+def _newest_checkpoint(disk: Directory, group: GroupId) -> Execution:
+    add_to_path(EXAMPLES)
+    cls = load_class("ledger:Ledger")
+    definition = Definition(group=str(group), cls=cls, fresh=cls)
+    for name in reversed(disk.list()):
+        named = checkpoint_of(name)
+        if named is not None and named[0] == group and not name.endswith(ASIDE):
+            execution = Execution.load(definition, b"".join(read_chunks(disk, verify(disk, name))))
+            execution.go_on()
+            return execution
+    return Execution(definition)

@@ -1,0 +1,120 @@
+"""Callers of a ledger who remember what they were told; afterwards every member must agree with them.
+
+Each call deposits 1 into an account of its own: lost, the account holds 0; executed twice, 2.
+"""
+
+import asyncio
+import itertools
+import time
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+from typing import Any
+
+from domain import WAIT_S
+from group_client import Client
+from member_files import ledger_of
+
+from holdfast.client.proxy import Group
+from holdfast.model.errors import HoldfastError, OutcomeUnknown
+from holdfast.model.orders import GroupInfo
+
+CALLERS = 8
+LAST = "the last"
+"""The account of calls that are made to see everyone in-sync."""
+PROGRESS_S = 2 * WAIT_S
+"""A call may wait for a whole domain to start again."""
+
+
+class Workload:
+    """*callers* who call *group* one call after the other, from entering the context until leaving it."""
+
+    def __init__(self, group: Group[Any], *, callers: int = CALLERS, prefix: str = "account") -> None:
+        self._group = group
+        self._callers = callers
+        self._accounts: Iterator[str] = (f"{prefix} {number}" for number in itertools.count())
+        self._is_over = False
+        self.acknowledged: list[str] = []
+        self.unknown: list[str] = []
+        """Of these the callers were told that nothing is known: 0 or 1."""
+        self.refused: list[str] = []
+        """Of these they were told that they were not executed: 0."""
+
+    async def __aenter__(self) -> "Workload":
+        self._tasks = [asyncio.create_task(self._call()) for _ in range(self._callers)]
+        return self
+
+    async def __aexit__(
+        self, kind: type | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let every call that is under way end."""
+        self._is_over = True
+        if error is not None:
+            for task in self._tasks:
+                task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=error is not None)
+
+    async def more(self, calls: int) -> None:
+        """Wait until so many more calls are acknowledged: the group serves."""
+        goal = len(self.acknowledged) + calls
+        deadline = time.monotonic() + PROGRESS_S
+        while len(self.acknowledged) < goal:
+            ended = next((task for task in self._tasks if task.done()), None)
+            if ended is not None:
+                ended.result()
+            missing = goal - len(self.acknowledged)
+            assert time.monotonic() < deadline, (
+                f"{missing} of {calls} calls not acknowledged in {PROGRESS_S} s"
+            )
+            await asyncio.sleep(0.005)
+
+    async def _call(self) -> None:
+        while not self._is_over:
+            account = next(self._accounts)
+            try:
+                balance = await self._group.deposit(account, 1)
+            except OutcomeUnknown:
+                self.unknown.append(account)
+            except HoldfastError:
+                self.refused.append(account)
+            else:
+                assert balance == 1, f"{account} was given its deposit {balance} times"
+                self.acknowledged.append(account)
+
+    # --- what must hold
+
+    def check(self, balances: dict[str, int]) -> None:
+        """One member's balances, or those that its clients see."""
+        wrong = {account: balances.get(account, 0) for account in self.acknowledged}
+        wrong = {account: found for account, found in wrong.items() if found != 1}
+        assert not wrong, f"of {len(self.acknowledged)} acknowledged: {wrong}"
+        doubled = {account: found for account, found in balances.items() if found > 1 and account != LAST}
+        assert not doubled
+        executed = [account for account in self.refused if account in balances]
+        assert not executed, f"callers were told that these were not executed: {executed}"
+
+
+async def check_members(client: Client, calls: Mapping[str, Workload]) -> None:
+    """Every member of the groups named in *calls* holds what their callers were told; heal the domain first.
+
+    Waits until all members are in-sync, stops the domain and reads every member's files.
+    """
+    found = {name: await _settled(client, name) for name in calls}
+    await asyncio.to_thread(client.domain.run, "down")
+    for name, info in found.items():
+        hosts = client.domain.directory / "hosts"
+        kept = [ledger_of(hosts / host, info.group) for host in info.placed_on]
+        for member in kept:
+            assert member.balances[LAST] == kept[0].balances[LAST]
+            calls[name].check(member.balances)
+        assert all(member.balances == kept[0].balances for member in kept)
+
+
+async def _settled(client: Client, name: str) -> GroupInfo:
+    """Once all members are in-sync and one more call is acknowledged by them, each holds everything."""
+    group = await client.group(name)
+    while True:
+        before = await client.wait_in_sync(name)
+        await group.deposit(LAST, 1)
+        after = await client.info(name)
+        if after.epoch == before.epoch:
+            return after
