@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from domain import WAIT_S, Domain
 
-from holdfast.cli.ordering import order_at
 from holdfast.calling.config import CallPolicy
+from holdfast.cli.ordering import order_at
 from holdfast.client.domain import Domain as Connection
 from holdfast.client.domain import connect
 from holdfast.client.proxy import Group
