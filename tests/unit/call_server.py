@@ -15,6 +15,7 @@ from holdfast.model.calls import (
     Calls,
     Locate,
     Located,
+    Nested,
     Ping,
     Pong,
     Reads,
@@ -177,7 +178,7 @@ class Host:
         else:
             self._send(connection, Turned(asked.frame, GroupId(0), RefusalCode.NO_SUCH_GROUP))
 
-    def _judge(self, connection: Connection, message: Calls | Reads | Settle) -> None:
+    def _judge(self, connection: Connection, message: Calls | Reads | Settle | Nested) -> None:
         assert self.view is not None
         verdict = route(message.version, self.view.version, is_primary=self.view.primary == self.name)
         if isinstance(message, Reads):

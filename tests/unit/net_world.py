@@ -1,11 +1,14 @@
 """Servers and connections for the tests of net/: made on uvloop, all gone when a test ends."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
+import structlog
+import structlog.testing
 import uvloop
 
 from holdfast.net import (
@@ -170,3 +173,14 @@ def run(main: Callable[[World], Awaitable[T]]) -> T:
             await world.close()
 
     return uvloop.run(story())
+
+
+@contextmanager
+def logged() -> Iterator[list[MutableMapping[str, Any]]]:
+    """What is logged meanwhile, as in a program that has set up its log."""
+    structlog.configure()
+    try:
+        with structlog.testing.capture_logs() as lines:
+            yield lines
+    finally:
+        structlog.reset_defaults()

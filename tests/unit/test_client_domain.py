@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -26,6 +27,13 @@ QUICK = ClientConfig(
 )
 
 
+@dataclass
+class Account:
+    owner: str
+    balance: int
+    history: tuple[int, ...]
+
+
 class Ledger:
     def __init__(self) -> None:
         self.balances: dict[str, int] = {}
@@ -44,6 +52,18 @@ class Ledger:
     @hf.query
     def balance(self, who: str) -> int:
         return self.balances.get(who, 0)
+
+    @hf.query
+    def account(self, who: str) -> Account:
+        return Account(who, self.balances.get(who, 0), (1, 2))
+
+    @hf.query
+    def owners(self) -> set[str]:
+        return set(self.balances)
+
+    @hf.query
+    def promised(self) -> int:
+        return "not an int"  # type: ignore[return-value]  # a class that does not keep its word
 
 
 Story = Callable[[Cluster, Any, Ledger], Awaitable[None]]
@@ -104,6 +124,19 @@ def test_errors_of_the_method_and_of_the_call_are_told_apart() -> None:
             group.deposit("x" * (9 << 20), 1)
         assert await typed.call(Ledger.deposit, "alice", 5) == 5
         assert ledger.calls == ["alice+5"]
+
+    tell(story)
+
+
+def test_what_comes_back_is_of_the_annotated_type_where_the_class_is_given() -> None:
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        plain, typed = await domain.group("ledger"), await domain.group("ledger", Ledger)
+        await plain.deposit("alice", 5)
+        assert await plain.account("alice") == {"owner": "alice", "balance": 5, "history": [1, 2]}
+        assert await typed.account("alice") == Account("alice", 5, (1, 2))
+        assert await plain.owners() == ["alice"]
+        assert await typed.owners() == {"alice"}
+        assert await typed.promised() == "not an int"
 
     tell(story)
 
@@ -482,3 +515,17 @@ def test_the_sync_face_calls_from_ordinary_functions() -> None:
             return ledger.balance("alice")
 
     uvloop.run(run())
+
+
+def test_nothing_is_written_to_the_users_output(capfd: pytest.CaptureFixture[str]) -> None:
+    """A program that has set up no log gets none from us, whatever happens to its connections."""
+
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        group = await domain.group("ledger")
+        await group.deposit("alice", 5)
+        cluster.hosts["a"].break_connections()
+        assert await group.deposit("alice", 1) == 6
+
+    tell(story)
+    said = capfd.readouterr()
+    assert (said.out, said.err) == ("", "")

@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from msgspec import DecodeError
-from net_world import CLIENT, HELLO, Echo, Kept, World, endpoint, run
-from structlog.testing import capture_logs
+from net_world import CLIENT, HELLO, Echo, Kept, World, endpoint, logged, run
 
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.net import (
@@ -115,7 +114,7 @@ def test_a_bad_peer_ends_its_own_connection_only(data: bytes, why: Why) -> None:
         neighbour.send(Kind.STATUS_REQUEST, b"before")
         await kept.frames_come(1)
         bad = await world.raw(server)
-        with capture_logs() as logs:
+        with logged() as logs:
             bad.writer.write(data)
             reason = await bad.goodbye()
         assert reason.why is why

@@ -6,8 +6,7 @@ import ssl
 from pathlib import Path
 
 import pytest
-from net_world import CLIENT, SERVER, Echo, Kept, World, run
-from structlog.testing import capture_logs
+from net_world import CLIENT, SERVER, Echo, Kept, World, logged, run
 
 from holdfast.model.errors import InvalidRequest
 from holdfast.net import Endpoint, Expected, Identity, Inbox, Kind, NotConnected, Role, Tls, Why
@@ -53,7 +52,7 @@ def refused(server: Endpoint, client: Endpoint) -> tuple[NotConnected, list[str]
 
     async def main(world: World) -> tuple[NotConnected, list[str]]:
         listening = await world.serve(lambda _: Echo(), server)
-        with capture_logs() as logs:
+        with logged() as logs:
             with pytest.raises(NotConnected) as caught:
                 await world.connect(listening, endpoint=client)
             while len(logs) < 2:
@@ -204,7 +203,7 @@ def test_damaged_records_end_that_connection_only(certs: Path) -> None:
         kept = Kept()
         neighbour = await world.connect(server, lambda _: kept, with_tls(certs, Role.CLIENT, "client"))
         bad = await world.raw(server)
-        with capture_logs() as logs:
+        with logged() as logs:
             bad.writer.write(b"\x16\x03\x01\x00\x20" + b"\xff" * 32)
             await bad.reader.read(-1)
         assert [entry["event"] for entry in logs] == ["connection ended"]

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from holdfast.calling.pending import Pending
-from holdfast.model.calls import Calls, Reads, Seen, Settle
+from holdfast.model.calls import Calls, Nested, Reads, Seen, Settle
 from holdfast.model.ids import ClientId
 from holdfast.model.reference import Reference
 from holdfast.styles.operation import Sent, encode_calls
@@ -30,8 +30,11 @@ def calls_frame(
 
 def aside_frame(
     frame: int, reference: Reference, seen: Seen, client: ClientId, request: Pending
-) -> Settle | Reads:
-    """A question about a request, or a read of a state that may be old."""
+) -> Settle | Reads | Nested:
+    """A question about a request, a group's call to another, or a read of a state that may be old."""
+    if request.relayed is not None:
+        sent = msgspec.Raw(_encode(request.relayed))
+        return Nested(frame, reference.group, reference.version, seen, request.number, sent)
     about = request.asks_about
     if about is None:
         calls = encode_calls([request.call])

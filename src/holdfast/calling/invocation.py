@@ -21,6 +21,7 @@ import msgspec
 from holdfast.calling.addresses import Addresses
 from holdfast.calling.config import CallPolicy, ClientConfig
 from holdfast.calling.deadline import Alarm, GroupTime
+from holdfast.calling.endings import Endings
 from holdfast.calling.envelope import aside_frame, calls_frame
 from holdfast.calling.failover import FAILURE_OF_REFUSAL, Completion, Failure, may_retry
 from holdfast.calling.flights import Flights
@@ -29,6 +30,7 @@ from holdfast.calling.lane import Lane
 from holdfast.calling.outbox import Outbox
 from holdfast.calling.pending import Flight, Pending
 from holdfast.calling.ports import Ended, InvocationPorts
+from holdfast.calling.resting import Rest
 from holdfast.model.calls import (
     CALL_BYTES_MAX,
     CallOutcomeUnknown,
@@ -39,18 +41,15 @@ from holdfast.model.calls import (
     Seen,
     Turned,
 )
-from holdfast.model.errors import HoldfastError, InvalidRequest, Overloaded, Rejected, Unavailable
+from holdfast.model.errors import HoldfastError, InvalidRequest, Overloaded, Unavailable
 from holdfast.model.ids import ClientId, HostId
-from holdfast.model.outcome import Refused, decode_outcome
 from holdfast.model.reference import Reference
 from holdfast.model.units import MILLISECOND, SECOND
-from holdfast.styles.operation import Call
+from holdfast.styles.operation import Call, Sent
 
 NO_ARGUMENTS: Final = b"\x90"
 SWEEP_NS: Final = 10 * MILLISECOND
 """Deadlines are kept to within this: thousands that fall due one after the other are looked at together."""
-FORGOTTEN: Final = ("expired", "abandoned")
-"""Refusals by which a group says that it does not know, or no longer, whether a request has run (X2)."""
 
 
 class Invocations:
@@ -85,11 +84,10 @@ class Invocations:
         self._outbox = Outbox(config.frame_bytes)
         self._flights = Flights(ports.clock, timers, config, "patience")
         self._deadline = Alarm(timers, ports.clock, "deadline")
-        self._rest = Alarm(timers, ports.clock, "rest")
-        self._rests = 0
-        self._is_resting = False
+        self._rest = Rest(timers, ports, config, "rest")
         self._is_flush_asked = False
         self._rng = ports.random.stream("invocation")
+        self._endings = Endings(self._addresses, client, ports.clock)
 
     # --- for whoever makes requests
 
@@ -143,19 +141,29 @@ class Invocations:
         self._begin(request)
         return request.call.number
 
+    def relay(self, handle: object, sent: Sent, policy: CallPolicy) -> int:
+        """Make the one call in *sent* on behalf of a group (E3). Its id and expiration are the group's: the
+        same whoever sends it, so a copy may have been sent before."""
+        request = self._new(handle, "", NO_ARGUMENTS, policy)
+        request.is_plain = False
+        request.is_maybe = True
+        request.relayed = sent
+        self._begin(request)
+        return request.call.number
+
     def close(self, error: HoldfastError) -> None:
         """End everything: with *error* what was not executed, as unknown what may have been."""
         self._window = 0
         for request in list(self._awaited.values()):
-            self._end(request, self._unknown(request) if request.may_have_run else error)
+            self._end(request, self._endings.unserved(request, error))
         self._deadline.cancel()
-        self._rest.cancel()
+        self._rest.end()
         self._flights.close()
 
     def flush(self) -> None:
         """Send everything that waits, if there is anybody to send it to now."""
         self._is_flush_asked = False
-        target = None if self._is_resting else self._addresses.target()
+        target = None if self._rest.is_on else self._addresses.target()
         if target is None:
             return
         for requests in self._outbox.take_calls(self._awaited):
@@ -250,7 +258,7 @@ class Invocations:
             self._seen = seen
         self._addresses.on_served(host)
         self._flights.on_answered()
-        self._rests = 0
+        self._rest.on_answered()
         awaited, landed, ended = self._awaited, self._flights.on_ended, self._ports.on_ended
         for number, outcome in zip(replies.numbers, replies.outcomes, strict=True):
             request = awaited.get(number)
@@ -266,18 +274,9 @@ class Invocations:
 
     def _judged(self, request: Pending, outcome: bytes) -> Ended:
         """What the outcome of an unusual request means."""
-        about = request.asks_about
-        if about is None and (request.is_query or not request.is_maybe):
-            return outcome
-        found = decode_outcome(outcome)
-        is_forgotten = isinstance(found, Refused) and found.code in FORGOTTEN
-        if about is None:
-            # This copy will not run; whether an earlier one did, the group no longer knows.
-            return self._unknown(request) if is_forgotten else outcome
-        self._on_settled(about)
-        if is_forgotten:
-            return CallOutcomeUnknown(about, waited_s=self._waited_s(request))
-        return outcome
+        if request.asks_about is not None:
+            self._on_settled(request.asks_about)
+        return self._endings.judged(request, outcome)
 
     def _on_turned(self, host: HostId, turned: Turned, reference: Reference | None) -> None:
         """Nothing of the frame was executed (completion *no*)."""
@@ -289,13 +288,13 @@ class Invocations:
             if may_retry(failure, Completion.NO, is_reinvoked=request.is_reinvoked):
                 self._wait_again(request)
             else:
-                self._end(request, self._unknown(request) if request.may_have_run else _error_of(turned))
+                self._end(request, self._endings.turned_away(request, turned))
         if reference is not None and self._addresses.is_news(reference):
             self._adopt(reference, told_by=host)
         elif flight is not None and (
             turned.code is RefusalCode.OVERLOADED or self._addresses.on_failed(host)
         ):
-            self._rest_a_while()
+            self._rest.begin()
         self._ask_flush()
 
     def _adopt(self, reference: Reference, told_by: HostId) -> None:
@@ -320,7 +319,7 @@ class Invocations:
             if may_retry(failure, Completion.MAYBE, is_reinvoked=request.is_reinvoked):
                 self._wait_again(request)
             else:
-                self._end(request, self._unknown(request))
+                self._end(request, self._endings.unknown(request))
         if lost:
             self._ports.trace.note("lost", host=host, requests=len(lost), why=failure.name)
             self._ask_flush()
@@ -334,21 +333,12 @@ class Invocations:
     def _wait_again(self, request: Pending) -> None:
         blocked_by = request.lane.blocked_by if request.lane is not None else None
         if blocked_by is not None:
-            self._end(request, self._not_sent(request, blocked_by))
+            self._end(request, self._endings.not_sent(request, blocked_by))
         else:
             self._outbox.add(request)
 
-    def _rest_a_while(self) -> None:
-        config = self._config
-        longest_ns = min(config.rest_most_ns, config.rest_ns << min(self._rests, 20))
-        self._rests += 1
-        self._is_resting = True
-        delay_ns = longest_ns // 2 + self._rng.randrange(longest_ns // 2 + 1)
-        self._rest.by(self._clock.now() + delay_ns)
-
     def _stop_resting(self) -> None:
-        self._is_resting = False
-        self._rest.cancel()
+        self._rest.end()
         self._ask_flush()
 
     # --- time
@@ -362,14 +352,13 @@ class Invocations:
                 self._addresses.on_failed(host)
         else:
             self._rest.rang()
-            self._is_resting = False
             self._ask_flush()
 
     def _end_overdue(self) -> None:
         self._deadline.rang()
         now = self._clock.now()
         for request in [each for each in self._awaited.values() if each.deadline_ns <= now]:
-            self._end(request, self._unknown(request) if request.may_have_run else self._nobody(request))
+            self._end(request, self._endings.nobody(request))
         if self._awaited:
             earliest_ns = min(each.deadline_ns for each in self._awaited.values())
             self._deadline.by(max(earliest_ns, now + SWEEP_NS))
@@ -404,7 +393,7 @@ class Invocations:
             self._blocked = {each: held for each, held in self._blocked.items() if each.expiration_s > time_s}
             self._blocked[named] = lane
             for follower in lane.block(named):
-                self._end(follower, self._not_sent(follower, named))
+                self._end(follower, self._endings.not_sent(follower, named))
 
     def _on_settled(self, about: RequestId) -> None:
         """Whatever the answer was, that request will not run from now on (X3)."""
@@ -413,31 +402,3 @@ class Invocations:
         lane = self._blocked.pop(about, None)
         if lane is not None:
             lane.on_settled(about)
-
-    def _id_of(self, request: Pending) -> RequestId:
-        call = request.call
-        return RequestId(self.reference.group, self.client, call.number, call.expiration_s)
-
-    def _unknown(self, request: Pending) -> CallOutcomeUnknown:
-        return CallOutcomeUnknown(self._id_of(request), waited_s=self._waited_s(request))
-
-    def _not_sent(self, request: Pending, blocked_by: RequestId) -> HoldfastError:
-        if request.may_have_run:
-            return self._unknown(request)
-        return Rejected(f"not executed: the outcome of request {blocked_by}, which it follows, is unknown")
-
-    def _nobody(self, request: Pending) -> HoldfastError:
-        waited = f"within {self._waited_s(request):g} s; it was not executed"
-        if request.turned_by is RefusalCode.OVERLOADED:
-            return Overloaded(f"{self.reference.name} could not take it {waited}")
-        return Unavailable(f"{self.reference.name}: nobody could serve it {waited}")
-
-    def _waited_s(self, request: Pending) -> float:
-        return round((self._clock.now() - request.began_ns) / SECOND, 3)
-
-
-def _error_of(turned: Turned) -> HoldfastError:
-    text = turned.text or turned.code
-    if turned.code is RefusalCode.BAD_REFERENCE:
-        return Rejected(text)
-    return InvalidRequest(text)

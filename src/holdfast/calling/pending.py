@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.model.calls import CALLS_PER_FRAME_MAX, RefusalCode, RequestId
 from holdfast.model.ids import HostId
-from holdfast.styles.operation import Call
+from holdfast.styles.operation import Call, Sent
 
 if TYPE_CHECKING:
     from holdfast.calling.lane import Lane
@@ -27,6 +27,7 @@ class Pending:
         "is_query",
         "is_reinvoked",
         "lane",
+        "relayed",
         "size",
         "stale_ms",
         "turned_by",
@@ -55,6 +56,8 @@ class Pending:
         """A read that any member may answer from a state this old."""
         self.asks_about: RequestId | None = None
         """A question about another request."""
+        self.relayed: Sent | None = None
+        """A group's call to this one (E3)."""
 
     @property
     def number(self) -> int:
@@ -62,7 +65,7 @@ class Pending:
 
     @property
     def travels_alone(self) -> bool:
-        return self.stale_ms is not None or self.asks_about is not None
+        return self.stale_ms is not None or self.asks_about is not None or self.relayed is not None
 
     @property
     def may_have_run(self) -> bool:

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, cast
 
 import msgspec
 
@@ -23,6 +24,17 @@ from holdfast.model.ports import NoTrace
 from holdfast.model.reference import Reference
 
 Answer = asyncio.Future[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """An answer whose value is of a known type once it has come."""
+
+    answer: Answer
+    returns: Any
+
+
+Handle = Answer | Typed
 
 
 class Caller:
@@ -72,16 +84,19 @@ class Caller:
         is_query: bool = False,
         stale_ms: int | None = None,
         lane: Lane | None = None,
+        returns: Any = None,
     ) -> Answer:
-        """Make a call; the future has its value, or the error it ended with."""
+        """Make a call; the future has its value, or the error it ended with. *returns*: the value's type,
+        into which it is made; None leaves it as it comes."""
         if not self._queueing:
-            answer = self._loop.create_future()
+            answer: Answer = self._loop.create_future()
+            handle: Handle = answer if returns is None else Typed(answer, returns)
             try:
-                self._invocations.call(answer, method, arguments, policy, is_query, stale_ms, lane)
+                self._invocations.call(handle, method, arguments, policy, is_query, stale_ms, lane)
                 return answer
             except Overloaded:
                 pass
-        return self._put_off(method, arguments, policy, is_query, stale_ms, lane)
+        return self._put_off(method, arguments, policy, is_query, stale_ms, lane, returns)
 
     def outcome(self, about: RequestId, policy: CallPolicy) -> Answer:
         """Ask what became of a request; the future has what the request's own would have."""
@@ -104,9 +119,11 @@ class Caller:
         is_query: bool,
         stale_ms: int | None,
         lane: Lane | None,
+        returns: Any,
     ) -> Answer:
         def make(answer: Answer, policy: CallPolicy) -> None:
-            self._invocations.call(answer, method, arguments, policy, is_query, stale_ms, lane)
+            handle: Handle = answer if returns is None else Typed(answer, returns)
+            self._invocations.call(handle, method, arguments, policy, is_query, stale_ms, lane)
 
         return self._queueing.add(make, policy, len(arguments))
 
@@ -146,7 +163,8 @@ class Caller:
         return timers
 
 
-def _end(answer: Answer, how: Ended) -> None:
+def _end(handle: Handle, how: Ended) -> None:
+    answer = handle.answer if type(handle) is Typed else cast(Answer, handle)
     if answer.done():
         return  # cancelled: nobody waits for it
     if not isinstance(how, bytes):
@@ -155,8 +173,18 @@ def _end(answer: Answer, how: Ended) -> None:
     try:
         outcome: Outcome = decode_outcome(how)
         if type(outcome) is Returned:
-            answer.set_result(outcome.value)
+            value = outcome.value
+            answer.set_result(value if handle is answer else _made(value, cast(Typed, handle).returns))
         else:
             answer.set_result(value_of(outcome))
     except (HoldfastError, msgspec.DecodeError) as error:
         answer.set_exception(error)
+
+
+def _made(value: Any, returns: Any) -> Any:
+    """*value* as the annotation has it. One that does not fit is handed on as it came: the call was executed,
+    and what it returned is more useful than a complaint about it."""
+    try:
+        return msgspec.convert(value, returns)
+    except msgspec.ValidationError:
+        return value

@@ -28,7 +28,8 @@ class Group(Generic[T]):
     """A group to call. ``await group.deposit("alice", 5)`` calls its method ``deposit``.
 
     With the class given (``domain.group("ledger", Ledger)``) method names and arguments are checked before
-    anything is sent, and ``await group.call(Ledger.deposit, "alice", 5)`` is typed as that method is.
+    anything is sent, what comes back is made into the type that the method says it returns, and
+    ``await group.call(Ledger.deposit, "alice", 5)`` is typed as that method is.
     A method whose name is taken here (``call``, ``options``, ``typed``) is reached as ``call("options")``.
     """
 
@@ -135,12 +136,13 @@ class Group(Generic[T]):
         caller, policy, lane, stale_ms = self._caller, self._policy, self._lane, self._stale_ms
         operation = self._interface.operation(name) if self._interface is not None else None
         is_query = operation is not None and operation.is_query
+        returns = operation.returns if operation is not None and operation.returns is not Any else None
 
         def method(*args: Any, **kwargs: Any) -> Answer:
             arguments = _encoded(name, args, kwargs)
             if operation is not None:
                 operation.decoded(arguments)  # as the group will: what does not fit is not sent
-            return caller.call(name, arguments, policy, is_query, stale_ms, lane)
+            return caller.call(name, arguments, policy, is_query, stale_ms, lane, returns)
 
         return method
 

@@ -26,6 +26,7 @@ from holdfast.model.calls import (
     Calls,
     Locate,
     Located,
+    Nested,
     Ping,
     Pong,
     Reads,
@@ -50,7 +51,7 @@ REPLY_BYTES_MAX: Final = 8 << 20
 TEXT_MAX: Final = 1_000
 
 _sent: Final = msgspec.msgpack.Decoder(Sent)
-Asked = Calls | Reads | Settle
+Asked = Calls | Reads | Settle | Nested
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,6 +174,9 @@ class Serving:
                 asker = Asker(client, housed, asked.number)
                 about = (asked.asked_client, asked.asked_number, asked.asked_expiration_s)
                 housed.replica.on_outcome_asked(asker, *about)
+            case Nested():
+                asker = Asker(client, housed, asked.number)
+                housed.replica.on_calls(asker, _sent.decode(asked.sent))
             case Reads():
                 self._read(asker, asked)
 

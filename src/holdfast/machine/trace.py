@@ -26,4 +26,5 @@ class LogTrace:
         self._log = structlog.get_logger().bind(**fields)
 
     def note(self, kind: str, **fields: object) -> None:
-        self._log.debug(kind, **fields)
+        if structlog.is_configured():  # otherwise nobody asked for a log, and standard output is not ours
+            self._log.debug(kind, **fields)

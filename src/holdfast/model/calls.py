@@ -134,6 +134,19 @@ class Locate(Struct, frozen=True, array_like=True, tag=4):
     group: GroupId = GroupId(0)
 
 
+class Nested(Struct, frozen=True, array_like=True, tag=6, gc=False):
+    """One call that a group makes to another (E3); only hosts send it. Its id, in *sent*, is made of the
+    calling request's and does not belong to the connection's numbering: the reply carries *number*."""
+
+    frame: Number
+    group: GroupId
+    version: Epoch
+    seen: Seen
+    number: Number
+    sent: msgspec.Raw
+    """A :class:`holdfast.styles.operation.Sent`."""
+
+
 class Ping(Struct, frozen=True, array_like=True, tag=5):
     """Are you there? Answered at once, by no group (FTC-119, FTC-120)."""
 
@@ -200,7 +213,7 @@ class Pong(Struct, frozen=True, array_like=True, tag=20):
     number: Number
 
 
-ToHost = Calls | Reads | Settle | Locate | Ping
+ToHost = Calls | Reads | Settle | Nested | Locate | Ping
 ToClient = Replies | Redirected | Turned | Located | Pong
 
 _encode: Final = msgspec.msgpack.Encoder().encode

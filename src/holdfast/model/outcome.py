@@ -73,6 +73,12 @@ class CallRefused(InvalidRequest):
         self.reason = reason
 
 
+class CallCycle(CallRefused):
+    """Raised when a group is called by one that it waits for itself: it would wait for ever (E3)."""
+
+    code = "call_cycle"
+
+
 class CallPoisoned(HoldfastError):
     """Raised when a call ended several processes and was therefore given up (E4)."""
 
@@ -113,7 +119,7 @@ def value_of(outcome: Outcome) -> Any:
         case Raised(type_name=type_name, text=text):
             raise MethodRaised(type_name, text)
         case Refused(code=reason, text=text):
-            raise CallRefused(reason, text)
+            raise CallCycle(reason, text) if reason == CallCycle.code else CallRefused(reason, text)
         case Poisoned(attempts=attempts):
             raise CallPoisoned(f"the call ended {attempts} processes and is not tried again")
         case Unknown(text=text):

@@ -10,8 +10,7 @@ import socket
 from collections.abc import Callable
 from typing import Final, Protocol, cast
 
-import structlog
-
+from holdfast.machine.library_log import LibraryLog
 from holdfast.model.errors import BrokenInvariant, InvalidRequest
 from holdfast.net.address import Address
 from holdfast.net.endpoint import Endpoint
@@ -32,7 +31,7 @@ TICKS_PER_IDLE: Final = 3
 TICK_S_MIN: Final = 0.02
 """No peer makes us tick faster than this."""
 
-log = structlog.get_logger("holdfast.net")
+log = LibraryLog("holdfast.net")
 _pack_header = HEADER.pack
 
 

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
-import structlog
-
+from holdfast.machine.library_log import LibraryLog
 from holdfast.net.address import Address
 from holdfast.net.connection import Connection, Receiver
 from holdfast.net.endpoint import Endpoint
@@ -14,7 +13,7 @@ from holdfast.net.kind import Kind
 from holdfast.net.reason import NotConnected, Reason
 from holdfast.net.tcp import connect
 
-log = structlog.get_logger("holdfast.net")
+log = LibraryLog("holdfast.net")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, cast
 
-import structlog
-
 from holdfast.model.errors import Unavailable
 from holdfast.net.address import Address, require_safe
 from holdfast.net.connection import Connection, Receiver
@@ -14,8 +12,6 @@ from holdfast.net.reason import NotConnected, Reason, Why
 
 REFUSALS_MAX: Final = 64
 """Connections beyond ``connections_max`` that are being told so; more are dropped without a word."""
-
-log = structlog.get_logger("holdfast.net")
 
 
 class Server:

@@ -6,7 +6,7 @@ import msgspec
 
 from holdfast.authority.recipe import Authority
 from holdfast.housing.groups import Groups
-from holdfast.model.calls import decode_to_host
+from holdfast.model.calls import Nested, decode_to_host
 from holdfast.model.ids import HostId
 from holdfast.model.orders import Order, decode_order, encode_order
 from holdfast.net import Connection, Kind, Role, split_number, with_number
@@ -32,7 +32,10 @@ class Receiving:
                 raise msgspec.ValidationError(f"{connection.peer} is no host")
             self._groups.on_sequence(HostId(connection.peer.id), decode_sequence(payload))
         elif kind is Kind.CALL:
-            self._on_call(ClientConnection(connection), decode_to_host(payload))
+            message = decode_to_host(payload)
+            if isinstance(message, Nested) and connection.peer.role is not Role.HOST:
+                raise msgspec.ValidationError(f"{connection.peer} is no host, and carries no group's calls")
+            self._on_call(ClientConnection(connection), message)
         elif kind is Kind.GROUP_ORDER:
             number, body = split_number(payload)
             work = self._do(connection, number, decode_order(body))

@@ -50,6 +50,8 @@ class Operation:
     """Without ``self``."""
     types: dict[str, Any]
     """The annotations of its parameters, as far as they can be resolved."""
+    returns: Any = Any
+    """What it returns, by its annotation; ``Any`` when that says nothing that could be made of a reply."""
     _whole: msgspec.msgpack.Decoder[Any] | None = field(init=False, compare=False, repr=False)
     """Reads and checks all parameters, given by position, in one step: what nearly every call looks like."""
 
@@ -133,23 +135,25 @@ def _public_methods(cls: type) -> list[tuple[str, Callable[..., Any]]]:
 def _operation(name: str, method: Callable[..., Any]) -> Operation:
     signature = inspect.signature(method)
     parameters = list(signature.parameters.values())[1:]
+    known = _checkable_types(method)
     return Operation(
         name=name,
         is_query=getattr(method, QUERY_MARK, False),
         is_async=inspect.iscoroutinefunction(method),
         signature=signature.replace(parameters=parameters),
-        types=_checkable_types(method, [parameter.name for parameter in parameters]),
+        types={each.name: known[each.name] for each in parameters if each.name in known},
+        returns=known.get("return", Any),
     )
 
 
-def _checkable_types(method: Callable[..., Any], names: list[str]) -> dict[str, Any]:
+def _checkable_types(method: Callable[..., Any]) -> dict[str, Any]:
     """The annotations msgspec can check; the others are the class's own business."""
     try:
         hints = get_type_hints(method)
     except (NameError, TypeError):
         # Names that exist only for the type checker. What cannot be resolved is not checked.
         return {}
-    return {name: hints[name] for name in names if name in hints and _is_checkable(hints[name])}
+    return {name: hint for name, hint in hints.items() if _is_checkable(hint)}
 
 
 def _decoder_of_all(

@@ -9,6 +9,7 @@ from holdfast.model.calls import (
     Calls,
     Locate,
     Located,
+    Nested,
     Ping,
     Pong,
     Reads,
@@ -22,6 +23,7 @@ from holdfast.model.calls import (
     decode_to_host,
     encode_message,
 )
+from holdfast.model.errors import invariant
 from holdfast.model.ids import HostId
 from holdfast.model.outcome import encode_returned
 from holdfast.model.reference import Routing, route
@@ -71,6 +73,8 @@ class Member:
             case Locate(frame=frame):
                 reference = self._group.reference(self._view)
                 self._send(stream, Located(frame, reference, self._group.time_ns()))
+            case Nested():
+                invariant(False, "the clients of this scenario are no groups")
             case message:
                 self._judge(stream, message, is_looked_up=False)
 

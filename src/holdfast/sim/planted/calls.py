@@ -10,6 +10,7 @@ from holdfast.calling.invocation import Invocations
 from holdfast.calling.lane import Lane
 from holdfast.calling.pending import Pending, frames_of
 from holdfast.calling.ports import Ended
+from holdfast.calling.resting import Rest
 from holdfast.model.calls import Replies, Seen
 from holdfast.model.ids import HostId
 from holdfast.model.outcome import Raised, decode_outcome
@@ -165,7 +166,7 @@ PLANTED = (
         rule="FTC-71",
         scenario="calls",
         summary="after nobody could serve, everybody is asked again at once",
-        plant=lambda: replacing(Invocations, "_rest_a_while", lambda invocations: None),
+        plant=lambda: replacing(Rest, "begin", lambda invocations: None),
         profile="kills",
     ),
     Planted(

@@ -1,0 +1,74 @@
+"""How a request ends that has no plain outcome: which error says what is known of it, and no more."""
+
+from typing import Final
+
+from holdfast.calling.addresses import Addresses
+from holdfast.calling.pending import Pending
+from holdfast.calling.ports import Ended
+from holdfast.model.calls import CallOutcomeUnknown, RefusalCode, RequestId, Turned
+from holdfast.model.errors import HoldfastError, InvalidRequest, Overloaded, Rejected, Unavailable
+from holdfast.model.ids import ClientId
+from holdfast.model.outcome import Refused, decode_outcome
+from holdfast.model.ports import Clock
+from holdfast.model.units import SECOND
+
+FORGOTTEN: Final = ("expired", "abandoned")
+"""Refusals by which a group says that it does not know, or no longer, whether a request has run (X2)."""
+
+
+class Endings:
+    """The ends of one client's requests to the group that *addresses* are of."""
+
+    def __init__(self, addresses: Addresses, client: ClientId, clock: Clock) -> None:
+        self._addresses = addresses
+        self._client = client
+        self._clock = clock
+
+    def judged(self, request: Pending, outcome: bytes) -> Ended:
+        """What the group's answer to an unusual request means."""
+        about = request.asks_about
+        if about is None and (request.is_query or not request.is_maybe):
+            return outcome
+        found = decode_outcome(outcome)
+        is_forgotten = isinstance(found, Refused) and found.code in FORGOTTEN
+        if not is_forgotten:
+            return outcome
+        # This copy will not run; whether an earlier one did, the group no longer knows.
+        return self.unknown(request) if about is None else self._unknown_of(request, about)
+
+    def unserved(self, request: Pending, error: HoldfastError) -> HoldfastError:
+        """*error*, if it is certain that no copy of it was executed."""
+        return self.unknown(request) if request.may_have_run else error
+
+    def unknown(self, request: Pending) -> CallOutcomeUnknown:
+        call = request.call
+        named = RequestId(self._addresses.reference.group, self._client, call.number, call.expiration_s)
+        return self._unknown_of(request, named)
+
+    def not_sent(self, request: Pending, blocked_by: RequestId) -> HoldfastError:
+        """It waited in a lane behind one whose outcome is not known."""
+        text = f"not executed: the outcome of request {blocked_by}, which it follows, is unknown"
+        return self.unserved(request, Rejected(text))
+
+    def nobody(self, request: Pending) -> HoldfastError:
+        """Its duration has passed, and nobody took it."""
+        name = self._addresses.reference.name
+        waited = f"within {self._waited_s(request):g} s; it was not executed"
+        if request.turned_by is RefusalCode.OVERLOADED:
+            return self.unserved(request, Overloaded(f"{name} could not take it {waited}"))
+        return self.unserved(request, Unavailable(f"{name}: nobody could serve it {waited}"))
+
+    def turned_away(self, request: Pending, turned: Turned) -> HoldfastError:
+        """A host will not have it, and no other would."""
+        text = turned.text or turned.code
+        if turned.code is RefusalCode.BAD_REFERENCE:
+            return self.unserved(request, Rejected(text))
+        if request.relayed is not None and turned.code is RefusalCode.INVALID:
+            return InvalidRequest(text)  # as every copy of it was: they are alike to the byte
+        return self.unserved(request, InvalidRequest(text))
+
+    def _unknown_of(self, request: Pending, named: RequestId) -> CallOutcomeUnknown:
+        return CallOutcomeUnknown(named, waited_s=self._waited_s(request))
+
+    def _waited_s(self, request: Pending) -> float:
+        return round((self._clock.now() - request.began_ns) / SECOND, 3)
