@@ -25,7 +25,7 @@ $(STAMP): pyproject.toml $(REQS)
 	@touch $@
 
 etcd:            ## Debian's etcd server, when it can be installed
-	@bash scripts/ensure-etcd
+	@bash scripts/ensure-debian etcd etcd-server required
 
 run: setup       ## a domain of three hosts on this machine, with the ledger of examples/
 	@echo "call it from another shell, with $(BIN) in its PATH:"
@@ -50,6 +50,8 @@ soak: setup etcd ## the long versions: real kills, power cuts, many seeds
 	@$(BIN)/python -m pytest -q --long --timeout 3600 $(TESTS)/cluster $(TESTS)/sim
 
 bench: setup etcd ## every benchmark, beside its peer or the machine's limit
+	@$(BIN)/python -m pip install --quiet -r requirements/bench.txt
+	@bash scripts/ensure-debian redis-server redis-server
 	@$(BIN)/holdfast bench all
 
 clean:           ## remove what these commands made

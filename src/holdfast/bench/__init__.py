@@ -44,8 +44,10 @@ def compare(
     unit: str,
     other_name: str,
     target: float | None,
+    is_at_most: bool = False,
 ) -> Result:
-    """Judge rates measured in pairs: the median of ours/other per round must reach *target*."""
+    """Judge what was measured in pairs: the median of ours/other per round must reach *target*, or with
+    *is_at_most* (times, costs) not exceed it."""
     ratios = [mine / other for mine, other in zip(ours, others, strict=True)]
     ratio = round(statistics.median(ratios), 3)
     return Result(
@@ -59,7 +61,8 @@ def compare(
         ratio_high=round(max(ratios), 3),
         rounds=len(ratios),
         target=target,
-        met=target is None or ratio >= target,
+        is_at_most=is_at_most,
+        met=target is None or (ratio <= target if is_at_most else ratio >= target),
     )
 
 
@@ -92,8 +95,8 @@ def row(result: Result) -> tuple[str, ...]:
     verdict = "" if result.target is None else "met" if result.met else "MISSED"
     return (
         result.name,
-        f"{_number(result.ours)} {result.unit}",
-        f"{result.other_name} {_number(result.other)}",
+        f"{number(result.ours)} {result.unit}",
+        f"{result.other_name} {number(result.other)}",
         f"{result.ratio:.2f}",
         f"{result.ratio_low:.2f}-{result.ratio_high:.2f} of {result.rounds}",
         "-" if result.target is None else f"{sign} {result.target:g}",
@@ -101,5 +104,6 @@ def row(result: Result) -> tuple[str, ...]:
     )
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """With as many digits as mean something."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -1,5 +1,6 @@
 """``holdfast bench``: measure, beside a peer or the machine's limit in the same run."""
 
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
@@ -7,6 +8,7 @@ import msgspec
 from cyclopts import App
 
 from holdfast import bench
+from holdfast.bench.table import side_by_side
 from holdfast.cli.output import Output, print_json, print_table, talk
 from holdfast.model.errors import InvalidRequest
 
@@ -74,6 +76,19 @@ def state(
     _show(found, output)
 
 
+@app.command
+def groups(*, rounds: int = 5, seconds: float = 2.0, output: Output = "table") -> None:
+    """Groups beside etcd, PySyncObj and Redis, three members each: rate, latency, CPU, failover.
+
+    Parameters
+    ----------
+    rounds: How often each system is started, measured and robbed of its leader; they take turns.
+    seconds: What each load gets in a round.
+    output: A table for people, one JSON object for scripts.
+    """
+    _show_groups(_measure("groups", rounds=rounds, seconds=seconds), output)
+
+
 @app.command(name="all")
 def everything(*, rounds: int | None = None, seconds: float | None = None, output: Output = "table") -> None:
     """Every benchmark, one after the other.
@@ -89,8 +104,13 @@ def everything(*, rounds: int | None = None, seconds: float | None = None, outpu
         "log": _measure("log", rounds=rounds or 5, seconds=seconds or 1.0),
         "detect": _measure("detect", rounds=rounds or 20),
     }
+    beside = _measure("groups", rounds=rounds or 5, seconds=seconds or 2.0)
     results = [result for each in found.values() for result in each.pop("results")]
+    if output == "json":
+        print_json({"results": results + beside.pop("results"), **found, "groups": beside})
+        return
     _show({"results": results, **found}, output)
+    _show_groups(beside, output)
 
 
 def _measure(name: str, **options: float) -> dict[str, Any]:
@@ -106,6 +126,19 @@ def _progress(what: str) -> None:
     talk.print(what, highlight=False)
 
 
+def _show_groups(found: dict[str, Any], output: Output) -> None:
+    """One table, a column for each system; what each was asked to do is told beneath."""
+    if output == "json":
+        print_json(found)
+        return
+    results = [msgspec.convert(result, bench.Result) for result in found["results"]]
+    print_table(*side_by_side(results))
+    for system in found["systems"]:
+        how = f"not measured: {system['absent']}" if system["absent"] else system["configuration"]
+        talk.print(f"[bold]{system['name']}[/] ({system['durability']}): {how}", highlight=False)
+    _tell_missed(results)
+
+
 def _show(found: dict[str, Any], output: Output) -> None:
     """A missed target is shown as missed; it is a finding, not a failure of the command."""
     if output == "json":
@@ -113,6 +146,10 @@ def _show(found: dict[str, Any], output: Output) -> None:
         return
     results = [msgspec.convert(result, bench.Result) for result in found["results"]]
     print_table(bench.COLUMNS, [bench.row(result) for result in results])
-    missed = [result.name for result in results if not result.met]
+    _tell_missed(results)
+
+
+def _tell_missed(results: Sequence[bench.Result]) -> None:
+    missed = [f"{result.name} beside {result.other_name}" for result in results if not result.met]
     if missed:
         talk.print(f"[bold red]missed its target:[/] {'; '.join(missed)}")

@@ -10,6 +10,8 @@ from rich.table import Table
 
 Output = Literal["table", "json"]
 
+PIPED_WIDTH = 240
+
 talk = Console(stderr=True)
 """For everything that is not the answer: progress, warnings, what to do next."""
 
@@ -26,4 +28,5 @@ def print_table(
     table = Table(*columns, title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for row in rows:
         table.add_row(*(str(cell) for cell in row))
-    Console().print(table)
+    # Into a pipe or a file a table is not folded: whoever reads it there has no width to tell us.
+    Console(width=None if sys.stdout.isatty() else PIPED_WIDTH).print(table)

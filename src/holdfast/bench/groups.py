@@ -1,0 +1,154 @@
+"""Groups beside other replicated systems, in the same run on the same machine (DESIGN section 16).
+
+In every round each system is started anew, warmed up, measured with one caller and with a thousand calls in
+flight, and loses its leader to kill -9; the next system follows. So ours and each peer are pairs, a few
+seconds apart, and it is the median of the pairs' ratios that is judged. Everything runs on one machine,
+client and members alike: what is compared is what a call costs, CPU time and syncs, not a network.
+"""
+
+import logging
+import os
+import platform
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import structlog
+import uvloop
+
+from holdfast.bench import Progress, Result, compare, within
+from holdfast.bench.measures import FAIL_OVER, FAIL_OVER_MS_MAX, MANY, MEASURES, TARGETS, Measure, Sample
+from holdfast.bench.systems import Absent, Durability, System
+from holdfast.bench.systems.etcd import Etcd
+from holdfast.bench.systems.ours import Holdfast
+from holdfast.bench.systems.pysyncobj import PySyncObj
+from holdfast.bench.systems.redis import Redis
+
+WARM_UP_S: Final = 0.5
+DURABILITIES: Final[tuple[Durability, ...]] = ("disk", "memory")
+SYSTEMS: Final[tuple[System, ...]] = (
+    Holdfast("disk"),
+    Etcd("disk"),
+    Redis("disk"),
+    Holdfast("memory"),
+    PySyncObj(),
+    PySyncObj(is_tuned=False),
+    Etcd("memory"),
+    Redis("memory"),
+)
+"""In this order in every round: a peer follows ours of the same durability."""
+
+
+class Measured(msgspec.Struct, kw_only=True):
+    """One system over all rounds."""
+
+    name: str
+    durability: Durability
+    configuration: str
+    samples: list[Sample]
+    absent: str = ""
+    """Why it was not measured."""
+
+
+def run_groups_bench(
+    *, rounds: int = 5, seconds: float = 2.0, progress: Progress = lambda _: None
+) -> dict[str, Any]:
+    """Measure every system; *seconds* is what each load gets in each round."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    measured = uvloop.run(_measure(rounds, seconds, progress))
+    return {
+        "results": [msgspec.to_builtins(result) for result in judged(measured)],
+        "systems": [msgspec.to_builtins(each) for each in measured],
+        "machine": {
+            "cpus": os.cpu_count(),
+            "kernel": platform.release(),
+            "python": platform.python_version(),
+            "load_average": os.getloadavg(),
+        },
+    }
+
+
+async def _measure(rounds: int, seconds: float, progress: Progress) -> list[Measured]:
+    measured = [
+        Measured(name=each.name, durability=each.durability, configuration="", samples=[]) for each in SYSTEMS
+    ]
+    for number in range(1, rounds + 1):
+        for system, found in zip(SYSTEMS, measured, strict=True):
+            if found.absent:
+                continue
+            try:
+                sample = await _sample(system, seconds)
+            except Absent as why:
+                found.absent = str(why)
+                progress(f"{system.name} is not measured: {why}")
+                continue
+            found.configuration = system.configuration
+            found.samples.append(sample)
+            progress(f"round {number} of {rounds}: {_told(system, sample)}")
+    return measured
+
+
+async def _sample(system: System, seconds: float) -> Sample:
+    with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as directory:
+        async with system.running(Path(directory)) as running:
+            await running.load(in_flight=1, seconds=WARM_UP_S)
+            one = await running.load(in_flight=1, seconds=seconds)
+            await running.load(in_flight=MANY, seconds=WARM_UP_S)
+            many = await running.load(in_flight=MANY, seconds=seconds)
+            fail_over_s = await running.fail_over()
+    return Sample(
+        one=one, many=many, fail_over_ms=None if fail_over_s is None else round(fail_over_s * 1000, 2)
+    )
+
+
+def _told(system: System, sample: Sample) -> str:
+    fail_over = "" if sample.fail_over_ms is None else f", failover {sample.fail_over_ms:,.0f} ms"
+    rates = f"{sample.one.rate:,.0f}/s one by one, {sample.many.rate:,.0f}/s with {MANY:,} in flight"
+    return f"{system.name} ({system.durability}): {rates}{fail_over}"
+
+
+def judged(measured: Sequence[Measured]) -> list[Result]:
+    """Ours beside every peer of the same durability, measure by measure."""
+    results = []
+    for durability in DURABILITIES:
+        ours, *peers = [each for each in measured if each.durability == durability]
+        for measure in MEASURES:
+            results += [
+                result for peer in peers if (result := _beside(ours, peer, measure, durability)) is not None
+            ]
+            own = _values(ours, measure)
+            if measure is FAIL_OVER and own:
+                name = f"{durability}: {measure.name}"
+                results.append(within(name, own, unit=measure.unit, limit=FAIL_OVER_MS_MAX))
+    return results
+
+
+def _beside(ours: Measured, peer: Measured, measure: Measure, durability: Durability) -> Result | None:
+    own, others = _values(ours, measure), _values(peer, measure)
+    rounds = min(len(own), len(others))
+    if not rounds:
+        return None
+    target = next(
+        (
+            each.ratio
+            for each in TARGETS
+            if each.measure is measure and each.durability == durability and each.peer == peer.name
+        ),
+        None,
+    )
+    return compare(
+        f"{durability}: {measure.name}",
+        own[:rounds],
+        others[:rounds],
+        unit=measure.unit,
+        other_name=peer.name,
+        target=target,
+        is_at_most=measure.is_less_better,
+    )
+
+
+def _values(system: Measured, measure: Measure) -> list[float]:
+    values = [measure.of(sample) for sample in system.samples]
+    return [value for value in values if value is not None]

@@ -1,0 +1,129 @@
+"""Holdfast itself: three hosts under an agent, as ``holdfast up`` starts them, and one client process."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from holdfast.bench.load import Load, drive, first_after
+from holdfast.bench.systems import CALLERS_AT_FAIL_OVER, FAIL_OVER_S, START_S, Absent, Durability
+from holdfast.bench.workload import Counter
+from holdfast.client.domain import Domain, connect
+from holdfast.client.proxy import Group
+from holdfast.model.errors import Unavailable
+from holdfast.node.asking import ask_agent
+from holdfast.node.layout import Description, Layout
+from holdfast.node.messages import DomainStatus
+from holdfast.node.starting import describe, start_agent, wait_until_alive
+
+POLL_S: Final = 0.02
+NAME: Final = "counter"
+
+
+@dataclass(frozen=True, slots=True)
+class Holdfast:
+    """A warm passive group of *members* members, one to a host."""
+
+    durability: Durability = "disk"
+    members: int = 3
+
+    @property
+    def name(self) -> str:
+        return "Holdfast"
+
+    @property
+    def configuration(self) -> str:
+        kept = "synced by every in-sync member" if self.durability == "disk" else "in every member's memory"
+        return (
+            f"{self.members} hosts and their agent on the embedded authority, defaults throughout; a warm "
+            f"passive group, an acknowledged call is {kept}; called by the Python client over one connection"
+        )
+
+    @asynccontextmanager
+    async def running(self, directory: Path) -> AsyncIterator["RunningHoldfast"]:
+        if self.durability == "memory":
+            raise Absent("hosts do not run groups in memory yet")
+        async with (
+            started_domain(directory, hosts=self.members) as (description, status),
+            connect(url_of(description, status)) as domain,
+        ):
+            group = await domain.create(Counter, name=NAME, replicas=self.members)
+            await _until_whole(domain, self.members)
+            yield RunningHoldfast(domain, group, description, status)
+
+
+class RunningHoldfast:
+    """A domain with its one group whole."""
+
+    def __init__(
+        self, domain: Domain, group: Group[Counter], description: Description, status: DomainStatus
+    ) -> None:
+        self.group = group
+        self.pids = pids_of(status) | {"client": os.getpid()}
+        self._domain = domain
+        self._description = description
+
+    async def load(self, *, in_flight: int, seconds: float) -> Load:
+        add, group = Counter.add, self.group
+        return await drive(lambda: group.call(add, 1), in_flight=in_flight, seconds=seconds, pids=self.pids)
+
+    async def load_payload(self, payload: bytes, *, in_flight: int, seconds: float) -> Load:
+        """The same with an argument of some size."""
+        put, group = Counter.put, self.group
+        return await drive(
+            lambda: group.call(put, payload), in_flight=in_flight, seconds=seconds, pids=self.pids
+        )
+
+    async def fail_over(self) -> float:
+        (info,) = await self._domain.groups()
+        pid = self.pids[str(info.primary)]
+        add, group = Counter.add, self.group
+        return await first_after(
+            lambda: os.kill(pid, signal.SIGKILL),
+            lambda: group.call(add, 1),
+            callers=CALLERS_AT_FAIL_OVER,
+            within_s=FAIL_OVER_S,
+        )
+
+
+@asynccontextmanager
+async def started_domain(directory: Path, *, hosts: int) -> AsyncIterator[tuple[Description, DomainStatus]]:
+    """A domain in *directory* whose hosts all live; it has ended afterwards."""
+    layout = Layout(directory / "domain")
+    description = describe(layout, hosts=hosts, etcd=(), app=directory)
+    agent = start_agent(layout, with_parent=True)
+    try:
+        status = await wait_until_alive(layout, description, agent, within_s=START_S, progress=lambda _: None)
+        while not all(host.alive and host.address and host.pid for host in status.hosts):
+            await asyncio.sleep(POLL_S)
+            status = await ask_agent(description)
+        yield description, status
+    finally:
+        agent.terminate()
+        await asyncio.to_thread(agent.wait)
+
+
+def url_of(description: Description, status: DomainStatus) -> str:
+    return f"holdfast://{','.join(str(host.address) for host in status.hosts)}/{description.domain}"
+
+
+def pids_of(status: DomainStatus) -> dict[str, int]:
+    """The domain's processes but for the agent and the authority, which no call passes through."""
+    return {str(host.id): host.pid for host in status.hosts if host.pid is not None}
+
+
+async def _until_whole(domain: Domain, members: int) -> None:
+    """Wait until every member is in sync, so that each call is held by all of them."""
+    try:
+        async with asyncio.timeout(START_S):
+            while True:
+                groups = await domain.groups()
+                if all(len(group.in_sync) == members for group in groups):
+                    return
+                await asyncio.sleep(POLL_S)
+    except TimeoutError:
+        raise Unavailable(f"the group had no {members} members in sync within {START_S:g} s") from None

@@ -1,0 +1,61 @@
+"""The systems that are measured start, answer, survive their leader's death, and are gone afterwards."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from holdfast.bench.load import Load
+from holdfast.bench.systems import Absent, System
+from holdfast.bench.systems.etcd import Etcd
+from holdfast.bench.systems.ours import Holdfast
+from holdfast.bench.systems.pysyncobj import PySyncObj
+from holdfast.bench.systems.redis import Redis
+
+pytestmark = pytest.mark.cluster
+
+
+async def measure(system: System, directory: Path) -> tuple[Load, float | None]:
+    async with system.running(directory) as running:
+        return await running.load(in_flight=16, seconds=0.1), await running.fail_over()
+
+
+def tried(system: System, directory: Path) -> tuple[Load, float | None]:
+    try:
+        return uvloop.run(measure(system, directory))
+    except Absent as why:
+        pytest.skip(str(why))
+
+
+def test_ours_is_measured(tmp_path: Path) -> None:
+    """Calls are counted with what each process spent on them; a call after the kill is answered."""
+    load, fail_over_s = tried(Holdfast(), tmp_path)
+    assert load.calls >= 16
+    assert load.cpu_s.keys() == {"host1", "host2", "host3", "client"}
+    assert fail_over_s is not None
+    assert fail_over_s > 0
+
+
+@pytest.mark.skipif(shutil.which("etcd") is None, reason="no etcd on this machine")
+def test_etcd_is_measured(tmp_path: Path) -> None:
+    """The bare gRPC client gets answers from a real etcd, also from the one that takes over."""
+    load, fail_over_s = tried(Etcd(), tmp_path)
+    assert load.calls >= 16
+    assert load.cpu_s.keys() == {"etcd1", "etcd2", "etcd3", "client"}
+    assert fail_over_s is not None
+    assert fail_over_s > 0
+
+
+def test_pysyncobj_is_measured(tmp_path: Path) -> None:
+    load, fail_over_s = tried(PySyncObj(), tmp_path)
+    assert load.calls >= 16
+    assert fail_over_s is not None
+    assert fail_over_s > 0
+
+
+def test_redis_is_measured(tmp_path: Path) -> None:
+    """It has no failover here, and says so."""
+    load, fail_over_s = tried(Redis(), tmp_path)
+    assert load.calls >= 16
+    assert fail_over_s is None
