@@ -146,7 +146,7 @@ def test_a_claim_puts_the_next_epoch_in_place_of_exactly_the_view_seen(bench: Be
     won = bench.run(change_view(first, identity=identity))
     assert isinstance(won, Seen)
     assert won.value.epoch == 2
-    assert bench.run(change_view(second, identity=identity)) == Lost(view.value.group, first.new)
+    assert bench.run(change_view(second, identity=identity)) == Lost(view.value.group, won)
     assert bench.run(read_view(view.value.group)) == won
 
 
@@ -221,13 +221,13 @@ def test_a_batch_that_is_refused_goes_again_without_what_was_lost(bench: Bench) 
     views = [created(bench) for _ in range(6)]
     wanted = [claim(bench, view) for view in views]
     rival = claim(bench, views[1], A)
-    bench.run(change_view(rival, identity=identity))
+    standing = bench.run(change_view(rival, identity=identity))
     bench.run(remove_group(views[2].value.group, nonce=bench.nonce()))
     bench.run(change_view(wanted[3], identity=identity))
     result = bench.run(change_views(wanted, identity=identity))
     assert isinstance(result, ViewChanges)
     assert {each.value.group for each in result.won} == {views[n].value.group for n in (0, 3, 4, 5)}
-    assert set(result.lost) == {Lost(views[1].value.group, rival.new), Lost(views[2].value.group, None)}
+    assert set(result.lost) == {Lost(views[1].value.group, standing), Lost(views[2].value.group, None)}
     assert result.in_doubt == ()
 
 

@@ -86,6 +86,7 @@ class Follower:
             random=nothing,  # type: ignore[arg-type]  # a follower draws nothing
             trace=NoTrace(),
             recipes=Recipes(around),  # type: ignore[arg-type]  # nor asks the authority
+            claims=around,  # type: ignore[arg-type]  # nothing of it
             leases=around,  # type: ignore[arg-type]  # of which it needs one answer
             log=self.log,
             durability=durability[0],

@@ -111,8 +111,8 @@ def create_group(
     for _ in range(ATTEMPTS_MAX):
         found = yield from read(keys.view(record.group), View)
         if found.value is not None:
-            ours = found.value.nonce == nonce
-            return Seen(found.key, found.value, found.modified) if ours else Lost(record.group, found.value)
+            standing = Seen(found.key, found.value, found.modified)
+            return standing if found.value.nonce == nonce else Lost(record.group, standing)
         floors, identity = yield from read_floors()
         # The guard is read before the name: a name that was freed meanwhile has changed it.
         guard = yield from read(keys.GROUP_GUARD, Guard)

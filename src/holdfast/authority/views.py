@@ -97,7 +97,7 @@ class Lost(msgspec.Struct, frozen=True, tag="lost"):
     """Another view stands, or none; this change was not applied or no longer stands, and never will again."""
 
     group: GroupId
-    standing: View | None
+    standing: Seen[View] | None
 
 
 class IdentityChanged(msgspec.Struct, frozen=True, tag="identity_changed"):
@@ -198,7 +198,7 @@ def _settle_batch(
         if standing is not None and standing.value.nonce == each.new.nonce:
             won.append(standing)
         else:
-            lost.append(Lost(each.new.group, None if standing is None else standing.value))
+            lost.append(Lost(each.new.group, standing))
     return unsettled
 
 

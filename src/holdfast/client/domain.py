@@ -107,6 +107,7 @@ class Domain:
         self._callers: dict[GroupId, Caller] = {}
         self._questions: dict[int, asyncio.Future[Located | Turned]] = {}
         self._asked = 0
+        self._is_keeping = False
         self._connected = asyncio.Event()
 
     async def __aenter__(self) -> Self:
@@ -304,12 +305,21 @@ class Domain:
             del self._questions[frame]
 
     def _on_reference(self, _: Reference) -> None:
-        """Be connected to every member of every group, before it is needed."""
-        self._running().keep(self._known_addresses())
+        """Be connected to every member of every group, before it is needed: looked at once per turn, since a
+        host that dies makes many groups move together."""
+        if not self._is_keeping:
+            self._is_keeping = True
+            asyncio.get_running_loop().call_soon(self._keep_connected)
+
+    def _keep_connected(self) -> None:
+        self._is_keeping = False
+        if self._hosts is not None:
+            self._hosts.keep(self._known_addresses())
 
     def _known_addresses(self) -> list[Address]:
         members = (member for caller in self._callers.values() for member in caller.reference.members)
-        return [*self._addresses, *(Address.parse(member.address) for member in members)]
+        texts = dict.fromkeys(member.address for member in members)
+        return [*self._addresses, *map(Address.parse, texts)]
 
     async def _order(self, wanted: Order) -> tuple[GroupInfo, ...]:
         self._running()

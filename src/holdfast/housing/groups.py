@@ -24,6 +24,7 @@ from holdfast.model.errors import Corruption, DiskFailed, HoldfastError, NoSpace
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Revision
 from holdfast.model.ports import TimerId
 from holdfast.model.units import MILLISECOND
+from holdfast.sequence.claims import Claims
 from holdfast.sequence.durability import Durability
 from holdfast.sequence.leases import Leases
 from holdfast.sequence.messages import Beat, BeatAnswer, Confirm, Confirmed, Died, GroupMessage, HostMessage
@@ -95,6 +96,7 @@ class Groups:
             random=ports.random,
             trace=ports.trace,
             recipes=self.recipes,
+            claims=Claims(self.recipes, self._timers, lambda: identity, ports.trace),
             leases=self._leases,
             log=store.log,
             durability=durability,

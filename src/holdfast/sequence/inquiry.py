@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from holdfast.authority.outcome import InDoubt, NoAnswer, Seen
-from holdfast.authority.views import IdentityChanged, Lost, NoGroup, View, ViewChange, change_view, read_view
+from holdfast.authority.views import IdentityChanged, Lost, NoGroup, View, ViewChange, read_view
 from holdfast.model.ids import Epoch
 from holdfast.model.units import MILLISECOND
 from holdfast.sequence.alarms import Alarm, Alarms
@@ -20,7 +20,8 @@ RETRY_NS: Final = 100 * MILLISECOND
 
 
 class Inquiry:
-    """*on_read* gets a view that stands; *on_won* or *on_lost* ends a change, *on_hopeless* the member."""
+    """*on_read* gets a view that stands; *on_won*, or *on_lost* with what stands instead, ends a change;
+    *on_hopeless* the member."""
 
     def __init__(
         self,
@@ -29,7 +30,7 @@ class Inquiry:
         *,
         on_read: Callable[[Seen[View]], None],
         on_won: Callable[[Seen[View]], None],
-        on_lost: Callable[[], None],
+        on_lost: Callable[[Seen[View]], None],
         on_hopeless: Callable[[str], None],
     ) -> None:
         self._on = footing
@@ -51,9 +52,7 @@ class Inquiry:
 
     def change(self, wanted: ViewChange) -> None:
         """Ask for *wanted*, which is the pending change of the footing's standing."""
-        on = self._on
-        recipe = change_view(wanted, identity=on.ports.identity())
-        on.ports.recipes.start(recipe, partial(self._changed, wanted))
+        self._on.ports.claims.ask(wanted, partial(self._changed, wanted))
 
     def change_again(self) -> None:
         if self._on.standing.pending is not None:
@@ -85,8 +84,10 @@ class Inquiry:
             self._on_hopeless("the authority was restored; everything must be read again (A5)")
         elif answer.standing is None:
             self._on_hopeless("the group does not exist any more")
+        elif answer.standing.value.epoch <= wanted.seen.value.epoch:
+            self._on_hopeless("the authority has gone back to an older view (A5)")
         else:
-            self._on_lost()
+            self._on_lost(answer.standing)
 
     def _retry_ns(self) -> int:
         return RETRY_NS // 2 + self._rng.randrange(RETRY_NS)

@@ -312,13 +312,9 @@ class Member:
             self._submission.begin(is_unproven=self._claim.is_unproven)
         self._after_progress()
 
-    def _lost(self) -> None:
+    def _lost(self, standing: Seen[View]) -> None:
         """Another change came first: what stands now says where this member stands."""
-        if self.role is Role.PRIMARY:
-            self._end_reign()
-        self._become(Role.BACKUP if self._on.standing.own_entry is not None else Role.LEARNER)
-        self._acceptance.is_stopped = False
-        self._inquiry.read()
+        self._learn(standing)
 
     # --- as primary
 

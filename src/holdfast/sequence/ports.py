@@ -14,6 +14,7 @@ from holdfast.authority.recipe import Recipes
 from holdfast.authority.views import ViewMember
 from holdfast.model.ids import Epoch, GroupId, HostId, Nonce, Position
 from holdfast.model.ports import Clock, Network, Random, Timers, Trace
+from holdfast.sequence.claims import Claims
 from holdfast.sequence.durability import Durability
 from holdfast.sequence.leases import Leases
 from holdfast.storage.record import Point, Record
@@ -100,6 +101,7 @@ class HostPorts:
     random: Random
     trace: Trace
     recipes: Recipes
+    claims: Claims
     leases: Leases
     log: GroupLog
     durability: Durability

@@ -12,6 +12,7 @@ from holdfast.authority.views import Lost, View, ViewMember, list_views
 from holdfast.model.errors import Corruption
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Nonce, Position, StoreId
 from holdfast.sequence import standing
+from holdfast.sequence.claims import Claims
 from holdfast.sequence.config import LeaseConfig, SequenceConfig
 from holdfast.sequence.durability import Durability
 from holdfast.sequence.leases import Leases
@@ -88,6 +89,7 @@ class Host:
         )
         self._recipes = Recipes(self._client)
         self._client.start()
+        self._claims = Claims(self._recipes, ports.timers, lambda: self._opened.identity, ports.trace)
         self._leases: Leases | None = None
         self._opened = Opened(ports, self._recipes, self._begin)
 
@@ -147,6 +149,7 @@ class Host:
             random=ports.random,
             trace=ports.trace,
             recipes=self._recipes,
+            claims=self._claims,
             leases=leases,
             log=log,
             durability=durability,

@@ -1,0 +1,160 @@
+"""How soon the last of many groups serves again when the host that is primary of all of them is killed (K4).
+
+A domain of three real hosts houses the groups; one host is primary of each. It is killed -9 and every group
+is called at once: the time counts from the kill to each group's next acknowledged call. Beside the last of
+them stands the first: what one group needs. The next round kills the new primary.
+"""
+
+import asyncio
+import os
+import signal
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.bench import within
+from holdfast.client.config import CallPolicy
+from holdfast.client.domain import Domain, connect
+from holdfast.client.ordering import order
+from holdfast.client.proxy import Group
+from holdfast.machine import MachineClock
+from holdfast.model.errors import Unavailable
+from holdfast.model.ids import HostId
+from holdfast.model.orders import CreateGroup
+from holdfast.model.units import MILLISECOND, SECOND
+from holdfast.net import Address, Endpoint, Identity, Role
+from holdfast.node.asking import ask_agent
+from holdfast.node.layout import Description, Layout
+from holdfast.node.starting import describe, start_agent, wait_until_alive
+
+SQLITE_LIMIT_MS: Final = 1_500.0
+ETCD_LIMIT_MS: Final = 3_000.0
+WAIT_S: Final = 120.0
+POLL_S: Final = 0.2
+CREATED_AT_A_TIME: Final = 16
+
+_clock = MachineClock()
+
+
+class Tally:
+    """What each group of the benchmark replicates."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self) -> int:
+        self.count += 1
+        return self.count
+
+
+def run_claims_bench(
+    *,
+    rounds: int = 3,
+    groups: int = 1_000,
+    etcd: Sequence[str] = (),
+    progress: Callable[[str], None] = lambda _: None,
+) -> dict[str, Any]:
+    """Kill the primary of all groups, *rounds* times; times in milliseconds from each kill."""
+    with tempfile.TemporaryDirectory(prefix="holdfast-claims-") as directory:
+        layout = Layout(Path(directory) / "domain")
+        description = describe(layout, hosts=3, etcd=etcd)
+        agent = start_agent(layout, with_parent=True)
+        try:
+            return asyncio.run(_measure(layout, description, agent, rounds, groups, progress))
+        finally:
+            agent.terminate()
+            agent.wait()
+
+
+async def _measure(
+    layout: Layout,
+    description: Description,
+    agent: "subprocess.Popen[bytes]",
+    rounds: int,
+    count: int,
+    progress: Callable[[str], None],
+) -> dict[str, Any]:
+    status = await wait_until_alive(layout, description, agent, within_s=WAIT_S, progress=lambda _: None)
+    addresses = [Address.parse(host.address) for host in status.hosts if host.address]
+    await _create(addresses[0], description, count, progress)
+    last, first = [], []
+    url = f"holdfast://{','.join(map(str, addresses))}/{description.domain}"
+    async with connect(url, policy=CallPolicy(duration_ns=60 * SECOND)) as domain:
+        proxies = [await domain.group(_name(number)) for number in range(count)]
+        for number in range(rounds):
+            victim = await _wait_until_settled(domain, description, count)
+            times = await _kill_and_call(description, victim, proxies)
+            last.append(max(times))
+            first.append(min(times))
+            progress(f"kill {number + 1} of {rounds}: first {first[-1]:.0f} ms, last {last[-1]:.0f} ms")
+    kind = "etcd" if description.etcd_endpoints else "sqlite"
+    limit = ETCD_LIMIT_MS if description.etcd_endpoints else SQLITE_LIMIT_MS
+    name = f"claims: kill -9 of the primary of {count:,} groups ({kind}), until the last is called"
+    return {
+        "results": [msgspec.to_builtins(within(name, last, unit="ms", limit=limit))],
+        "name": name,
+        "groups": count,
+        "rounds": rounds,
+        "last_ms": [round(each, 1) for each in last],
+        "first_ms": [round(each, 1) for each in first],
+        "median_ms": round(median(last), 1),
+        "limit_ms": limit,
+        "met": median(last) <= limit,
+    }
+
+
+def _name(number: int) -> str:
+    return f"tally-{number}"
+
+
+async def _create(
+    address: Address, description: Description, count: int, progress: Callable[[str], None]
+) -> None:
+    """Have one host make all groups, so that it is primary of each."""
+    endpoint = Endpoint(Identity(description.domain, Role.CLIENT, "bench"))
+    room = asyncio.Semaphore(CREATED_AT_A_TIME)
+
+    async def create(number: int) -> None:
+        async with room:
+            wanted = CreateGroup(name=_name(number), class_name=f"{__name__}:Tally")
+            await order([address], endpoint, wanted)
+        if (number + 1) % 250 == 0:
+            progress(f"{number + 1} of {count} groups are made")
+
+    await asyncio.gather(*(create(number) for number in range(count)))
+
+
+async def _wait_until_settled(domain: Domain, description: Description, count: int) -> HostId:
+    """Every host lives and every member of every group is in-sync; answers who is primary of the most."""
+    async with asyncio.timeout(WAIT_S):
+        while True:
+            await asyncio.sleep(POLL_S)
+            status = await ask_agent(description)
+            found = await domain.groups()
+            if all(host.alive for host in status.hosts) and all(len(each.in_sync) == 3 for each in found):
+                (primary, _), *_ = Counter(each.primary for each in found).most_common(1)
+                return primary
+
+
+async def _kill_and_call(
+    description: Description, victim: HostId, proxies: Sequence[Group[Any]]
+) -> list[float]:
+    """How long after the kill each group's next call was acknowledged."""
+    status = await ask_agent(description)
+    (pid,) = (host.pid for host in status.hosts if host.id == victim)
+    if pid is None:
+        raise Unavailable(f"{victim} is not running")
+    killed_at = _clock.now()
+    os.kill(pid, signal.SIGKILL)
+
+    async def call(proxy: Group[Any]) -> float:
+        await proxy.call("add")
+        return (_clock.now() - killed_at) / MILLISECOND
+
+    return list(await asyncio.gather(*(call(proxy) for proxy in proxies)))
