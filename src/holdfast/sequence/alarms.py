@@ -8,6 +8,7 @@ from holdfast.model.ports import TimerId, Timers
 
 class Alarm(enum.Enum):
     SWEEP = "sweep"
+    NOTIFY = "notify"
     CLAIM = "claim"
     ASK = "ask"
     READ = "read"

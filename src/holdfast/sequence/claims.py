@@ -9,6 +9,7 @@ to a view that stands, or in doubt, and then it is asked for again with the same
 
 from collections.abc import Callable, Hashable
 from functools import partial
+from itertools import islice
 from typing import Final
 
 from holdfast.authority.identity import Identity
@@ -45,11 +46,14 @@ class Claims:
         timers: Callable[[Callable[[Hashable], None]], Timers],
         identity: Callable[[], Seen[Identity]],
         trace: Trace,
+        *,
+        per_transaction: int = VIEWS_PER_TXN_MAX,
     ) -> None:
         self._recipes = recipes
         self._timers = timers(self._on_timer)
         self._identity = identity
         self._trace = trace
+        self._per_transaction = per_transaction
         self._waiting: dict[GroupId, tuple[ViewChange, Then]] = {}
         self._under_way = 0
         self._is_turn_asked = False
@@ -70,7 +74,7 @@ class Claims:
     def _on_timer(self, _: Hashable) -> None:
         self._is_turn_asked = False
         while self._waiting and self._under_way < TRANSACTIONS_MAX:
-            groups = list(self._waiting)[:VIEWS_PER_TXN_MAX]
+            groups = list(islice(self._waiting, self._per_transaction))
             batch = {group: self._waiting.pop(group) for group in groups}
             self._under_way += 1
             if len(batch) > 1:

@@ -231,7 +231,7 @@ class Member:
         match alarm:
             case _ if self.role is Role.HALTED:
                 return
-            case Alarm.SWEEP:
+            case Alarm.SWEEP | Alarm.NOTIFY:
                 self._sweep()
             case Alarm.CLAIM if self.role is Role.BACKUP:
                 self._claim.on_timer()
@@ -256,6 +256,7 @@ class Member:
         on = self._on
         if self.role is Role.PRIMARY:
             self._end_reign()
+        was_listed = self.role in (Role.BACKUP, Role.CLAIMING)
         on.standing.learn(seen)
         self._claim.on_new_view()
         view = seen.value
@@ -264,7 +265,11 @@ class Member:
             self._acceptance.follow(view.epoch, None if is_own else view.primary)
         self._become(Role.BACKUP if on.standing.own_entry is not None else Role.LEARNER)
         self._acceptance.is_stopped = False
-        self._ask_while_unfed()
+        if was_listed:
+            # The new primary knows of this member and will speak first; if it does not, it is asked.
+            self._alarms.ensure(Alarm.ASK, on.config.ask_ns)
+        else:
+            self._ask_while_unfed()
         self._maybe_claim()
 
     def _maybe_claim(self) -> None:
@@ -343,17 +348,23 @@ class Member:
         self._after_progress()
 
     def _arm_sweep(self) -> None:
-        """The one timer of a primary; an idle group has none."""
-        standing = self._on.standing
-        if self._submission.is_reigning and (
-            self._submission.has_news()
-            or not self._submission.is_serving
-            or standing.joining is not None
+        """A primary's timers; an idle group has none."""
+        submission, config = self._submission, self._on.config
+        if not submission.is_reigning:
+            return
+        if submission.has_news():
+            self._alarms.ensure(Alarm.NOTIFY, config.notify_ns)
+        if (
+            submission.is_owed()
+            or not submission.is_serving
+            or self._on.standing.joining is not None
             or self._handover.phase is not Phase.NONE
-            or any(self._submission.followers.get(each) is None for each in self._others_listed())
-            or len(self._submission.followers.all()) > len(self._others_listed())
+            or any(submission.followers.get(each) is None for each in self._others_listed())
+            or len(submission.followers.all()) > len(self._others_listed())
         ):
-            self._alarms.ensure(Alarm.SWEEP, min(self._on.config.notify_ns, self._on.config.resend_ns))
+            # Who has owed for long will not answer soon: a thousand such groups must not keep a host busy.
+            is_hopeless = submission.is_owed(since_ns=2 * config.silence_ns)
+            self._alarms.ensure(Alarm.SWEEP, config.silence_ns if is_hopeless else config.resend_ns)
 
     def _others_listed(self) -> list[Me]:
         return [member for member in self._on.standing.listed if not same(member, self._on.me)]

@@ -237,7 +237,13 @@ class Submission:
                 self.send(follower, even_nothing=True)
 
     def has_news(self) -> bool:
-        """Whether the sweep has anything to do."""
+        """Whether a follower has not been told of a commit."""
+        return any(each.told < self._on.committed for each in self.followers.all())
+
+    def is_owed(self, since_ns: int = 0) -> bool:
+        """Whether a follower has owed an acknowledgement for so long."""
+        now = self._on.now
         return any(
-            each.owing_since is not None or each.told < self._on.committed for each in self.followers.all()
+            each.owing_since is not None and now - each.owing_since >= since_ns
+            for each in self.followers.all()
         )

@@ -8,6 +8,7 @@ captured is refused by name when the group is created, not discovered at the fir
 
 import dataclasses
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final, Protocol, get_type_hints, runtime_checkable
 
 import msgspec
@@ -51,14 +52,20 @@ class Updateable(Checkpointable, Protocol):
     def set_update(self, update: bytes) -> None: ...
 
 
+@cache
+def _is_a(cls: type, protocol: type) -> bool:
+    """Remembered, because looking takes so long that a host that takes over many groups would feel it."""
+    return issubclass(cls, protocol)
+
+
 class Capture:
     """How the objects of one class are captured and restored."""
 
     def __init__(self, cls: type) -> None:
         self._cls = cls
         self._types = _attribute_types(cls)
-        self.is_checkpointable = issubclass(cls, Checkpointable)
-        self.is_updateable = issubclass(cls, Updateable)
+        self.is_checkpointable = _is_a(cls, Checkpointable)
+        self.is_updateable = _is_a(cls, Updateable)
         given = [name for name in ("get_state", "set_state") if callable(getattr(cls, name, None))]
         if len(given) == 1:
             raise NotCapturable(

@@ -7,11 +7,12 @@ from typing import Any, Final
 
 from holdfast.authority import stores
 from holdfast.authority.outcome import InDoubt, Seen
-from holdfast.authority.views import View, ViewChange, ViewMember, Why
-from holdfast.model.ids import HostId, Incarnation, Position, StoreId
+from holdfast.authority.views import IdentityChanged, View, ViewChange, ViewChanges, ViewMember, Why
+from holdfast.model.ids import GroupId, HostId, Incarnation, Position, StoreId
 from holdfast.sequence import claim, standing
 from holdfast.sequence.acceptance import Acceptance
 from holdfast.sequence.claim import Claim
+from holdfast.sequence.claims import Claims
 from holdfast.sequence.inquiry import Inquiry
 from holdfast.sequence.leases import Leases, _Peer
 from holdfast.sequence.member import Member
@@ -30,6 +31,7 @@ _changed = Inquiry._changed
 _begin = Submission.begin
 _on_message = Member.on_message
 _ground = Claim.ground
+_answered = Claims._answered
 
 
 # --- views and stores
@@ -197,6 +199,19 @@ def _serve_at_once(submission: Submission, *, is_unproven: bool) -> None:
 
 def _no_grace(claiming: Claim) -> int:
     return 0
+
+
+def _answered_alike(
+    claims: Claims, batch: dict[GroupId, tuple[ViewChange, Any]], answer: ViewChanges | IdentityChanged
+) -> None:
+    """Those who travelled together have won together."""
+    if isinstance(answer, ViewChanges) and answer.won and answer.lost:
+        as_if = [
+            Seen(batch[each.group][0].seen.key, batch[each.group][0].new, answer.won[0].modified)
+            for each in answer.lost
+        ]
+        answer = ViewChanges((*answer.won, *as_if), (), answer.in_doubt)
+    _answered(claims, batch, answer)
 
 
 def _any_death(claiming: Claim) -> Why | None:
@@ -395,6 +410,15 @@ PLANTED = (
         Claim,
         "ground",
         _any_death,
+        "kills",
+    ),
+    _bug(
+        "claims-share-an-answer",
+        "K4",
+        "Of claims that travelled together all are won when one is.",
+        Claims,
+        "_answered",
+        _answered_alike,
         "kills",
     ),
     _bug(

@@ -34,6 +34,8 @@ AUTHORITY: Final = "authority"
 TURN_NS: Final = 300 * MICROSECOND
 POLL_NS: Final = 400 * MILLISECOND
 HAND_OVERS: Final = 0.05
+CHANGES_PER_TRANSACTION: Final = 2
+"""So few that three groups meet the bound."""
 LEASES: Final = LeaseConfig(
     lease_ns=240 * MILLISECOND, interval_ns=60 * MILLISECOND, margin_ns=20 * MILLISECOND
 )
@@ -89,7 +91,13 @@ class Host:
         )
         self._recipes = Recipes(self._client)
         self._client.start()
-        self._claims = Claims(self._recipes, ports.timers, lambda: self._opened.identity, ports.trace)
+        self._claims = Claims(
+            self._recipes,
+            ports.timers,
+            lambda: self._opened.identity,
+            ports.trace,
+            per_transaction=CHANGES_PER_TRANSACTION,
+        )
         self._leases: Leases | None = None
         self._opened = Opened(ports, self._recipes, self._begin)
 
