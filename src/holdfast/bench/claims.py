@@ -18,7 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.bench import within
-from holdfast.client.config import CallPolicy
+from holdfast.calling.config import CallPolicy
 from holdfast.client.domain import Domain, connect
 from holdfast.client.ordering import order
 from holdfast.client.proxy import Group

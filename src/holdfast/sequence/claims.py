@@ -48,12 +48,14 @@ class Claims:
         trace: Trace,
         *,
         per_transaction: int = VIEWS_PER_TXN_MAX,
+        under_way: int = TRANSACTIONS_MAX,
     ) -> None:
         self._recipes = recipes
         self._timers = timers(self._on_timer)
         self._identity = identity
         self._trace = trace
         self._per_transaction = per_transaction
+        self._under_way_max = under_way
         self._waiting: dict[GroupId, tuple[ViewChange, Then]] = {}
         self._under_way = 0
         self._is_turn_asked = False
@@ -67,13 +69,13 @@ class Claims:
         self._ask_turn()
 
     def _ask_turn(self) -> None:
-        if self._waiting and not self._is_turn_asked and self._under_way < TRANSACTIONS_MAX:
+        if self._waiting and not self._is_turn_asked and self._under_way < self._under_way_max:
             self._is_turn_asked = True
             self._timers.set(0, _SEND)
 
     def _on_timer(self, _: Hashable) -> None:
         self._is_turn_asked = False
-        while self._waiting and self._under_way < TRANSACTIONS_MAX:
+        while self._waiting and self._under_way < self._under_way_max:
             groups = list(islice(self._waiting, self._per_transaction))
             batch = {group: self._waiting.pop(group) for group in groups}
             self._under_way += 1

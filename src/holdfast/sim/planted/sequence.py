@@ -419,7 +419,7 @@ PLANTED = (
         Claims,
         "_answered",
         _answered_alike,
-        "kills",
+        "network",
     ),
     _bug(
         "restarted-never-claims",

@@ -35,7 +35,8 @@ TURN_NS: Final = 300 * MICROSECOND
 POLL_NS: Final = 400 * MILLISECOND
 HAND_OVERS: Final = 0.05
 CHANGES_PER_TRANSACTION: Final = 2
-"""So few that three groups meet the bound."""
+TRANSACTIONS: Final = 1
+"""So few that three groups meet the bounds (K4)."""
 LEASES: Final = LeaseConfig(
     lease_ns=240 * MILLISECOND, interval_ns=60 * MILLISECOND, margin_ns=20 * MILLISECOND
 )
@@ -97,6 +98,7 @@ class Host:
             lambda: self._opened.identity,
             ports.trace,
             per_transaction=CHANGES_PER_TRANSACTION,
+            under_way=TRANSACTIONS,
         )
         self._leases: Leases | None = None
         self._opened = Opened(ports, self._recipes, self._begin)
