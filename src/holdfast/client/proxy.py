@@ -79,6 +79,7 @@ class Group(Generic[T]):
         self,
         *,
         duration_s: float | None = None,
+        outcome_s: float | None = None,
         ordered: bool | None = None,
         consistency: Consistency | None = None,
         stale_s: float | None = None,
@@ -87,7 +88,8 @@ class Group(Generic[T]):
     ) -> "Group[T]":
         """The same group, called otherwise.
 
-        *duration_s* is the request duration: how long a call is tried before it ends unanswered. *ordered*
+        *duration_s* is the request duration: how long a call is tried before it ends unanswered; for
+        *outcome_s* more its outcome can be asked for, and calls it makes in its turn may go on. *ordered*
         calls run in the order they are made, one frame of them at a time (X5). ``consistency="stale"`` lets
         any member answer queries from a state at most *stale_s* old, though never older than what this
         client has seen. *reinvoke* says whether a call that may have been executed is sent again, *wait*
@@ -96,6 +98,8 @@ class Group(Generic[T]):
         changes: dict[str, Any] = {}
         if duration_s is not None:
             changes["duration_ns"] = round(duration_s * SECOND)
+        if outcome_s is not None:
+            changes["outcome_ns"] = round(outcome_s * SECOND)
         if reinvoke is not None:
             changes["is_reinvoked"] = reinvoke
         if wait is not None:

@@ -17,11 +17,12 @@ from holdfast.authority.views import View, ViewMember
 from holdfast.housing.directory import GroupDirectory
 from holdfast.housing.housed import Housed
 from holdfast.housing.keeping import Keeping
+from holdfast.housing.nesting import Nesting
 from holdfast.housing.ports import EndingTimers, HouseConfig, HousePorts, OpenStore
 from holdfast.housing.serving import Answers, Serving
 from holdfast.housing.stamps import Stamps
 from holdfast.model.errors import Corruption, DiskFailed, HoldfastError, NoSpace
-from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Revision
+from holdfast.model.ids import ClientId, Epoch, GroupId, HostId, Incarnation, Revision
 from holdfast.model.ports import TimerId
 from holdfast.model.units import MILLISECOND
 from holdfast.sequence.claims import Claims
@@ -77,6 +78,15 @@ class Groups:
             on_view=self._on_view,
         )
         self.answers = Answers(stamps)
+        self.nesting = Nesting(
+            ClientId(f"{host}:{incarnation}"),
+            self.directory,
+            stamps,
+            self.recipes,
+            ports,
+            self._timers,
+            config.calling,
+        )
         self.serving = Serving(self.housed, self.directory, self.answers, stamps, self.recipes)
         self._leases = Leases(
             incarnation=incarnation,
@@ -118,6 +128,7 @@ class Groups:
         for housed in self.housed.values():
             housed.close()
         self._wake_timers.close()
+        self.nesting.close()
 
     # --- events from outside
 
@@ -146,6 +157,7 @@ class Groups:
     def _on_gone(self, group: GroupId, is_removed: bool) -> None:
         """Its state here goes only on the authority's word: one that was put back to an older state does not
         know the youngest groups, and what they hold must outlive that (A5)."""
+        self.nesting.on_gone(group)
         housed = self.housed.get(group)
         if housed is None:
             return
@@ -158,6 +170,9 @@ class Groups:
             housed.member.start()  # it finds that there is no such group any more, and halts
 
     def _on_view(self, seen: Seen[View]) -> None:
+        reference = self.directory.reference(seen.value.group)
+        if reference is not None:
+            self.nesting.on_reference(reference)
         housed = self.housed.get(seen.value.group)
         if housed is None:
             return
@@ -247,7 +262,7 @@ class Groups:
             answer=self.answers.answer,
             forsake=self.answers.forsake,
             wake=lambda: self._wake_at(housed, ports.clock.wall() + WAKE_NS),
-            call_out=lambda outgoing: self._soon(partial(housed.on_called_out, outgoing)),
+            call_out=lambda outgoing: self._soon(partial(self.nesting.call, housed, outgoing)),
             checkpoint=lambda: self._keeping.newest(housed.group),
             save_checkpoint=lambda captured: self._keeping.keep(housed.group, captured),
             fault=partial(ports.on_fault, housed.group),

@@ -10,13 +10,11 @@ from holdfast.authority.views import View, ViewMember
 from holdfast.housing.ports import EndingTimers, HouseConfig, MakeTimers
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import Epoch, GroupId, Position
-from holdfast.model.outcome import Refused, encode_outcome
 from holdfast.model.ports import Timers
 from holdfast.sequence.member import Member
 from holdfast.sequence.ports import Application, Captured, HostPorts
 from holdfast.sequence.role import Role
 from holdfast.styles.definition import Definition
-from holdfast.styles.effects import Outgoing
 from holdfast.styles.ports import StylePorts
 from holdfast.styles.replica import Replica
 from holdfast.styles.stateless import Stateless
@@ -88,12 +86,6 @@ class Housed:
             return None
         self.style.turn()
         return self.style.next_wake_ns()
-
-    def on_called_out(self, outgoing: Outgoing) -> None:
-        """A method calls another group: answered in the next turn, since nothing is submitted within one."""
-        refusal = Refused("unsupported", "calls from group to group are not carried yet")
-        self.replica.on_nested_outcome(outgoing.caller, outgoing.call, encode_outcome(refusal))
-        self.ask_turn()
 
     def close(self) -> None:
         """Nothing happens here any more."""

@@ -1,6 +1,6 @@
 """What the housing asks of the host's process, or of the simulator."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -9,9 +9,10 @@ from msgspec import Struct
 from holdfast.authority.contract import Result, WatchEvent
 from holdfast.authority.groups import GroupRecord
 from holdfast.authority.recipe import AuthorityPort
+from holdfast.calling.config import ClientConfig
 from holdfast.model.calls import ToClient
 from holdfast.model.errors import HoldfastError
-from holdfast.model.ids import GroupId, Nonce, Opening, Revision, StoreId
+from holdfast.model.ids import GroupId, HostId, Nonce, Opening, Revision, StoreId
 from holdfast.model.ports import Clock, Network, Random, Timers, Trace
 from holdfast.sequence.config import LeaseConfig, SequenceConfig
 from holdfast.storage.checkpoints import CheckpointStore
@@ -88,6 +89,18 @@ class Client(Protocol):
         ...
 
 
+class Callees(Network, Protocol):
+    """The hosts of groups that are called from here, as a client reaches them: with the messages of
+    :mod:`holdfast.model.calls`, on connections that end when they fail."""
+
+    @property
+    def connected(self) -> list[HostId]: ...
+
+    def keep(self, addresses: Iterable[str]) -> None:
+        """Be connected to these, and to no others."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class HousePorts:
     """The host, as its groups use it."""
@@ -96,6 +109,8 @@ class HousePorts:
     timers: MakeTimers
     network: Network
     """To the other hosts, which know each other's messages of :mod:`holdfast.sequence.messages`."""
+    callees: Callees
+    """What they say goes to the ``nesting`` of :class:`.groups.Groups`."""
     random: Random
     trace: Trace
     journal: Journal
@@ -120,3 +135,5 @@ class HouseConfig(Struct, frozen=True, kw_only=True):
     sequence: SequenceConfig = SequenceConfig()
     """``min_in_sync`` comes with each group's record."""
     style: StyleConfig = StyleConfig()
+    calling: ClientConfig = ClientConfig()
+    """Of groups by groups."""

@@ -11,13 +11,13 @@ from typing import Final
 
 import msgspec
 
-from holdfast.authority.groups import GroupRecord, NoSuchName, find_group, read_group
 from holdfast.authority.outcome import NoAnswer
 from holdfast.authority.outcome import Seen as SeenAt
-from holdfast.authority.recipe import Recipe, Recipes
+from holdfast.authority.recipe import Recipes
 from holdfast.authority.views import NoGroup, View, read_view
 from holdfast.clock.errors import FutureNotStored
 from holdfast.housing.directory import GroupDirectory
+from holdfast.housing.finding import Found, found_at_authority
 from holdfast.housing.housed import Housed
 from holdfast.housing.ports import Client
 from holdfast.housing.stamps import Stamps
@@ -166,19 +166,23 @@ class Serving:
     def _serve(self, client: Client, asked: Asked, housed: Housed) -> None:
         asker = Asker(client, housed)
         match asked:
-            case Calls(sent=sent) if isinstance(housed.style, Stateless):
-                self._answers.answer(asker, *housed.style.execute(_sent.decode(sent)))
             case Calls(sent=sent):
-                housed.replica.on_calls(asker, _sent.decode(sent))
+                self._call(asker, _sent.decode(sent))
             case Settle():
                 asker = Asker(client, housed, asked.number)
                 about = (asked.asked_client, asked.asked_number, asked.asked_expiration_s)
                 housed.replica.on_outcome_asked(asker, *about)
-            case Nested():
-                asker = Asker(client, housed, asked.number)
-                housed.replica.on_calls(asker, _sent.decode(asked.sent))
+            case Nested(number=number, sent=sent):
+                self._call(Asker(client, housed, number), _sent.decode(sent))
             case Reads():
                 self._read(asker, asked)
+
+    def _call(self, asker: Asker, sent: Sent) -> None:
+        style = asker.housed.style
+        if isinstance(style, Stateless):
+            self._answers.answer(asker, *style.execute(sent))
+        else:
+            style.on_calls(asker, sent)
 
     def _read(self, asker: Asker, asked: Reads) -> None:
         """Only the primary knows how old its state is: what it may read now is not old at all (R1)."""
@@ -201,9 +205,10 @@ class Serving:
             client.send(Located(asked.frame, reference, self._stamps.time_ns()))
         else:
             # It may be so new that its record is still on its way to this host.
-            self._recipes.start(_found(asked), partial(self._located, client, asked))
+            recipe = found_at_authority(asked.name, asked.group)
+            self._recipes.start(recipe, partial(self._located, client, asked))
 
-    def _located(self, client: Client, asked: Locate, found: "_Found") -> None:
+    def _located(self, client: Client, asked: Locate, found: Found) -> None:
         if isinstance(found, tuple):
             reference = self._directory.reference_of(*found)
             client.send(Located(asked.frame, reference, self._stamps.time_ns()))
@@ -220,18 +225,6 @@ class Serving:
 
     def _turn(self, client: Client, asked: Asked, code: RefusalCode, text: str = "") -> None:
         client.send(Turned(asked.frame, asked.group, code, text[:TEXT_MAX]))
-
-
-_Found = tuple[GroupRecord, View] | NoSuchName | NoGroup | NoAnswer
-
-
-def _found(asked: Locate) -> Recipe[_Found]:
-    """What the authority knows of the group asked for."""
-    record = yield from (find_group(asked.name) if asked.name else read_group(asked.group))
-    if not isinstance(record, SeenAt):
-        return record
-    view = yield from read_view(record.value.group)
-    return (record.value, view.value) if isinstance(view, SeenAt) else view
 
 
 def _frames(outcomes: list[bytes]) -> Iterator[tuple[int, int]]:

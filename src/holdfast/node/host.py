@@ -19,6 +19,7 @@ import structlog
 
 from holdfast.authority.recipe import Authority
 from holdfast.authority.sessions import Session
+from holdfast.calling.config import ClientConfig
 from holdfast.housing.groups import Groups
 from holdfast.machine import MachineRandom
 from holdfast.model.errors import Corruption, DiskFailed, HoldfastError, InvalidRequest, NoSpace, Unavailable
@@ -39,6 +40,7 @@ from holdfast.net import (
 )
 from holdfast.node.agents import Agents
 from holdfast.node.authorities import connect_authority
+from holdfast.node.callees import HostCallees
 from holdfast.node.classes import add_to_path
 from holdfast.node.heart import Heart, LoopPulse
 from holdfast.node.heartbeats import HeartbeatConfig, PeerState, Vitals
@@ -88,6 +90,7 @@ class Host:
         self._server: Server | None = None
         self._agents: Agents | None = None
         self._links: HostLinks | None = None
+        self._callees: HostCallees | None = None
         self._receiving: Receiving | None = None
 
     async def run(self) -> None:
@@ -139,7 +142,10 @@ class Host:
         endpoint, random = self._endpoint(session.incarnation), MachineRandom()
         self._links = links = HostLinks(self._host, endpoint, random=random.stream("links"))
         hosts, domain = self._description.hosts, self._description.domain
-        groups = await open_groups(session, store, self._authority, self._questions, links, hosts, domain)
+        self._callees = callees = HostCallees(endpoint, ClientConfig())
+        groups = await open_groups(
+            session, store, self._authority, self._questions, links, callees, hosts, domain
+        )
         self._receiving = Receiving(groups, self._authority)
         self._agents = agents = Agents(
             self._description.agent_address,
@@ -159,8 +165,9 @@ class Host:
         if self._receiving is not None:
             await self._receiving.close()
         await self._questions.close()
-        if self._links is not None:
-            await self._links.close()
+        for each in (self._callees, self._links):
+            if each is not None:
+                await each.close()
         if self._server is not None:
             await self._server.close()
         if self._store is not None:

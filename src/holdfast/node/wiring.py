@@ -15,6 +15,7 @@ from holdfast.housing.groups import Groups
 from holdfast.housing.ports import HouseConfig, HousePorts
 from holdfast.machine import LogTrace, LoopTimers, MachineClock, MachineRandom
 from holdfast.model.ids import GroupId, HostId, Nonce
+from holdfast.node.callees import HostCallees
 from holdfast.node.classes import definition_of
 from holdfast.node.insisting import insist
 from holdfast.node.links import HostLinks
@@ -34,6 +35,7 @@ async def open_groups(
     authority: Authority,
     questions: Questions,
     links: HostLinks,
+    callees: HostCallees,
     hosts: Iterable[HostId],
     domain: str,
 ) -> Groups:
@@ -46,13 +48,14 @@ async def open_groups(
         lambda: perform(authority, ensure_replica(session.host, nonce=nonce)), Seen
     )
     stamps = await store.open_stamps(replica.value.replica)
-    ports = _ports(questions, links)
+    ports = _ports(questions, links, callees)
     groups = Groups(session.host, session.incarnation, store, stamps, identity, hosts, ports, HouseConfig())
+    callees.events = groups.nesting
     groups.start()
     return groups
 
 
-def _ports(questions: Questions, links: HostLinks) -> HousePorts:
+def _ports(questions: Questions, links: HostLinks, callees: HostCallees) -> HousePorts:
     loop = asyncio.get_running_loop()
 
     def timers(on_timer: Callable[[Hashable], None]) -> LoopTimers:
@@ -65,6 +68,7 @@ def _ports(questions: Questions, links: HostLinks) -> HousePorts:
         clock=MachineClock(),
         timers=timers,
         network=links,
+        callees=callees,
         random=MachineRandom(),
         trace=LogTrace(),
         journal=log,

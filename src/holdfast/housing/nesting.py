@@ -1,0 +1,205 @@
+"""Calls that the groups of this host make to other groups (PROTOCOL E3).
+
+The style says when a call may leave: once the calling operation is committed, and from the primary only.
+Here it is sent, like any caller's request (:mod:`holdfast.calling`), until it has an outcome or has expired
+by the calling group's time; either is handed back, to become a record of the calling group's sequence. A copy
+may have been sent before, by another primary: so whatever is not the called group's own answer is `Unknown`,
+never "not executed".
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from holdfast.authority.groups import NoSuchName
+from holdfast.authority.outcome import NoAnswer
+from holdfast.authority.recipe import Recipes
+from holdfast.authority.views import NoGroup
+from holdfast.calling.config import CallPolicy, ClientConfig
+from holdfast.calling.invocation import Invocations
+from holdfast.calling.ports import Ended, InvocationPorts
+from holdfast.housing.directory import GroupDirectory
+from holdfast.housing.finding import Found, found_at_authority
+from holdfast.housing.housed import Housed
+from holdfast.housing.ports import HousePorts, MakeTimers
+from holdfast.housing.stamps import Stamps
+from holdfast.model.calls import Redirected, Replies, ToClient, Turned
+from holdfast.model.errors import HoldfastError, InvalidRequest, Overloaded, Unavailable
+from holdfast.model.ids import ClientId, GroupId, HostId
+from holdfast.model.outcome import Outcome, Refused, Unknown, encode_outcome
+from holdfast.model.reference import Reference
+from holdfast.model.units import MILLISECOND, SECOND
+from holdfast.styles.effects import Outgoing
+from holdfast.styles.nested import sent_by
+
+RETRY_NS: Final = 50 * MILLISECOND
+"""The pause before a call that could not be sent at all is tried again."""
+ATTEMPT_NS: Final = 1 * SECOND
+"""How long a call is tried even if it has expired: an earlier copy may have an outcome, to be had for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Awaited:
+    """One call, from when the style gave it out."""
+
+    housed: Housed
+    outgoing: Outgoing
+
+
+class Nesting:
+    """The calls under way. *me*: the name of this process, among the callers of groups."""
+
+    def __init__(
+        self,
+        me: ClientId,
+        directory: GroupDirectory,
+        stamps: Stamps,
+        recipes: Recipes,
+        ports: HousePorts,
+        timers: MakeTimers,
+        config: ClientConfig,
+    ) -> None:
+        self._me = me
+        self._directory = directory
+        self._stamps = stamps
+        self._recipes = recipes
+        self._house = ports
+        self._make_timers = timers
+        self._timers = timers(self._on_timer)
+        self._config = config
+        self._called: dict[GroupId, Invocations] = {}
+        self._put_off: dict[int, _Awaited] = {}
+        self._number = 0
+
+    def call(self, housed: Housed, outgoing: Outgoing) -> None:
+        """A method of *housed* calls another group: ``on_nested_outcome`` follows, once or more often."""
+        self._begin(_Awaited(housed, outgoing))
+
+    def close(self) -> None:
+        """Nothing is sent any more; other primaries make the calls that have no outcome."""
+        self._put_off.clear()
+        self._timers.close()
+        for invocations in self._called.values():
+            invocations.close(Unavailable("this host ends"))
+        self._called.clear()
+
+    # --- events of the hosts that are called
+
+    def on_up(self, host: HostId) -> None:
+        for invocations in self._called.values():
+            invocations.on_connected(host)
+
+    def on_down(self, host: HostId) -> None:
+        for invocations in self._called.values():
+            invocations.on_disconnected(host)
+
+    def on_message(self, host: HostId, message: ToClient) -> None:
+        match message:
+            case Replies(group=group) | Turned(group=group) if group in self._called:
+                self._called[group].on_message(host, message)
+            case Redirected(reference=reference) if reference.group in self._called:
+                self._called[reference.group].on_message(host, message)
+
+    def on_reference(self, reference: Reference) -> None:
+        """This host has heard of a newer view of a group."""
+        if reference.group in self._called:
+            self._called[reference.group].on_message(reference.primary, Redirected(0, reference))
+
+    def on_gone(self, group: GroupId) -> None:
+        """A group was removed: what was asked of it stays unanswered."""
+        invocations = self._called.pop(group, None)
+        if invocations is not None:
+            invocations.close(Unavailable(f"group {group} was removed"))
+
+    # --- sending
+
+    def _begin(self, awaited: _Awaited) -> None:
+        name = awaited.outgoing.group
+        group = self._directory.find(name)
+        reference = self._directory.reference(group) if group is not None else None
+        if reference is not None:
+            self._send(awaited, reference)
+        else:
+            self._recipes.start(found_at_authority(name, GroupId(0)), partial(self._on_found, awaited))
+
+    def _on_found(self, awaited: _Awaited, found: Found) -> None:
+        match found:
+            case NoSuchName() | NoGroup():
+                text = f"there is no group {awaited.outgoing.group!r}"
+                self._tell(awaited, Refused("no_such_group", text))
+            case NoAnswer():
+                self._try_later(awaited)
+            case (record, view):
+                self._send(awaited, self._directory.reference_of(record, view))
+
+    def _send(self, awaited: _Awaited, reference: Reference) -> None:
+        sent = sent_by(awaited.housed.group, awaited.outgoing)
+        policy = CallPolicy(duration_ns=max(self._left_ns(awaited), ATTEMPT_NS), outcome_ns=0)
+        try:
+            self._invocations(reference).relay(awaited, sent, policy)
+        except Overloaded:
+            self._try_later(awaited)
+
+    def _invocations(self, reference: Reference) -> Invocations:
+        known = self._called.get(reference.group)
+        if known is not None:
+            return known
+        ports = InvocationPorts(
+            clock=self._house.clock,
+            timers=self._make_timers,
+            network=self._house.callees,
+            random=self._house.random,
+            trace=self._house.trace,
+            on_ended=self._on_ended,
+            later=lambda: self._house.soon(made.flush),
+            on_reference=lambda _: self._keep_connected(),
+        )
+        made = Invocations(reference, self._me, self._stamps.time_ns(), ports=ports, config=self._config)
+        self._called[reference.group] = made
+        for host in self._house.callees.connected:
+            made.on_connected(host)
+        self._keep_connected()
+        return made
+
+    def _keep_connected(self) -> None:
+        members = [each for known in self._called.values() for each in known.reference.members]
+        self._house.callees.keep(member.address for member in members)
+
+    def _try_later(self, awaited: _Awaited) -> None:
+        if self._left_ns(awaited) <= 0:
+            self._tell(awaited, Unknown("nobody could be asked before the call expired"))
+            return
+        self._number += 1
+        self._put_off[self._number] = awaited
+        self._timers.set(RETRY_NS, self._number)
+
+    def _on_timer(self, tag: Hashable) -> None:
+        awaited = self._put_off.pop(tag, None)  # type: ignore[call-overload]  # the tags are numbers
+        if awaited is not None:
+            self._begin(awaited)
+
+    def _left_ns(self, awaited: _Awaited) -> int:
+        return awaited.outgoing.expiration_s * SECOND - self._stamps.time_ns()
+
+    # --- outcomes
+
+    def _on_ended(self, awaited: _Awaited, how: Ended) -> None:
+        if isinstance(how, bytes):
+            self._hand_back(awaited, how)
+        else:
+            self._tell(awaited, _outcome_of(how))
+
+    def _tell(self, awaited: _Awaited, outcome: Outcome) -> None:
+        self._hand_back(awaited, encode_outcome(outcome))
+
+    def _hand_back(self, awaited: _Awaited, outcome: bytes) -> None:
+        housed, outgoing = awaited.housed, awaited.outgoing
+        housed.replica.on_nested_outcome(outgoing.caller, outgoing.call, outcome)
+        housed.ask_turn()
+
+
+def _outcome_of(error: HoldfastError) -> Outcome:
+    if isinstance(error, InvalidRequest):
+        return Refused(error.code, str(error))
+    return Unknown(f"the call has no answer: {error}")

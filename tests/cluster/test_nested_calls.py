@@ -1,0 +1,141 @@
+"""Groups that call groups, on real hosts: a nested call happens once, whoever is killed meanwhile (E3)."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from domain import Domain, is_whole
+from group_client import Client, run
+
+from holdfast.client.domain import connect
+from holdfast.client.proxy import Group
+from holdfast.model.calls import CallOutcomeUnknown
+from holdfast.model.errors import HoldfastError
+from holdfast.model.outcome import MethodRaised
+
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("nested_calls")]
+
+APPS = Path(__file__).parent / "apps"
+STYLES = ("warm_passive", "cold_passive", "active")
+CALLERS = 4
+
+
+@pytest.fixture(scope="module")
+def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
+    with Domain(tmp_path_factory.mktemp("nested") / "d", "--app", str(APPS)) as made:
+        yield made
+
+
+@pytest.fixture
+def whole(domain: Domain) -> Domain:
+    """The domain, with every host alive and hearing every other."""
+    domain.wait("every host hears every other", is_whole)
+    return domain
+
+
+async def market(client: Client, name: str, style: str) -> tuple[Group[Any], Group[Any]]:
+    """A shop and its stock, both of *style*."""
+    stock = await client.connection.create("market:Stock", name=f"{name} stock", style=style)
+    shop = await client.connection.create(
+        "market:Shop", name=f"{name} shop", style=style, args=[f"{name} stock"]
+    )
+    return shop, stock
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_method_calls_another_group_and_goes_on_with_its_answer(whole: Domain, style: str) -> None:
+    async def work(client: Client) -> None:
+        shop, stock = await market(client, f"plain {style}", style)
+        assert await shop.buy("one") == 11
+        assert await stock.times() == {"one": 1, "one, again": 1}
+        assert await shop.orders() == {"one": 11}
+        with pytest.raises(MethodRaised, match="sold out"):
+            await shop.fail()
+        with pytest.raises(MethodRaised, match="there is no group 'no such group'"):
+            await shop.nobody()
+        assert await shop.buy("two") == 11
+
+    run(whole, work)
+
+
+def test_a_call_back_into_a_group_that_waits_is_refused_at_once(whole: Domain) -> None:
+    """It would wait for itself for ever: it gets CallCycle, naming the circle."""
+
+    async def work(client: Client) -> None:
+        shop, _ = await market(client, "circle", "warm_passive")
+        assert "circle shop -> circle stock -> circle shop" in await shop.circle()
+        assert await shop.orders() == {}
+
+    run(whole, work)
+
+
+def test_a_call_that_nobody_answers_ends_by_expiration(whole: Domain) -> None:
+    """It is recorded as unknown: the operation that waited for it goes on, and so does its group."""
+
+    async def work(client: Client) -> None:
+        asker = await client.connection.create("market:Stock", name="asker")
+        found = await client.wait_in_sync("asker")
+        elsewhere = next(host for host in found.in_sync if host != found.primary)
+        async with connect(f"holdfast://{await client.address(elsewhere)}/{client.name}") as there:
+            await there.create("market:Stock", name="lonely", replicas=1)  # on the host that is asked
+        pid = await client.primary_pid("lonely")
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(CallOutcomeUnknown):
+                await asker.options(duration_s=3, outcome_s=0).wait_for("lonely")
+            assert await asker.noted() == ["unknown"]  # a query waits until the operation has ended
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+    run(whole, work)
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_nested_call_happens_once_though_its_callers_primaries_die(
+    whole: Domain, style: str, rounds: Callable[..., int]
+) -> None:
+    """kill -9 of the calling group's primary and of the called one's, while orders go through both."""
+    orders = rounds(short=60, long=1000)
+
+    async def work(client: Client) -> tuple[dict[str, int], dict[str, int]]:
+        name = f"killed {style}"
+        shop, stock = await market(client, name, style)
+        numbers = iter(range(orders))
+        done = 0
+
+        async def buy() -> None:
+            nonlocal done
+            for number in numbers:
+                assert await shop.buy(f"order {number}") == 11
+                done += 1
+
+        async def kill() -> None:
+            for share, victim in ((1, "shop"), (2, "stock"), (3, "shop")):
+                while done < orders * share // 4:
+                    await asyncio.sleep(0.001)
+                await client.kill_primary(f"{name} {victim}")
+
+        await asyncio.gather(kill(), *(buy() for _ in range(CALLERS)))
+        return await shop.orders(), await stock.times()
+
+    sold, reserved = run(whole, work)
+    assert sold == {f"order {each}": 11 for each in range(orders)}
+    assert len(reserved) == 2 * orders
+    assert set(reserved.values()) == {1}
+
+
+def test_a_stateless_group_can_be_called_and_calls_nobody(whole: Domain) -> None:
+    async def work(client: Client) -> None:
+        _, stock = await market(client, "less", "warm_passive")
+        less = await client.connection.create(
+            "market:Shop", name="less less", style="stateless", args=["less stock"]
+        )
+        with pytest.raises(HoldfastError, match="only an ordered operation"):
+            await less.buy("one")
+        assert await stock.times() == {}
+
+    run(whole, work)
