@@ -1,17 +1,23 @@
 """`holdfast chaos`: break something of a domain on this machine, to see it survive."""
 
+import asyncio
 import signal
+import time
 
 import uvloop
 from cyclopts import App
 
 from holdfast.cli.domain import Dir
-from holdfast.cli.ordering import order_at
+from holdfast.cli.ordering import check_host, give_at, order_at
 from holdfast.cli.output import talk
-from holdfast.model.errors import InvalidRequest
-from holdfast.model.orders import ListGroups
+from holdfast.model.errors import InvalidRequest, Unavailable
+from holdfast.model.ids import HostId
+from holdfast.model.orders import Deafen, Deafened, ListGroups
 from holdfast.node.holders import signal_holder
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
+
+PAUSE_S = 3.0
+"""Longer than any lease: another takes over."""
 
 app = App(name="chaos", help="Break something, to see it survive.")
 
@@ -26,10 +32,129 @@ def kill_primary(name: str, *, dir: Dir = DIRECTORY_DEFAULT) -> int:
         The group's name.
     """
     layout = Layout(dir)
-    (group,) = uvloop.run(order_at(layout, ListGroups(name=name)))
-    host = group.primary
-    if host not in layout.read().hosts:
-        raise InvalidRequest(f"{host}, the primary of {name}, is not on this machine")
-    signal_holder(layout.host(host), signal.SIGKILL)
-    talk.print(f"killed {host}, the primary of {name}", markup=False)
+    host = _primary(layout, name)
+    _signal(layout, host, signal.SIGKILL)
+    _say(f"killed {host}, the primary of {name}", f"holdfast group history {name}")
     return 0
+
+
+@app.command(name="pause-primary")
+def pause_primary(name: str, *, seconds: float = PAUSE_S, dir: Dir = DIRECTORY_DEFAULT) -> int:
+    """Stop the host that is primary of a group (SIGSTOP), and let it go on after a while (SIGCONT).
+
+    Nobody can prove that it is dead, so another takes over only when its lease has run out; and it must find
+    out that it is primary no longer before it answers anything.
+
+    Parameters
+    ----------
+    name
+        The group's name.
+    seconds
+        For how long.
+    """
+    if seconds <= 0:
+        raise InvalidRequest(f"a pause of {seconds:g} s is none")
+    layout = Layout(dir)
+    host = _primary(layout, name)
+    _signal(layout, host, signal.SIGSTOP)
+    try:
+        _say(f"paused {host}, the primary of {name}, for {seconds:g} s", f"holdfast group history {name}")
+        time.sleep(seconds)
+    finally:
+        signal_holder(layout.host(host), signal.SIGCONT)
+    talk.print(f"{host} goes on", highlight=False)
+    return 0
+
+
+@app.command(name="kill-host")
+def kill_host(host: str, *, dir: Dir = DIRECTORY_DEFAULT) -> int:
+    """Kill a host, as a crash would (SIGKILL). Its agent starts it again.
+
+    Parameters
+    ----------
+    host
+        The host.
+    """
+    layout = Layout(dir)
+    _signal(layout, check_host(layout, host), signal.SIGKILL)
+    _say(f"killed {host}", "holdfast status")
+    return 0
+
+
+@app.command
+def cut(one: str, other: str, *, one_way: bool = False, dir: Dir = DIRECTORY_DEFAULT) -> int:
+    """Cut two hosts off from each other: each drops what comes from the other, heartbeats included.
+
+    A host that is started again hears everybody.
+
+    Parameters
+    ----------
+    one
+        A host.
+    other
+        Another.
+    one_way
+        Only what OTHER gets from ONE is dropped.
+    """
+    layout = Layout(dir)
+    first, second = check_host(layout, one), check_host(layout, other)
+    if first == second:
+        raise InvalidRequest(f"{one} cannot be cut off from itself")
+    uvloop.run(_deafen(layout, second, first))
+    if not one_way:
+        uvloop.run(_deafen(layout, first, second))
+    what = f"{other} hears nothing of {one}" if one_way else f"{one} and {other} hear nothing of each other"
+    _say(what, "holdfast status")
+    talk.print(f"mend it with `holdfast chaos heal {one} {other}`", highlight=False)
+    return 0
+
+
+@app.command
+def heal(one: str = "", other: str = "", *, dir: Dir = DIRECTORY_DEFAULT) -> int:
+    """Let hosts hear each other again: two of them, or all.
+
+    Parameters
+    ----------
+    one
+        A host; all, when none is given.
+    other
+        Another.
+    """
+    layout = Layout(dir)
+    if bool(one) != bool(other):
+        raise InvalidRequest("name two hosts, or none to heal every cut")
+    pair = [check_host(layout, one), check_host(layout, other)] if one else list(layout.read().hosts)
+    healed = uvloop.run(_hear(layout, pair))
+    talk.print(f"{', '.join(healed)}: every cut among them is healed" if healed else "no host lives here")
+    return 0
+
+
+async def _deafen(layout: Layout, host: HostId, to: HostId) -> None:
+    await give_at(layout, Deafen(hosts=(to,)), Deafened, host=host)
+
+
+async def _hear(layout: Layout, hosts: list[HostId]) -> list[HostId]:
+    """Those of *hosts* that live; one that does not will hear everybody when it does."""
+    order = Deafen(hosts=tuple(hosts), is_deaf=False)
+    asked = (give_at(layout, order, Deafened, host=each) for each in hosts)
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    for answer in answers:
+        if isinstance(answer, BaseException) and not isinstance(answer, Unavailable):
+            raise answer
+    return [answer.host for answer in answers if isinstance(answer, Deafened)]
+
+
+def _primary(layout: Layout, name: str) -> HostId:
+    (group,) = uvloop.run(order_at(layout, ListGroups(name=name)))
+    if group.primary not in layout.read().hosts:
+        raise InvalidRequest(f"{group.primary}, the primary of {name}, is not on this machine")
+    return group.primary
+
+
+def _signal(layout: Layout, host: HostId, number: signal.Signals) -> None:
+    if not signal_holder(layout.host(host), number):
+        raise Unavailable(f"{host} does not run now; `holdfast status` shows when it does")
+
+
+def _say(what: str, watch: str) -> None:
+    talk.print(f"{what}; watch with `{watch}`", markup=False, highlight=False, soft_wrap=True)

@@ -48,6 +48,7 @@ def up(
     etcd: Annotated[list[str] | None, Parameter(negative="")] = None,
     app: Path = Path(),
     group: Annotated[list[str] | None, Parameter(negative="")] = None,
+    chaos: bool = True,
     detach: Annotated[bool, Parameter(alias="-d", negative="")] = False,
 ) -> int:
     """Start a domain on this machine: an authority, an agent and three hosts, as processes of their own.
@@ -64,6 +65,8 @@ def up(
         The directory from which the hosts import the classes of groups; this one, unless told otherwise.
     group
         A group to create once the domain is up, unless it is there: NAME=package.module:Class.
+    chaos
+        Whether `holdfast chaos cut` may have hosts drop each other's traffic.
     detach
         Return once every host lives; stop the domain later with `holdfast down`.
     """
@@ -72,7 +75,7 @@ def up(
     layout = Layout(dir)
     lock = hold(layout)
     try:
-        description = describe(layout, hosts=hosts, etcd=etcd or (), app=app)
+        description = describe(layout, hosts=hosts, etcd=etcd or (), app=app, allows_chaos=chaos)
         agent = start_agent(layout, with_parent=not detach)
         return uvloop.run(_up(layout, description, agent, wanted, detach=detach))
     finally:
@@ -237,6 +240,9 @@ def _picture(status: DomainStatus) -> Table:
         title=_title(status),
         title_justify="left",
         title_style="bold",
+        caption=_cuts(status),
+        caption_justify="left",
+        caption_style="yellow",
         box=None,
         pad_edge=False,
         header_style="dim",
@@ -270,6 +276,13 @@ def _row(host: HostStatus) -> list[str | Text]:
         f"{len(heard)} of {known}",
         host.last_exit or "-",
     ]
+
+
+def _cuts(status: DomainStatus) -> str | None:
+    """What `holdfast chaos cut` has done, one line for each host that was told."""
+    told = [host.report for host in status.hosts if host.report is not None and host.report.deaf_to]
+    lines = [f"{each.host} hears nothing of {', '.join(each.deaf_to)}" for each in told]
+    return "\n".join([*lines, "`holdfast chaos heal` mends it"]) if lines else None
 
 
 def _one_line(status: DomainStatus) -> str:

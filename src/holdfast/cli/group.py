@@ -1,12 +1,24 @@
-"""`holdfast group`: create, list, show, delete."""
+"""`holdfast group`: create, list, show, history, handover, delete."""
 
 import uvloop
 from cyclopts import App
 
 from holdfast.cli.domain import Dir
-from holdfast.cli.ordering import order_at
+from holdfast.cli.history import print_history
+from holdfast.cli.ordering import check_host, give_at, order_at
 from holdfast.cli.output import Output, print_json, print_table, talk
-from holdfast.model.orders import REPLICAS_DEFAULT, CreateGroup, DeleteGroup, GroupInfo, ListGroups, Order
+from holdfast.model.errors import InvalidRequest
+from holdfast.model.orders import (
+    REPLICAS_DEFAULT,
+    CreateGroup,
+    DeleteGroup,
+    GroupHistory,
+    GroupInfo,
+    HandedOver,
+    HandOver,
+    ListGroups,
+    ShowHistory,
+)
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 
 app = App(name="group", help="Create, show and delete groups.")
@@ -86,6 +98,57 @@ def show(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -
 
 
 @app.command
+def history(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
+    """Show the latest views of a group: who was primary, why that changed, what it took.
+
+    Times count from when the claimant had ground to claim: the authority's answer, everything it held
+    committed, the object ready for calls.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    output
+        `table` for people, `json` for machines.
+    """
+    found = uvloop.run(give_at(Layout(dir), ShowHistory(name=name), GroupHistory))
+    if output == "json":
+        print_json({"group": found.group, "views": found.views})
+    else:
+        print_history(found)
+    return 0
+
+
+@app.command
+def handover(name: str, host: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
+    """Let an in-sync backup become primary, without a failed call: to empty a machine, or to move load.
+
+    Parameters
+    ----------
+    name
+        The group's name.
+    host
+        The host that shall be primary.
+    output
+        `table` for people, `json` for machines.
+    """
+    done = uvloop.run(_hand_over(Layout(dir), name, host))
+    if output == "json":
+        print_json({"group": done.group, "took_ms": done.took_ms})
+    else:
+        talk.print(f"{done.group.primary} is the primary of {name}, {done.took_ms:.1f} ms after the order")
+    return 0
+
+
+async def _hand_over(layout: Layout, name: str, host: str) -> HandedOver:
+    to = check_host(layout, host)
+    (group,) = await order_at(layout, ListGroups(name=name))
+    if group.primary == to:
+        raise InvalidRequest(f"{host} is the primary of {name} already")
+    return await give_at(layout, HandOver(name=name, to=to), HandedOver, host=group.primary)
+
+
+@app.command
 def delete(name: str, *, dir: Dir = DIRECTORY_DEFAULT) -> int:
     """Delete a group, and its state with it.
 
@@ -99,7 +162,7 @@ def delete(name: str, *, dir: Dir = DIRECTORY_DEFAULT) -> int:
     return 0
 
 
-def _done(dir: Dir, wanted: Order) -> tuple[GroupInfo, ...]:
+def _done(dir: Dir, wanted: CreateGroup | DeleteGroup | ListGroups) -> tuple[GroupInfo, ...]:
     return uvloop.run(order_at(Layout(dir), wanted))
 
 

@@ -1,20 +1,36 @@
 """Orders about groups of a domain on this machine, from the command line."""
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from holdfast.cli.output import talk
-from holdfast.client.ordering import order
-from holdfast.model.orders import CreateGroup, GroupInfo, ListGroups, Order
-from holdfast.net import Endpoint, Identity, Role
-from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
+from holdfast.client.ordering import give, order
+from holdfast.model.errors import InvalidRequest, Unavailable
+from holdfast.model.ids import HostId
+from holdfast.model.orders import Answer, CreateGroup, DeleteGroup, GroupInfo, ListGroups, Order
+from holdfast.net import Address, Endpoint, Identity, Role
+from holdfast.node.asking import status_of
+from holdfast.node.layout import DIRECTORY_DEFAULT, Description, Layout
 from holdfast.node.reaching import addresses_of
 
+Given = TypeVar("Given", bound=Answer)
 
-async def order_at(layout: Layout, wanted: Order) -> tuple[GroupInfo, ...]:
+
+async def order_at(layout: Layout, wanted: CreateGroup | DeleteGroup | ListGroups) -> tuple[GroupInfo, ...]:
     """Have *wanted* done by a host of the domain in *layout*."""
     description = layout.read()
-    endpoint = Endpoint(Identity(description.domain, Role.ADMIN, "cli"))
-    return await order(await addresses_of(layout, description), endpoint, wanted)
+    return await order(await addresses_of(layout, description), _endpoint(description), wanted)
+
+
+async def give_at(layout: Layout, wanted: Order, kind: type[Given], *, host: HostId | None = None) -> Given:
+    """Have *wanted* done by *host*, or by any. Raises ``InvalidRequest`` when there is no such host,
+    ``Unavailable`` when it does not live."""
+    description = layout.read()
+    if host is None:
+        addresses = await addresses_of(layout, description)
+    else:
+        addresses = [await _address_of(layout, description, host)]
+    return await give(addresses, _endpoint(description), wanted, kind)
 
 
 async def ensure_groups(layout: Layout, wanted: Sequence[CreateGroup]) -> None:
@@ -26,3 +42,24 @@ async def ensure_groups(layout: Layout, wanted: Sequence[CreateGroup]) -> None:
         here = "" if layout.directory == DIRECTORY_DEFAULT.absolute() else f" --dir {layout.directory}"
         talk.print(f"group {each.name} ({each.class_name}); kill its primary and see it survive:")
         talk.print(f"  holdfast chaos kill-primary {each.name}{here}", markup=False, soft_wrap=True)
+
+
+def check_host(layout: Layout, host: str) -> HostId:
+    """*host*, if the domain has it on this machine. Raises ``InvalidRequest``."""
+    hosts = layout.read().hosts
+    if host not in hosts:
+        raise InvalidRequest(f"there is no host {host!r} here; these are: {', '.join(hosts)}")
+    return HostId(host)
+
+
+async def _address_of(layout: Layout, description: Description, host: HostId) -> Address:
+    check_host(layout, host)
+    status = await status_of(layout, description)
+    (found,) = (each for each in status.hosts if each.id == host)
+    if not found.alive or found.address is None:
+        raise Unavailable(f"{host} does not live now ({found.state}); `holdfast status` shows when it does")
+    return Address.parse(found.address)
+
+
+def _endpoint(description: Description) -> Endpoint:
+    return Endpoint(Identity(description.domain, Role.ADMIN, "cli"))

@@ -33,7 +33,6 @@ from holdfast.model.orders import (
     DeleteGroup,
     GroupInfo,
     ListGroups,
-    Order,
 )
 from holdfast.model.reference import NAME_CHARACTERS_MAX, Reference
 from holdfast.model.units import SECOND
@@ -321,7 +320,7 @@ class Domain:
         texts = dict.fromkeys(member.address for member in members)
         return [*self._addresses, *map(Address.parse, texts)]
 
-    async def _order(self, wanted: Order) -> tuple[GroupInfo, ...]:
+    async def _order(self, wanted: CreateGroup | DeleteGroup | ListGroups) -> tuple[GroupInfo, ...]:
         self._running()
         addresses = list(dict.fromkeys(self._known_addresses()))
         return await order(addresses, self._endpoint, wanted, insecure=self._insecure)

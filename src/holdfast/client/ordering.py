@@ -3,14 +3,18 @@
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
-from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
+from holdfast.model.errors import BrokenInvariant, HoldfastError, InvalidRequest, Unavailable
 from holdfast.model.orders import (
+    Answer,
     CreateGroup,
+    DeleteGroup,
     GroupInfo,
+    GroupList,
+    ListGroups,
     Order,
     OrderRefused,
     decode_order_answer,
@@ -29,6 +33,8 @@ from holdfast.net import (
     connect,
 )
 
+Given = TypeVar("Given", bound=Answer)
+
 CONNECT_S: Final = 2.0
 ORDER_S: Final = 20.0
 """How long a host may take: it waits for the authority, and the authority for its disk."""
@@ -45,9 +51,25 @@ class Refused(InvalidRequest):
 
 
 async def order(
-    addresses: Sequence[Address], endpoint: Endpoint, wanted: Order, *, insecure: bool = False
+    addresses: Sequence[Address],
+    endpoint: Endpoint,
+    wanted: CreateGroup | DeleteGroup | ListGroups,
+    *,
+    insecure: bool = False,
 ) -> tuple[GroupInfo, ...]:
-    """Have *wanted* done by the first host that can be reached.
+    """Have an order about groups done. As :func:`give`."""
+    return (await give(addresses, endpoint, wanted, GroupList, insecure=insecure)).groups
+
+
+async def give(
+    addresses: Sequence[Address],
+    endpoint: Endpoint,
+    wanted: Order,
+    kind: type[Given],
+    *,
+    insecure: bool = False,
+) -> Given:
+    """Have *wanted* done by the first host that can be reached; the answer is of *kind*.
 
     Raises :class:`Refused`, ``Unavailable`` when it was not done, ``OutcomeUnknown`` when it may have been.
     """
@@ -69,14 +91,16 @@ async def order(
         finally:
             connection.close()
             await connection.wait_gone()
-        return _groups_in(body)
+        return _answer_in(body, kind)
     raise failure
 
 
-def _groups_in(body: bytes) -> tuple[GroupInfo, ...]:
+def _answer_in(body: bytes, kind: type[Given]) -> Given:
     answer = decode_order_answer(body)
+    if isinstance(answer, kind):
+        return answer
     if not isinstance(answer, OrderRefused):
-        return answer.groups
+        raise BrokenInvariant(f"an order was answered with {answer}")
     if answer.is_final:
         raise Refused(answer.code, answer.text)
     raise Unavailable(answer.text)

@@ -14,6 +14,7 @@ from holdfast.authority.identity import Identity
 from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Recipes
 from holdfast.authority.views import View, ViewMember
+from holdfast.housing.chronicle import Chronicle, Histories
 from holdfast.housing.directory import GroupDirectory
 from holdfast.housing.housed import Housed
 from holdfast.housing.keeping import Keeping
@@ -69,6 +70,7 @@ class Groups:
         durability = Durability(lambda: store.log.durable)
         store.on_durable = self.guarded(durability.on_durable)
         self._keeping = Keeping(store.checkpoints, store.log, durability, ports.journal)
+        self._histories = Histories(self.recipes, self._timers, ports.nonce)
         self.directory = GroupDirectory(
             self._watch,
             self.recipes,
@@ -127,6 +129,7 @@ class Groups:
         """Nothing happens here any more."""
         for housed in self.housed.values():
             housed.close()
+        self._histories.close()
         self._wake_timers.close()
         self.nesting.close()
 
@@ -148,6 +151,7 @@ class Groups:
         """An agent has proof that exactly this process is gone (K2)."""
         self._deaths[host] = max(incarnation, self._deaths.get(host, incarnation))
         for housed in self.housed.values():
+            housed.chronicle.on_ground(housed.view, host)
             self.guarded(housed.member.on_death)(host, incarnation)
 
     def _on_record(self, record: GroupRecord) -> None:
@@ -176,6 +180,7 @@ class Groups:
         housed = self.housed.get(seen.value.group)
         if housed is None:
             return
+        housed.chronicle.on_view(seen.value)
         if housed.member.role is Role.WAITING:
             housed.member.start()
         else:
@@ -183,6 +188,7 @@ class Groups:
 
     def _on_lapsed(self, host: HostId) -> None:
         for housed in list(self.housed.values()):
+            housed.chronicle.on_ground(housed.view, host)
             housed.member.on_silence(host)
 
     def _is_in(self, group: GroupId, epoch: Epoch, asked_by: HostId) -> bool:
@@ -223,6 +229,7 @@ class Groups:
                 ports=self._ports,
                 style_ports=self._style_ports,
                 timers=self._timers,
+                chronicle=self._chronicle(record.group),
                 kept=self._keeping.opened(record.group),
                 is_doubtful=self._store.log.is_doubtful,
                 later=self._later,
@@ -242,6 +249,14 @@ class Groups:
             "a group is housed", group=record.group, name=record.name, style=record.style
         )
 
+    def _chronicle(self, group: GroupId) -> Chronicle:
+        ports = self._house
+        chronicle = Chronicle(ports.trace, ports.clock, lambda: self._histories.tell(group, chronicle))
+        seen = self.directory.views.get(group)
+        if seen is not None:
+            chronicle.on_view(seen.value)
+        return chronicle
+
     def _give_up(self, group: GroupId) -> None:
         housed = self.housed.pop(group, None)
         if housed is None:
@@ -257,7 +272,7 @@ class Groups:
         ports = self._house
         return StylePorts(
             clock=ports.clock,
-            trace=ports.trace,
+            trace=housed.chronicle,
             stamp=self.stamps.after,
             answer=self.answers.answer,
             forsake=self.answers.forsake,

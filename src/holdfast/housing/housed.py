@@ -7,6 +7,7 @@ import msgspec
 
 from holdfast.authority.groups import GroupRecord
 from holdfast.authority.views import View, ViewMember
+from holdfast.housing.chronicle import Chronicle
 from holdfast.housing.ports import EndingTimers, HouseConfig, MakeTimers
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import Epoch, GroupId, Position
@@ -34,11 +35,13 @@ class Housed:
         ports: HostPorts,
         style_ports: Callable[["Housed"], StylePorts],
         timers: MakeTimers,
+        chronicle: Chronicle,
         kept: Captured | None,
         is_doubtful: bool,
         later: Callable[["Housed"], None],
     ) -> None:
         self.record = record
+        self.chronicle = chronicle
         self._later = later
         self._timers: list[EndingTimers] = []
         self._make_timers = timers
@@ -46,7 +49,7 @@ class Housed:
         self.member = Member(
             record.group,
             me,
-            ports=replace(ports, timers=self._timers_of_its_own),
+            ports=replace(ports, timers=self._timers_of_its_own, trace=chronicle),
             config=msgspec.structs.replace(config.sequence, min_in_sync=record.min_in_sync),
             application=_Turning(self.style, self.ask_turn),
             committed=kept.position if kept is not None else Position(0),

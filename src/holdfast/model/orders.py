@@ -45,6 +45,27 @@ class ListGroups(Struct, frozen=True, kw_only=True, tag="list"):
     name: str = ""
 
 
+class ShowHistory(Struct, frozen=True, kw_only=True, tag="history"):
+    """What became of the group of that name?"""
+
+    name: Name
+
+
+class HandOver(Struct, frozen=True, kw_only=True, tag="hand_over"):
+    """Let the in-sync backup on *to* become primary (K5). To be given to the primary's host, by an admin."""
+
+    name: Name
+    to: HostId
+
+
+class Deafen(Struct, frozen=True, kw_only=True, tag="deafen"):
+    """Take nothing from these hosts, as if the way from there were cut; or take it again. From an admin, and
+    only where the domain allows chaos. Ends with the process that was told."""
+
+    hosts: Annotated[tuple[HostId, ...], Meta(max_length=MEMBERS_MAX)]
+    is_deaf: bool = True
+
+
 class GroupInfo(Struct, frozen=True, kw_only=True):
     """One group, as a host knows it. An interface: scripts read it, so it changes only by adding."""
 
@@ -63,6 +84,44 @@ class GroupList(Struct, frozen=True, kw_only=True, tag="groups"):
     groups: tuple[GroupInfo, ...]
 
 
+class ViewInfo(Struct, frozen=True, kw_only=True):
+    """One view of a group: when, who, why; and for a claim, how long its steps took since there was ground
+    for it. An interface: scripts read it, so it changes only by adding."""
+
+    epoch: Epoch
+    at_ns: int
+    primary: HostId
+    in_sync: tuple[HostId, ...]
+    why: str
+    host: HostId
+    text: str
+    claimed_ms: float | None = None
+    committed_ms: float | None = None
+    ready_ms: float | None = None
+    replayed: int | None = None
+
+
+class GroupHistory(Struct, frozen=True, kw_only=True, tag="group_history"):
+    """The latest views of a group, oldest first."""
+
+    group: GroupInfo
+    views: tuple[ViewInfo, ...]
+
+
+class HandedOver(Struct, frozen=True, kw_only=True, tag="handed_over"):
+    """The group has the new primary; *took_ms*: from the order until the old one knew of that."""
+
+    group: GroupInfo
+    took_ms: float
+
+
+class Deafened(Struct, frozen=True, kw_only=True, tag="deafened"):
+    """To whom the host is deaf now."""
+
+    host: HostId
+    deaf_to: tuple[HostId, ...]
+
+
 class OrderRefused(Struct, frozen=True, kw_only=True, tag="refused"):
     """It was not done; *is_final*: and never will be, as it is written."""
 
@@ -71,8 +130,9 @@ class OrderRefused(Struct, frozen=True, kw_only=True, tag="refused"):
     is_final: bool
 
 
-Order = CreateGroup | DeleteGroup | ListGroups
-OrderAnswer = GroupList | OrderRefused
+Order = CreateGroup | DeleteGroup | ListGroups | ShowHistory | HandOver | Deafen
+Answer = GroupList | GroupHistory | HandedOver | Deafened
+OrderAnswer = Answer | OrderRefused
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _orders: Final[msgspec.msgpack.Decoder[Order]] = msgspec.msgpack.Decoder(Order)

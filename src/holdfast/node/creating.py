@@ -26,7 +26,7 @@ from holdfast.authority.recipe import Authority, Recipe, perform
 from holdfast.authority.views import Lost, NoGroup, View, list_views, read_view
 from holdfast.housing.groups import Groups
 from holdfast.machine import MachineClock
-from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
+from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import Epoch, GroupId, HostId, Nonce, StoreId
 from holdfast.model.orders import (
     CreateGroup,
@@ -34,9 +34,6 @@ from holdfast.model.orders import (
     GroupInfo,
     GroupList,
     ListGroups,
-    Order,
-    OrderAnswer,
-    OrderRefused,
 )
 from holdfast.node.classes import check_makes, definition_of
 from holdfast.node.insisting import insist
@@ -57,18 +54,19 @@ class Creating:
         self._nonces = nonces
         self._clock = MachineClock()
 
-    async def do(self, order: Order) -> OrderAnswer:
-        """Do it, however long the authority takes."""
-        try:
-            match order:
-                case CreateGroup():
-                    return await self._create(order)
-                case DeleteGroup():
-                    return await self._delete(order)
-                case ListGroups():
-                    return await self._list(order)
-        except HoldfastError as error:
-            return OrderRefused(code=error.code, text=str(error), is_final=isinstance(error, InvalidRequest))
+    async def do(self, order: CreateGroup | DeleteGroup | ListGroups) -> GroupList:
+        """Do it, however long the authority takes. Raises ``InvalidRequest`` for what can never be."""
+        match order:
+            case CreateGroup():
+                return await self._create(order)
+            case DeleteGroup():
+                return await self._delete(order)
+            case ListGroups():
+                return await self._list(order)
+
+    async def info(self, name: str) -> GroupInfo:
+        """The group of that name, as the authority knows it. Raises ``InvalidRequest``."""
+        return await self._info(await self._found(name))
 
     # --- creating
 
@@ -138,7 +136,7 @@ class Creating:
 
     async def _list(self, order: ListGroups) -> GroupList:
         if order.name:
-            return GroupList(groups=(await self._info(await self._found(order.name)),))
+            return GroupList(groups=(await self.info(order.name),))
         records: Listing[GroupRecord] = await self._answered(list_groups, Listing)
         views: Listing[View] = await self._answered(list_views, Listing)
         by_group = {seen.value.group: seen.value for seen in views.items}

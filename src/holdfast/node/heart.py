@@ -32,6 +32,7 @@ from holdfast.net import (
     Server,
     serve,
 )
+from holdfast.node.deafness import Deafness
 from holdfast.node.heartbeats import Heartbeat, HeartbeatConfig, Heartbeats, PeerState, Vitals
 
 START_S: Final = 10.0
@@ -62,7 +63,10 @@ class LoopPulse:
 class Heart:
     """The heartbeat thread of one host. Listens from :meth:`listen` on, beats from :meth:`start` on."""
 
-    def __init__(self, host: HostId, domain: str, *, listen: Address, config: HeartbeatConfig) -> None:
+    def __init__(
+        self, host: HostId, domain: str, *, listen: Address, config: HeartbeatConfig, deafness: Deafness
+    ) -> None:
+        self._deafness = deafness
         self._host = host
         self._domain = domain
         self._listen = listen
@@ -162,7 +166,7 @@ class Heart:
             self._links[HostId(peer)][1].send(Kind.HEARTBEAT, _encode(message))
 
     def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
-        if self._heartbeats is not None:
+        if self._heartbeats is not None and connection.peer.id not in self._deafness.to:
             self._heartbeats.on_message(connection.peer.id, _decode(payload))
 
     def on_closed(self, connection: Connection, reason: Reason) -> None:

@@ -22,22 +22,24 @@ STOP_GRACE_S: Final = 10.0
 """How long any other process may take to end on SIGTERM before it is killed."""
 
 
-def signal_holder(directory: Path, number: signal.Signals) -> None:
-    """Signal the process that holds *directory*; nobody, when none does or it is out of our reach."""
+def signal_holder(directory: Path, number: signal.Signals) -> bool:
+    """Signal the process that holds *directory*; False when none does or it is out of our reach."""
     holder = holder_of(directory)
     if holder is None or holder.pid <= 0:
-        return  # a holder in another pid namespace has no number here
+        return False  # a holder in another pid namespace has no number here
     try:
         pidfd = os.pidfd_open(holder.pid)
     except ProcessLookupError:
-        return
+        return False
     try:
         again = holder_of(directory)
         # Still the holder while we have its pidfd: the pidfd is the holder's, not a successor's.
-        if again is not None and again.pid == holder.pid:
-            signal.pidfd_send_signal(pidfd, number)
+        if again is None or again.pid != holder.pid:
+            return False
+        signal.pidfd_send_signal(pidfd, number)
+        return True
     except (ProcessLookupError, PermissionError):
-        return
+        return False
     finally:
         os.close(pidfd)
 

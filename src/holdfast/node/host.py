@@ -42,6 +42,7 @@ from holdfast.node.agents import Agents
 from holdfast.node.authorities import connect_authority
 from holdfast.node.callees import HostCallees
 from holdfast.node.classes import add_to_path
+from holdfast.node.deafness import Deafness
 from holdfast.node.heart import Heart, LoopPulse
 from holdfast.node.heartbeats import HeartbeatConfig, PeerState, Vitals
 from holdfast.node.layout import Description, Layout
@@ -83,8 +84,13 @@ class Host:
         self._authority: Authority = connect_authority(description, self._endpoint(Incarnation(0)))
         self._questions = Questions(self._authority)
         self._keeper = SessionKeeper(self._authority, fresh_nonce)
+        self._deafness = Deafness()
         self._heart = Heart(
-            host, description.domain, listen=ANY_LOOPBACK_PORT, config=heartbeats or HeartbeatConfig()
+            host,
+            description.domain,
+            listen=ANY_LOOPBACK_PORT,
+            config=heartbeats or HeartbeatConfig(),
+            deafness=self._deafness,
         )
         self._store: HostStore | None = None
         self._server: Server | None = None
@@ -146,7 +152,9 @@ class Host:
         groups = await open_groups(
             session, store, self._authority, self._questions, links, callees, hosts, domain
         )
-        self._receiving = Receiving(groups, self._authority)
+        self._receiving = Receiving(
+            groups, self._authority, self._deafness, allows_chaos=self._description.allows_chaos
+        )
         self._agents = agents = Agents(
             self._description.agent_address,
             endpoint,
@@ -190,6 +198,7 @@ class Host:
             in_session=self._keeper.is_held,
             peers=tuple(_peer_report(each) for each in self._heart.heard),
             deaths=tuple(self._agents.deaths) if self._agents else (),
+            deaf_to=self._deafness.to,
         )
 
     def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:

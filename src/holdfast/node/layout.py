@@ -40,6 +40,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     etcd_endpoints: tuple[str, ...] = ()
     app: str = "."
     """The directory from which hosts import the classes of groups."""
+    allows_chaos: bool = True
+    """Whether an admin may have hosts refuse each other's traffic. All hosts are on loopback, so far."""
     version: int = VERSION
 
     def problems(self) -> list[str]:

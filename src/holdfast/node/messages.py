@@ -53,6 +53,8 @@ class HostReport(Struct, frozen=True, tag="host_report", kw_only=True):
     peers: tuple[PeerReport, ...]
     deaths: tuple[DeathHeard, ...] = ()
     """The newest deaths it was told of."""
+    deaf_to: tuple[HostId, ...] = ()
+    """Hosts from which it takes nothing, because an admin said so (`holdfast chaos cut`)."""
 
 
 class HostStatus(Struct, frozen=True, kw_only=True):

@@ -10,8 +10,10 @@ from holdfast.model.calls import Nested, decode_to_host
 from holdfast.model.ids import HostId
 from holdfast.model.orders import Order, decode_order, encode_order
 from holdfast.net import Connection, Kind, Role, split_number, with_number
+from holdfast.node.administering import Administering
 from holdfast.node.answering import ClientConnection
 from holdfast.node.creating import Creating
+from holdfast.node.deafness import Deafness
 from holdfast.node.links import decode_sequence
 from holdfast.node.wiring import fresh_nonce
 
@@ -19,14 +21,21 @@ from holdfast.node.wiring import fresh_nonce
 class Receiving:
     """The groups of a host, as hosts, clients and people reach them."""
 
-    def __init__(self, groups: Groups, authority: Authority) -> None:
+    def __init__(
+        self, groups: Groups, authority: Authority, deafness: Deafness, *, allows_chaos: bool
+    ) -> None:
         self._groups = groups
-        self._creating = Creating(groups, authority, fresh_nonce)
+        self._deafness = deafness
+        self._administering = Administering(
+            groups, authority, Creating(groups, authority, fresh_nonce), deafness, allows_chaos=allows_chaos
+        )
         self._on_call = groups.guarded(groups.serving.on_call)
         self._orders: dict[asyncio.Task[None], None] = {}
 
     def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
         """Raises what msgspec raises for a payload that is none of ours."""
+        if connection.peer.role is Role.HOST and connection.peer.id in self._deafness.to:
+            return
         if kind is Kind.SEQUENCE:
             if connection.peer.role is not Role.HOST:
                 raise msgspec.ValidationError(f"{connection.peer} is no host")
@@ -52,5 +61,5 @@ class Receiving:
         self._groups.close()
 
     async def _do(self, connection: Connection, number: int, order: Order) -> None:
-        answer = await self._creating.do(order)
+        answer = await self._administering.do(order, connection.peer.role)
         connection.send(Kind.GROUP_ANSWER, with_number(number, encode_order(answer)))

@@ -36,10 +36,17 @@ def check_hosts(hosts: int | None) -> None:
         raise InvalidRequest(f"a machine can have 1 to {HOSTS_MAX} hosts, not {hosts}")
 
 
-def describe(layout: Layout, *, hosts: int | None, etcd: Sequence[str], app: Path = Path()) -> Description:
+def describe(
+    layout: Layout,
+    *,
+    hosts: int | None,
+    etcd: Sequence[str],
+    app: Path = Path(),
+    allows_chaos: bool = True,
+) -> Description:
     """The domain's description: the one it has, or a new one. Raises ``InvalidRequest`` when they differ.
 
-    *app* may be another one each time: it is where the code is, not what the domain is.
+    *app* and *allows_chaos* may be others each time: they are how it is run, not what the domain is.
     """
     if not app.is_dir():
         raise InvalidRequest(f"{app} is not a directory to import classes from")
@@ -52,7 +59,7 @@ def describe(layout: Layout, *, hosts: int | None, etcd: Sequence[str], app: Pat
         description = _with_free_ports(layout, known)
     else:
         description = _new_description(hosts if hosts is not None else HOSTS_DEFAULT, etcd)
-    description = msgspec.structs.replace(description, app=str(app.absolute()))
+    description = msgspec.structs.replace(description, app=str(app.absolute()), allows_chaos=allows_chaos)
     layout.write(description)
     layout.prepare(description)
     return description

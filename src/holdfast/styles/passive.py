@@ -89,7 +89,10 @@ class Passive(Replica):
     def _ready(self) -> Execution:
         self._look_at(self.sequence.committed)
         execution = self._object()
-        self._replay(execution, self._after(execution.position, self.sequence.committed))
+        records = self._after(execution.position, self.sequence.committed)
+        self._replay(execution, records)
+        operations = sum(record.count for record in records)
+        self._ports.trace.note("replayed", group=self.definition.group, operations=operations)
         self._spent_ns = 0
         return execution
 

@@ -105,6 +105,7 @@ class Replica(ABC):
     def _take_up(self, execution: Execution) -> None:
         self._is_primary = True
         self._called = None
+        self._ports.trace.note("taken_up", group=self.definition.group, position=execution.position)
         self._stamping.resume(execution.csn, execution.time_ns)
 
     def on_following(self) -> None:

@@ -1,0 +1,42 @@
+"""`holdfast group history`: the views of a group, and why each took the place of the one before."""
+
+from datetime import UTC, datetime
+
+from holdfast.cli.output import print_table
+from holdfast.model.orders import GroupHistory, ViewInfo
+from holdfast.model.units import SECOND
+
+_WORDS = {
+    "created": "the group was created",
+    "dead": "{host} died: its agent gave proof, {primary} claimed at once",
+    "silent": "{host} was silent past its lease, {primary} claimed",
+    "released": "{host} handed over to {primary}",
+    "own": "{primary} took up the group of which it was primary last",
+    "dropped": "{host} was dropped: silent, too slow, or back with less than it had",
+    "added": "{host} has caught up and is in sync",
+    "recovered": "recovered by force from {primary}",
+}
+
+
+def print_history(history: GroupHistory) -> None:
+    """A table for people."""
+    print_table(("epoch", "when (UTC)", "primary", "in sync", "why"), (_row(each) for each in history.views))
+
+
+def in_words(view: ViewInfo) -> str:
+    """Why the view came to be."""
+    words = _WORDS.get(view.why, "nobody wrote down why").format(host=view.host, primary=view.primary)
+    return f"{words}; {view.text}" if view.text else words
+
+
+def _row(view: ViewInfo) -> tuple[object, ...]:
+    at = datetime.fromtimestamp(view.at_ns / SECOND, UTC).strftime("%H:%M:%S.%f")[:-3] if view.at_ns else "-"
+    why = "\n".join(filter(None, (in_words(view), steps_in_words(view))))
+    return (view.epoch, at, view.primary, " ".join(view.in_sync), why)
+
+
+def steps_in_words(view: ViewInfo) -> str:
+    """How long the steps of a claim took; empty, when nothing was measured."""
+    steps = (("claimed", view.claimed_ms), ("committed", view.committed_ms), ("ready", view.ready_ms))
+    taken = ", ".join(f"{step} after {took:.1f} ms" for step, took in steps if took is not None)
+    return f"{taken}; {view.replayed} operations replayed" if view.replayed else taken

@@ -1,0 +1,126 @@
+"""What happened to a group, as one host saw it, and writing that down at the authority when there is time.
+
+A chronicle hears its member's and its style's notes, like the structured log does, and takes the time between
+those that make a fail-over. It remembers the latest views. The host of a primary copies what it remembers to
+the group's history, some time after the event: nobody who waits for an answer waits for this.
+"""
+
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from holdfast.authority.history import Chapter, History, Steps, write_history
+from holdfast.authority.recipe import Recipes
+from holdfast.authority.views import NoGroup, View
+from holdfast.housing.ports import MakeTimers
+from holdfast.model.ids import Epoch, GroupId, HostId, Nonce
+from holdfast.model.ports import Clock, Trace
+from holdfast.model.units import MILLISECOND
+
+VIEWS_KEPT: Final = 8
+"""So many views in a row may have had a primary that ended before it wrote them down."""
+LEISURE_NS: Final = 250 * MILLISECOND
+"""After a change the authority is busy with what matters more, perhaps of a thousand groups."""
+
+
+class Chronicle:
+    """Of one group. A Trace: everything is passed on to *trace*. *on_news*: there is something to write."""
+
+    def __init__(self, trace: Trace, clock: Clock, on_news: Callable[[], None]) -> None:
+        self._trace = trace
+        self._clock = clock
+        self._on_news = on_news
+        self._ground_at: int | None = None
+        self._claimed_at: int | None = None
+        self._claimed = Epoch(0)
+        self._steps: dict[Epoch, Steps] = {}
+        self._views: dict[Epoch, View] = {}
+
+    def on_ground(self, view: View | None, host: HostId) -> None:
+        """*host* is dead, or silent; if it is the primary of *view*, this is where a fail-over begins."""
+        if view is not None and view.primary == host and self._ground_at is None:
+            self._ground_at = self._clock.now()
+
+    def on_view(self, view: View) -> None:
+        self._ground_at = None
+        self._views[view.epoch] = view
+        for epoch in sorted(self._views)[:-VIEWS_KEPT]:
+            del self._views[epoch]
+            self._steps.pop(epoch, None)
+
+    def note(self, kind: str, **fields: object) -> None:
+        self._trace.note(kind, **fields)
+        now = self._clock.now()
+        match kind, fields:
+            case "claim", {"epoch": int(epoch)}:
+                self._claimed = Epoch(epoch)
+                self._claimed_at = self._ground_at if self._ground_at is not None else now
+            case "won", {"epoch": int(epoch)}:
+                if self._claimed_at is not None and self._claimed == epoch:
+                    self._steps[self._claimed] = Steps(claimed_ns=now - self._claimed_at)
+                self._on_news()
+            case "serving", _:
+                self._measured(committed_ns=now - (self._claimed_at or now))
+            case "replayed", {"operations": int(operations)}:
+                self._measured(replayed=operations)
+            case "taken_up", _:
+                self._measured(ready_ns=now - (self._claimed_at or now))
+                self._claimed_at = None
+                self._on_news()
+            case _:
+                return
+
+    def chapters(self) -> tuple[Chapter, ...]:
+        """The latest views, with what was measured here."""
+        return tuple(Chapter.of(view, self._steps.get(epoch)) for epoch, view in self._views.items())
+
+    def _measured(self, **fields: int) -> None:
+        """Only while a claim is under way: an object may be taken up again without one."""
+        if self._claimed_at is not None and self._claimed in self._steps:
+            self._steps[self._claimed] = msgspec.structs.replace(self._steps[self._claimed], **fields)
+
+
+class Histories:
+    """Writes the chronicles of one host's groups, one after the other."""
+
+    def __init__(self, recipes: Recipes, timers: MakeTimers, nonce: Callable[[], Nonce]) -> None:
+        self._recipes = recipes
+        self._timers = timers(self._on_timer)
+        self._nonce = nonce
+        self._news: dict[GroupId, Chronicle] = {}
+        self._is_busy = False
+
+    def tell(self, group: GroupId, chronicle: Chronicle) -> None:
+        """There is something to write of *group*."""
+        self._news[group] = chronicle
+        self._rest()
+
+    def close(self) -> None:
+        self._timers.close()
+
+    def _rest(self) -> None:
+        if not self._is_busy:
+            self._is_busy = True
+            self._timers.set(LEISURE_NS, "write")
+
+    def _on_timer(self, _: Hashable) -> None:
+        self._write_next()
+
+    def _write_next(self) -> None:
+        if not self._news:
+            self._is_busy = False
+            return
+        group, chronicle = next(iter(self._news.items()))
+        del self._news[group]
+        recipe = write_history(group, chronicle.chapters(), nonce=self._nonce())
+        self._recipes.start(recipe, partial(self._written, group, chronicle))
+
+    def _written(self, group: GroupId, chronicle: Chronicle, answer: object) -> None:
+        if isinstance(answer, History | NoGroup):
+            self._write_next()
+        else:
+            self._news.setdefault(group, chronicle)
+            self._is_busy = False
+            self._rest()

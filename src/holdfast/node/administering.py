@@ -1,0 +1,144 @@
+"""What people order of a host, besides making and ending groups: tell a history, hand over, be deaf."""
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from holdfast.authority.history import Chapter, History, read_history
+from holdfast.authority.outcome import Seen
+from holdfast.authority.recipe import Authority, perform
+from holdfast.authority.views import NoGroup, View, read_view
+from holdfast.machine import MachineClock
+from holdfast.model.errors import HoldfastError, InvalidRequest, Rejected, Unavailable
+from holdfast.model.ids import GroupId
+from holdfast.model.orders import (
+    CreateGroup,
+    Deafen,
+    Deafened,
+    DeleteGroup,
+    GroupHistory,
+    HandedOver,
+    HandOver,
+    ListGroups,
+    Order,
+    OrderAnswer,
+    OrderRefused,
+    ShowHistory,
+    ViewInfo,
+)
+from holdfast.model.units import MILLISECOND
+from holdfast.net import Role
+from holdfast.node.creating import Creating
+from holdfast.node.deafness import Deafness
+from holdfast.node.insisting import insist
+
+if TYPE_CHECKING:
+    from holdfast.housing.groups import Groups
+
+HAND_OVER_S: Final = 5.0
+"""By then the chosen backup has taken over, or the primary has claimed its group back."""
+POLL_S: Final = 0.002
+
+
+class Administering:
+    """Does the orders of people, through one host. *allows_chaos*: also those that break something."""
+
+    def __init__(
+        self,
+        groups: "Groups",
+        authority: Authority,
+        creating: Creating,
+        deafness: Deafness,
+        *,
+        allows_chaos: bool,
+    ) -> None:
+        self._groups = groups
+        self._authority = authority
+        self._creating = creating
+        self._deafness = deafness
+        self._allows_chaos = allows_chaos
+        self._clock = MachineClock()
+
+    async def do(self, order: Order, by: Role) -> OrderAnswer:
+        """Do it, however long the authority takes."""
+        try:
+            match order:
+                case CreateGroup() | DeleteGroup() | ListGroups():
+                    return await self._creating.do(order)
+                case ShowHistory():
+                    return await self._tell(order)
+                case _ if by is not Role.ADMIN:
+                    raise InvalidRequest(f"that is for an admin to order, not for a {by.value}")
+                case HandOver():
+                    return await self._hand_over(order)
+                case Deafen():
+                    return self._deafen(order)
+        except HoldfastError as error:
+            return OrderRefused(code=error.code, text=str(error), is_final=isinstance(error, InvalidRequest))
+
+    async def _tell(self, order: ShowHistory) -> GroupHistory:
+        """What is written, and the view that stands: it says itself why it came to be."""
+        info = await self._creating.info(order.name)
+        history: History = await insist(lambda: perform(self._authority, read_history(info.group)), History)
+        stands = await insist(lambda: perform(self._authority, read_view(info.group)), Seen, NoGroup)
+        chapters = (Chapter.of(stands.value),) if isinstance(stands, Seen) else ()
+        views = map(_view_info, history.with_chapters(chapters).chapters)
+        return GroupHistory(group=info, views=tuple(views))
+
+    async def _hand_over(self, order: HandOver) -> HandedOver:
+        info = await self._creating.info(order.name)
+        housed = self._groups.housed.get(info.group)
+        if housed is None or not housed.is_primary:
+            raise Rejected(f"{info.primary} is the primary of {order.name}, not {self._groups.me.host}")
+        began = self._clock.now()
+        try:
+            housed.member.hand_over(order.to)
+        except InvalidRequest:
+            in_sync = ", ".join(host for host in info.in_sync if host != info.primary) or "none"
+            raise InvalidRequest(
+                f"{order.to} is no in-sync backup of {order.name}; these are: {in_sync}"
+            ) from None
+        try:
+            async with asyncio.timeout(HAND_OVER_S):
+                while (view := self._view(info.group)) is None or view.primary != order.to:
+                    await asyncio.sleep(POLL_S)
+        except TimeoutError:
+            raise Unavailable(
+                f"{order.to} did not take {order.name} over within {HAND_OVER_S:g} s; "
+                f"`holdfast group show {order.name}` says who has it"
+            ) from None
+        took_ms = round((self._clock.now() - began) / MILLISECOND, 3)
+        return HandedOver(group=await self._creating.info(order.name), took_ms=took_ms)
+
+    def _view(self, group: GroupId) -> View | None:
+        seen = self._groups.directory.views.get(group)
+        return seen.value if seen is not None else None
+
+    def _deafen(self, order: Deafen) -> Deafened:
+        if not self._allows_chaos:
+            raise InvalidRequest("this domain was started without chaos: see `holdfast up --no-chaos`")
+        if order.is_deaf:
+            self._deafness.begin(order.hosts)
+        else:
+            self._deafness.end(order.hosts)
+        return Deafened(host=self._groups.me.host, deaf_to=self._deafness.to)
+
+
+def _view_info(chapter: Chapter) -> ViewInfo:
+    cause, steps = chapter.cause, chapter.steps
+    return ViewInfo(
+        epoch=chapter.epoch,
+        at_ns=cause.at_ns,
+        primary=chapter.primary,
+        in_sync=chapter.in_sync,
+        why=cause.why.value,
+        host=cause.host,
+        text=cause.text,
+        claimed_ms=None if steps is None else _ms(steps.claimed_ns),
+        committed_ms=None if steps is None else _ms(steps.committed_ns),
+        ready_ms=None if steps is None else _ms(steps.ready_ns),
+        replayed=None if steps is None else steps.replayed,
+    )
+
+
+def _ms(duration_ns: int | None) -> float | None:
+    return None if duration_ns is None else round(duration_ns / MILLISECOND, 3)

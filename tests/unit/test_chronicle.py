@@ -1,0 +1,111 @@
+"""A host's chronicle of a group: which views it saw, and the steps of its own claims."""
+
+from holdfast.authority.history import Chapter, Steps
+from holdfast.authority.views import Cause, View, Why
+from holdfast.housing.chronicle import VIEWS_KEPT, Chronicle
+from holdfast.model.ids import Epoch, GroupId, HostId, Nonce
+from holdfast.model.ports import NoTrace
+
+A, B = HostId("a"), HostId("b")
+
+
+class Hands:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.at = 100
+
+    def now(self) -> int:
+        return self.at
+
+    def wall(self) -> int:
+        return self.at
+
+
+class Story:
+    """A chronicle, and how often it had news."""
+
+    def __init__(self) -> None:
+        self.clock = Hands()
+        self.news = 0
+        self.chronicle = Chronicle(NoTrace(), self.clock, self._on_news)
+
+    def _on_news(self) -> None:
+        self.news += 1
+
+    def note(self, at: int, kind: str, **fields: object) -> None:
+        self.clock.at = at
+        self.chronicle.note(kind, **fields)
+
+
+def view(epoch: int, primary: HostId = A) -> View:
+    return View(
+        group=GroupId(1),
+        epoch=Epoch(epoch),
+        primary=primary,
+        members=(),
+        nonce=Nonce(f"n{epoch}"),
+        cause=Cause(why=Why.DEAD),
+    )
+
+
+def test_the_steps_of_a_claim_count_from_the_word_of_the_death() -> None:
+    story = Story()
+    story.chronicle.on_view(view(1))
+    story.clock.at = 105
+    story.chronicle.on_ground(view(1), A)
+    story.note(110, "claim", epoch=2)
+    story.note(120, "won", epoch=2)
+    story.chronicle.on_view(view(2, B))
+    story.note(130, "serving", epoch=2)
+    story.note(140, "replayed", operations=7)
+    story.note(150, "taken_up", position=9)
+    steps = Steps(claimed_ns=15, committed_ns=25, ready_ns=45, replayed=7)
+    assert story.chronicle.chapters() == (Chapter.of(view(1)), Chapter.of(view(2, B), steps))
+    assert story.news == 2
+
+
+def test_the_death_of_a_backup_begins_no_fail_over() -> None:
+    """The claim that comes much later counts from itself."""
+    story = Story()
+    story.chronicle.on_view(view(1))
+    story.chronicle.on_ground(view(1), B)
+    story.note(500, "claim", epoch=2)
+    story.note(510, "won", epoch=2)
+    story.chronicle.on_view(view(2, B))
+    assert story.chronicle.chapters()[-1].steps == Steps(claimed_ns=10)
+
+
+def test_a_change_of_members_is_news_without_steps() -> None:
+    """Also when it comes before the claim that made this member primary has ended."""
+    story = Story()
+    story.note(110, "claim", epoch=2)
+    story.note(120, "won", epoch=2)
+    story.note(130, "won", epoch=3)
+    story.note(140, "serving", epoch=3)
+    story.note(150, "taken_up", position=1)
+    story.note(160, "won", epoch=4)
+    for epoch in (2, 3, 4):
+        story.chronicle.on_view(view(epoch))
+    claimed, added, dropped = story.chronicle.chapters()
+    assert claimed.steps == Steps(claimed_ns=10, committed_ns=30, ready_ns=40)
+    assert (added.steps, dropped.steps) == (None, None)
+
+
+def test_an_object_that_is_made_again_without_a_claim_changes_nothing() -> None:
+    story = Story()
+    story.note(110, "claim", epoch=2)
+    story.note(120, "won", epoch=2)
+    story.note(150, "taken_up", position=1)
+    story.chronicle.on_view(view(2))
+    before = story.chronicle.chapters()
+    story.note(900, "replayed", operations=1000)
+    story.note(950, "taken_up", position=1)
+    assert story.chronicle.chapters() == before
+
+
+def test_only_the_latest_views_are_kept() -> None:
+    story = Story()
+    for epoch in range(1, VIEWS_KEPT + 5):
+        story.chronicle.on_view(view(epoch))
+    assert [each.epoch for each in story.chronicle.chapters()] == list(range(5, VIEWS_KEPT + 5))
