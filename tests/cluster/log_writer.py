@@ -132,6 +132,7 @@ def main(arguments: list[str]) -> None:
     if "--no-sync" in arguments:
         arguments.remove("--no-sync")
         os.fdatasync = os.fsync = lambda descriptor: None  # type: ignore[assignment]  # the point of it
+        os.RWF_DSYNC = 0  # type: ignore[misc]  # likewise
     try:
         writer = LogWriter(Path(arguments[0]), int(arguments[1]))
     except HoldfastError as error:  # the disk fails before anything is open

@@ -100,6 +100,31 @@ def test_a_hanging_sync_ends_when_resumed(faulty_disk: FaultyDisk) -> None:
     assert path.read_bytes() == b"slow"
 
 
+def test_a_synced_write_fails_and_hangs_like_a_sync(faulty_disk: FaultyDisk) -> None:
+    """RWF_DSYNC: the write itself answers EIO, or does not answer."""
+    path = write_durably(faulty_disk.path / "file", b"old")
+    descriptor = os.open(path, os.O_RDWR)
+    faulty_disk.fail_syncs(1)
+    with pytest.raises(OSError) as raised:
+        os.pwritev(descriptor, [b"bad"], 0, os.RWF_DSYNC)
+    assert raised.value.errno == errno.EIO
+
+    faulty_disk.hang_syncs()
+    written: list[int] = []
+    writing = threading.Thread(
+        target=lambda: written.append(os.pwritev(descriptor, [b"new"], 0, os.RWF_DSYNC))
+    )
+    writing.start()
+    writing.join(timeout=0.2)
+    assert writing.is_alive()
+    faulty_disk.resume_syncs()
+    writing.join(timeout=30)
+    assert written == [3]
+    os.close(descriptor)
+    faulty_disk.power_cut()
+    assert path.read_bytes() == b"new"
+
+
 # -- full disks, rotten disks --------------------------------------------------------------------
 
 

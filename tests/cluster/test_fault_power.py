@@ -161,6 +161,33 @@ def test_writes_through_a_synchronous_descriptor_are_durable(faulty_disk: Faulty
     assert path.read_bytes() == b"at once"
 
 
+def test_a_write_that_asks_to_be_synced_is_durable(faulty_disk: FaultyDisk) -> None:
+    """RWF_DSYNC does for one write what O_DSYNC does for all of a descriptor's: the log relies on it. What a
+    plain write left unsynced in the same file may be lost."""
+    path = write_durably(faulty_disk.path / "file", bytes(2048))
+    descriptor = os.open(path, os.O_RDWR)
+    os.pwrite(descriptor, b"later", 1024)
+    before = faulty_disk.counters()["syncs"]
+    assert os.pwritev(descriptor, [b"at once"], 0, os.RWF_DSYNC) == 7
+    assert faulty_disk.counters()["syncs"] == before + 1
+    os.close(descriptor)
+    faulty_disk.power_cut()
+    assert path.read_bytes()[:7] == b"at once"
+
+
+def test_the_power_may_go_between_a_write_and_its_sync(faulty_disk: FaultyDisk) -> None:
+    """One call to the program, two changes to the disk: otherwise no such write could ever be torn."""
+    path = write_durably(faulty_disk.path / "file", bytes(4096))
+    descriptor = os.open(path, os.O_RDWR)
+    faulty_disk.power_off_after(changes=1)
+    with pytest.raises(OSError):
+        os.pwritev(descriptor, [b"x" * 4096], 0, os.RWF_DSYNC)
+    close_dead(descriptor)
+    report = faulty_disk.power_on()
+    assert report.sectors_lost == 8
+    assert path.read_bytes() == bytes(4096)
+
+
 def test_files_open_at_the_cut_stay_dead(faulty_disk: FaultyDisk) -> None:
     """A process from before the cut cannot reach the disk from after it."""
     path = write_durably(faulty_disk.path / "file", b"alive")

@@ -28,19 +28,27 @@ for number in range(4):
 report("allocate", os.posix_fallocate, descriptor, 0, 100)
 """
 
+SYNCED_WRITER = (
+    WRITER.partition("for number")[0]
+    + """
+for number in range(4):
+    report("write", os.pwritev, descriptor, [b"x" * 10], 10 * number, os.RWF_DSYNC)
+"""
+)
+"""Writes and syncs in one call each."""
+
 ALL_WELL = ["write 10", "sync None"] * 4 + ["allocate None"]
 
 
 def run_writer(
-    library: Path, tmp_path: Path, faults: CallFaults, *, under: str = "here"
+    library: Path, tmp_path: Path, faults: CallFaults, *, under: str = "here", program: str = WRITER
 ) -> tuple[int, list[str]]:
     """Exit status and lines of a program that writes below ``here`` and suffers *faults* below *under*."""
     (tmp_path / "here").mkdir()
     settings = environment(library, tmp_path / under, faults)
-    with Victim(
-        [sys.executable, "-S", "-c", WRITER, str(tmp_path / "here" / "file")], env=settings
-    ) as victim:
-        return victim.wait(timeout_s=10), victim.lines
+    command = [sys.executable, "-S", "-c", program, str(tmp_path / "here" / "file")]
+    with Victim(command, env=settings) as victim:
+        return victim.wait(timeout_s=30), victim.lines
 
 
 def test_without_faults_nothing_changes(failing_calls: Path, tmp_path: Path) -> None:
@@ -80,6 +88,23 @@ def test_the_process_dies_at_its_nth_sync(failing_calls: Path, tmp_path: Path, f
     status, lines = run_writer(failing_calls, tmp_path, faults)
     assert status == -signal.SIGKILL
     assert lines == ALL_WELL[:3]
+
+
+@pytest.mark.parametrize(
+    ("faults", "status", "lines"),
+    [
+        (CallFaults(), 0, ["write 10"] * 4),
+        (CallFaults(sync_eio_at=2), 0, ["write 10", "write EIO", "write 10", "write 10"]),
+        (CallFaults(write_enospc_at=3), 0, ["write 10", "write 10", "write ENOSPC", "write ENOSPC"]),
+        (CallFaults(write_short_at=2), 0, ["write 10", "write 5", "write 10", "write 10"]),
+        (CallFaults(sync_kill_at=2), -signal.SIGKILL, ["write 10"]),
+        (CallFaults(sync_kill_after=2), -signal.SIGKILL, ["write 10"]),
+    ],
+)
+def test_a_synced_write_suffers_as_a_write_and_as_a_sync(
+    failing_calls: Path, tmp_path: Path, faults: CallFaults, status: int, lines: list[str]
+) -> None:
+    assert run_writer(failing_calls, tmp_path, faults, program=SYNCED_WRITER) == (status, lines)
 
 
 COUNTER = """

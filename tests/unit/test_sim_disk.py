@@ -100,6 +100,47 @@ def test_a_sync_does_not_cover_what_is_written_while_it_runs() -> None:
     assert losses > 10
 
 
+def test_a_durable_write_waits_for_the_one_before() -> None:
+    """At no power cut is the second there without the whole of the first; its owner reads it at once."""
+    seen = set()
+    for cut_ns in range(0, 600_000, 10_000):
+        for node in nodes(5):
+            disk = durable_file(node, bytes(2048))
+            for number in range(3):
+                disk.write_durably("f", 512 * number, b"%d" % number * 512, number)
+            assert disk.read("f", 512, 1000) == b"1" * 512 + b"2" * 488
+            node.world.run_until(node.world.now + cut_ns)
+            answered = len(node.core.synced)
+            node.power_cut()
+            found = reopened(node).read("f", 0, 2048)
+            held = [found[512 * number] != 0 for number in range(3)]
+            assert held == sorted(held, reverse=True)
+            assert all(held[:answered])
+            seen.add(sum(held))
+    assert seen == {0, 1, 2, 3}
+
+
+def test_no_durable_write_follows_one_that_failed() -> None:
+    node = probe(make_world())
+    disk = durable_file(node, bytes(2048))
+    node.disk.failing_syncs = 1
+    for number in range(3):
+        disk.write_durably("f", 512 * number, b"x" * 512, number)
+    node.world.run_until(SECOND)
+    assert node.core.synced == [(0, False), (1, False), (2, False)]
+    assert disk.read("f", 512, 1024) == bytes(1024)
+
+
+def test_a_durable_write_that_waits_dies_with_its_process() -> None:
+    node = probe(make_world())
+    disk = durable_file(node, bytes(1024))
+    for number in range(2):
+        disk.write_durably("f", 512 * number, b"x" * 512, number)
+    node.kill()
+    node.world.run_until(SECOND)
+    assert reopened(node).read("f", 0, 1024) == b"x" * 512 + bytes(512)
+
+
 def test_syncs_of_one_file_complete_in_the_order_asked_for() -> None:
     for node in nodes(10):
         disk = node.core.disk

@@ -161,6 +161,74 @@ def test_short_writes_are_completed(owner: Owner, monkeypatch: pytest.MonkeyPatc
     assert (owner.directory / "log").read_bytes() == b"0123456789"
 
 
+def synced_file(owner: Owner, size: int = 12) -> Path:
+    """A file of zeros called ``log`` of which this process knows that it is synced."""
+    owner.disk.allocate("log", size)
+    owner.disk.sync("log", "made")
+    owner.wait_for(1)
+    owner.answers.clear()
+    return owner.directory / "log"
+
+
+def test_durable_writes_are_answered_in_turn(owner: Owner) -> None:
+    """Reads see them at once, whether or not their turn has come."""
+    path = synced_file(owner)
+    for number in range(3):
+        owner.disk.write_durably("log", 4 * number, b"%d..." % number, number)
+    assert owner.disk.read("log", 0, 100) == b"0...1...2..."
+    assert owner.wait_for(3) == [(0, True), (1, True), (2, True)]
+    assert path.read_bytes() == b"0...1...2..."
+
+
+def test_no_durable_write_follows_one_that_failed(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """D1, D2: not a byte of those that wait reaches the file: it would vouch for those before."""
+    path = synced_file(owner)
+    go_on = threading.Event()
+
+    def fail(*_: object) -> int:
+        go_on.wait(WAIT_S)
+        raise OSError(5, os.strerror(5))
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "pwritev", fail)
+        for number in range(3):
+            owner.disk.write_durably("log", 4 * number, b"lost", number)
+        go_on.set()
+        assert owner.wait_for(3) == [(0, False), (1, False), (2, False)]
+    assert path.read_bytes() == bytes(12)
+    with pytest.raises(DiskFailed):
+        owner.disk.write_durably("log", 0, b"more", 4)
+
+
+def test_a_short_durable_write_is_completed_and_synced(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, syncs, pwritev = synced_file(owner), [], os.pwritev
+    monkeypatch.setattr(os, "pwritev", lambda file, data, *rest: pwritev(file, [data[0][:3]], *rest))
+    monkeypatch.setattr(os, "fdatasync", syncs.append)
+    owner.disk.write_durably("log", 2, b"01234567", 1)
+    assert owner.wait_for(1) == [(1, True)]
+    assert path.read_bytes() == b"\0\0" + b"01234567" + b"\0\0"
+    assert len(syncs) == 1
+
+
+def test_a_durable_write_syncs_whatever_else_was_written(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also what an earlier process wrote: the file as a whole is synced unless it is known to be."""
+    synced_file(owner)
+    syncs: list[int] = []
+    monkeypatch.setattr(os, "fdatasync", syncs.append)
+    owner.disk.write_at("log", 0, b"before")
+    owner.disk.write_durably("log", 6, b"behind", 1)
+    owner.wait_for(1)
+    assert len(syncs) == 1
+    again = Owner(owner.directory)
+    for number in range(2):
+        again.disk.write_durably("log", 0, b"x", number)
+    again.wait_for(2)
+    again.disk.close()
+    assert len(syncs) == 2
+
+
 def test_several_answers_come_in_one_call(owner: Owner) -> None:
     """The owner is woken once for all the syncs that ended meanwhile."""
     owner.disk.append("log", b"x")

@@ -25,17 +25,20 @@ def test_a_record_is_durable_only_after_its_sync() -> None:
 
 
 def test_what_gathers_while_a_sync_runs_goes_down_as_one_batch() -> None:
-    """S5: one sync at a time; its end covers what it began with, and the rest follows as one batch."""
+    """S5: one sync at a time; its end covers what it began with. A batch as large as the one under way waits
+    at the disk for its turn, and the rest follows as one batch."""
     machine = Machine()
     log = machine.open()
     first = log.append(A, FIRST, b"one")
     log.flush()
-    for body in (b"two", b"three", b"four"):
+    second = log.append(A, FIRST, b"two")
+    log.flush()
+    for body in (b"three", b"four", b"five"):
         last = log.append(A, FIRST, body)
         log.flush()
     machine.run()
-    assert machine.host.durable == [first, last]
-    assert machine.bodies() == [b"one", b"two", b"three", b"four"]
+    assert machine.host.durable == [first, second, last]
+    assert machine.bodies() == [b"one", b"two", b"three", b"four", b"five"]
 
 
 def test_records_survive_a_power_cut_once_durable() -> None:

@@ -1,8 +1,8 @@
 """The log against the disk under it: records per second with group commit, beside raw write-and-sync.
 
-Both write the same number of bytes per batch to a preallocated file, in short rounds that take turns, so
-that a busy machine slows both alike; the ratio of medians is the result. The log's caller keeps one batch
-gathering while the one before syncs, as a host under load does.
+Both write the same number of bytes per batch to new preallocated files. Each round is cut into slices that
+take turns, so that a busy machine slows both alike; the median of the rounds' ratios is the result. The log's
+caller keeps one batch gathering while the one before syncs, as a host under load does.
 """
 
 import os
@@ -30,6 +30,10 @@ BATCHES: Final = (1, 8, 64, 512)
 TARGETS: Final = {64: 0.7}
 PROBE_BATCHES: Final = 50
 """Before anything is known of the disk's rate."""
+SLICES: Final = 10
+"""Turns that each side gets within a round."""
+SLICE_BATCHES_MIN: Final = 20
+"""Fewer would measure how the log starts and stops: it does both in every slice."""
 BODY_BYTES: Final = 100
 FILE_BYTES: Final = 64 << 20
 FLOOR_BYTES: Final = 8 << 20
@@ -185,9 +189,7 @@ def _measure(
     name = f"log: batches of {records}"
     ours, other = Side(log.round), Side(raw.round)
     for number in range(rounds):
-        # Who goes first alternates: what a sync leaves for the disk to do, the next one pays.
-        for side in (ours, other) if number % 2 else (other, ours):
-            side.measure(seconds)
+        _round(ours, other, seconds)
         progress(f"{name}: round {number + 1} of {rounds}: {ours.rates[-1] / other.rates[-1]:.2f}")
     log.close()
     raw.close()
@@ -210,26 +212,48 @@ def _measure(
     return result, detail
 
 
+def _round(ours: "Side", other: "Side", seconds: float) -> None:
+    for number in range(2 * SLICES):
+        # Who goes first alternates, 0 1, 1 0, ...: what a sync leaves for the disk to do, the next one pays.
+        side = (number ^ (number >> 1)) & 1
+        (ours, other)[side].run(seconds / SLICES)
+    ours.end_round()
+    other.end_round()
+
+
 class Side:
     """One of the two that are compared, and what was measured of it."""
 
     def __init__(self, work: Callable[[int], list[float]]) -> None:
         self._work = work
-        self._batches = PROBE_BATCHES
+        self._rate = PROBE_BATCHES / _seconds_of(work, PROBE_BATCHES)
+        self._batches = 0
+        self._busy_s = 0.0
         self.rates: list[float] = []
         """Batches per second, by round."""
         self.times: list[float] = []
         self.cpu_s = 0.0
-        work(PROBE_BATCHES)
 
-    def measure(self, seconds: float) -> None:
+    def run(self, seconds: float) -> None:
+        """One slice of about so many seconds."""
+        batches = max(SLICE_BATCHES_MIN, int(seconds * self._rate))
         cpu, started = time.process_time(), time.perf_counter()
-        self.times += self._work(self._batches)
-        elapsed = time.perf_counter() - started
+        self.times += self._work(batches)
+        self._busy_s += time.perf_counter() - started
         self.cpu_s += time.process_time() - cpu
-        self.rates.append(self._batches / elapsed)
-        self._batches = max(PROBE_BATCHES, int(seconds * self.rates[-1]))
+        self._batches += batches
+
+    def end_round(self) -> None:
+        self._rate = self._batches / self._busy_s
+        self.rates.append(self._rate)
+        self._batches, self._busy_s = 0, 0.0
 
     def percentile(self, percent: int) -> float:
         ordered = sorted(self.times)
         return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)] * 1e6
+
+
+def _seconds_of(work: Callable[[int], object], batches: int) -> float:
+    started = time.perf_counter()
+    work(batches)
+    return time.perf_counter() - started

@@ -49,8 +49,9 @@ class Disk(Protocol):
 
     Names are plain file names. ``allocate``, ``append`` and ``write_at`` raise ``NoSpace`` when full; any
     failure the disk notices only later makes the next sync of that file answer ``ok=False``.
-    ``on_synced(token, ok)`` follows every ``sync`` and ``sync_dir``, in the order of the calls for each file.
-    After ``ok=False`` nothing is known of what that file holds, and the owner must stop (D1).
+    ``on_synced(token, ok)`` follows every ``sync``, ``sync_dir`` and ``write_durably``, in the order of the
+    calls for each file. After ``ok=False`` nothing is known of what that file holds, and the owner must stop
+    (D1).
     """
 
     def list(self) -> list[str]:
@@ -72,6 +73,11 @@ class Disk(Protocol):
         ...
 
     def write_at(self, name: str, offset: int, data: bytes) -> None: ...
+
+    def write_durably(self, name: str, offset: int, data: bytes, token: Token) -> None:
+        """Write within *name* and sync it, in turn: not a byte reaches the disk before every earlier
+        ``write_durably`` is durable, and none does once one of them has failed. Reads see it at once."""
+        ...
 
     def truncate(self, name: str, size: int) -> None: ...
 

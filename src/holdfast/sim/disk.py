@@ -5,10 +5,11 @@ from collections.abc import Callable
 from math import log
 from typing import TYPE_CHECKING, NoReturn
 
-from holdfast.model.errors import DiskFailed, NoSpace
+from holdfast.model.errors import BrokenInvariant, DiskFailed, NoSpace
 from holdfast.model.ports import Token
 from holdfast.sim.files import SECTOR, SimDirectory, SimFile
 from holdfast.sim.options import DiskOptions
+from holdfast.sim.turns import Turn, Turns
 
 if TYPE_CHECKING:
     from holdfast.sim.node import Life, SimNode
@@ -199,7 +200,7 @@ class SimDisk:
         hung = max(0, self.hung_until_ns - self._node.world.now)
         self._elapsed_ns += max(self.latency(), hung)
 
-    def tell(self, life: "Life", on_synced: Callable[[Token, bool], None], token: Token, ok: bool) -> None:
+    def tell(self, life: "Life", on_synced: Callable[..., None], token: Token, ok: bool) -> None:
         self._node.run(life, on_synced, token, ok)
 
     def fail_read(self) -> None:
@@ -231,7 +232,7 @@ class DiskHandle:
     Once the process has ended the handle does nothing: writes vanish and reads find nothing.
     """
 
-    __slots__ = ("_directory", "_disk", "_life", "_on_synced")
+    __slots__ = ("_directory", "_disk", "_life", "_on_synced", "_turns")
 
     def __init__(
         self,
@@ -244,6 +245,7 @@ class DiskHandle:
         self._directory = directory
         self._life = life
         self._on_synced = on_synced
+        self._turns = Turns(self, on_synced) if on_synced is not None else None
 
     @property
     def is_stale(self) -> bool:
@@ -262,7 +264,8 @@ class DiskHandle:
         if self._life.over:
             return b""
         self._disk.fail_read()
-        return bytes(self._file(name).content[offset : offset + length])
+        found = bytes(self._file(name).content[offset : offset + length])
+        return self._turns.overlaid(name, offset, found) if self._turns is not None else found
 
     def allocate(self, name: str, size: int) -> None:
         if self._life.over:
@@ -292,6 +295,13 @@ class DiskHandle:
             file = self._directory.create(name)
         file.write(offset, bytes(data))
         self._disk.count_operation()
+
+    def write_durably(self, name: str, offset: int, data: bytes, token: Token) -> None:
+        if self._life.over:
+            return
+        if self._turns is None:
+            raise BrokenInvariant("a durable write is answered")
+        self._turns.add(Turn(name, offset, bytes(data), token))
 
     def truncate(self, name: str, size: int) -> None:
         if self._life.over:
@@ -351,7 +361,9 @@ class DiskHandle:
 
     def answer(self, token: Token, ok: bool) -> None:
         """A sync that this handle asked for has ended."""
-        if self._on_synced is not None:
+        if self._turns is not None and isinstance(token, Turn):
+            self._disk.tell(self._life, self._turns.on_synced, token, ok)
+        elif self._on_synced is not None:
             self._disk.tell(self._life, self._on_synced, token, ok)
 
     def _file(self, name: str) -> SimFile:

@@ -64,6 +64,7 @@ MACHINE: Final = (
     "storage/directory.py",
     "storage/disk.py",
     "storage/lock.py",
+    "storage/volume.py",
 )
 """Modules that touch the machine: drivers, faces, and the parts of the simulator that run it."""
 

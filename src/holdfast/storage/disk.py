@@ -9,7 +9,6 @@ The first failure is final (PROTOCOL D1): the thread changes nothing any more, e
 ``ok=False``, every further change raises what went wrong.
 """
 
-import errno
 import os
 import threading
 import time
@@ -18,12 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
 
-from holdfast.machine.directory import make_durably
-from holdfast.model.errors import DiskFailed, HoldfastError, NoSpace
+from holdfast.model.errors import DiskFailed, HoldfastError
 from holdfast.model.ports import Token
+from holdfast.storage.volume import OPEN_FILES_MAX, Volume, translated
 
-# A host has two checkpoints for each of its groups: more files than a process may hold open.
-OPEN_FILES_MAX = 64
 CLOSE_WAIT_S = 10.0
 
 Job = tuple[Callable[..., None], tuple[object, ...]]
@@ -42,10 +39,10 @@ class FileDisk:
         on_synced: Callable[[Token, bool], None],
         call_soon: Callable[..., object],
     ) -> None:
-        self._worker = _Worker(directory)
+        self._volume = Volume(directory)
         self._on_synced = on_synced
         self._call_soon = call_soon
-        self._files = {name: _File(size) for name, size in self._worker.survey()}
+        self._files = {name: _File(size) for name, size in self._volume.survey()}
         self._readers: OrderedDict[str, int] = OrderedDict()
         self._queue: SimpleQueue[Job | None] = SimpleQueue()
         self._queued = 0
@@ -74,54 +71,60 @@ class FileDisk:
         try:
             found = os.pread(self._reader(name), length, offset)
         except OSError as error:
-            raise _translated(error, name) from error
+            raise translated(error, name) from error
         return file.overlaid(found, offset, length, executed)
 
     def allocate(self, name: str, size: int) -> None:
-        self._reshape(name, self._worker.allocate, name, size)
+        self._reshape(name, self._volume.allocate, name, size)
         self._files[name] = _File(size, reshaped=self._queued)
 
     def append(self, name: str, data: bytes) -> None:
         if name not in self._files:
-            self._reshape(name, self._worker.create, name)
+            self._reshape(name, self._volume.create, name)
             self._files[name] = _File(0, reshaped=self._queued)
         self.write_at(name, self._files[name].size, data)
 
     def write_at(self, name: str, offset: int, data: bytes) -> None:
         file = self._file(name)
-        self._put(self._worker.write, name, offset, data)
+        self._put(self._volume.write, name, offset, data)
+        file.note_write(self._queued, offset, data, self._executed)
+
+    def write_durably(self, name: str, offset: int, data: bytes, token: Token) -> None:
+        file = self._file(name)
+        self._check_working()
+        self._put_sync(self._write_and_sync, token, name, offset, data)
         file.note_write(self._queued, offset, data, self._executed)
 
     def truncate(self, name: str, size: int) -> None:
         file = self._file(name)
-        self._reshape(name, self._worker.truncate, name, size)
+        self._reshape(name, self._volume.truncate, name, size)
         file.size, file.reshaped = size, self._queued
 
     def rename(self, old: str, new: str) -> None:
         self._file(old)
         self._forget_reader(new)
-        self._reshape(old, self._worker.rename, old, new)
+        self._reshape(old, self._volume.rename, old, new)
         self._files[new] = self._files.pop(old)
         self._files[new].reshaped = self._queued
 
     def remove(self, name: str) -> None:
         self._file(name)
-        self._reshape(name, self._worker.remove, name)
+        self._reshape(name, self._volume.remove, name)
         del self._files[name]
 
     def sync(self, name: str, token: Token) -> None:
         self._file(name)
-        self._put_sync(self._worker.sync, token, name)
+        self._put_sync(self._sync, token, name)
 
     def sync_dir(self, token: Token) -> None:
-        self._put_sync(self._worker.sync_dir, token)
+        self._put_sync(self._sync_dir, token)
 
     # --- what the host asks beside the port
 
     @property
     def failure(self) -> HoldfastError | None:
         """What ended this disk (``NoSpace`` or ``DiskFailed``), None while it works."""
-        return self._worker.failure
+        return self._volume.failure
 
     def oldest_sync_age_ns(self) -> int:
         """How long the oldest sync not yet ended has been waiting, 0 when there is none (K3). Any thread."""
@@ -149,11 +152,14 @@ class FileDisk:
             raise DiskFailed(f"{name}: no such file")
         return file
 
-    def _put(self, work: Callable[..., None], *arguments: object) -> None:
+    def _check_working(self) -> None:
         if self._is_closed:
             raise DiskFailed("the disk is closed")
-        if self._worker.failure is not None:
-            raise self._worker.failure
+        if self._volume.failure is not None:
+            raise self._volume.failure
+
+    def _put(self, work: Callable[..., None], *arguments: object) -> None:
+        self._check_working()
         self._queued += 1
         self._queue.put((work, arguments))
 
@@ -161,21 +167,22 @@ class FileDisk:
         self._put(work, *arguments)
         self._forget_reader(name)
 
-    def _put_sync(self, work: Callable[..., None], token: Token, *arguments: object) -> None:
+    def _put_sync(self, work: Callable[..., None], *arguments: object) -> None:
         # Unlike a change, a sync is answered even after a failure: its owner waits for the answer.
         if self._is_closed:
             return
         self._syncs_began.append(now_ns())
         self._queued += 1
-        self._queue.put((self._sync_and_tell, (work, token, *arguments)))
-        # Let the thread begin now: the owner is about to work on, and would keep the interpreter for itself
-        # while the disk stands idle (batches of 64: 0.41 of the raw rate of syncs without this, 0.62 with).
-        time.sleep(0)
+        self._queue.put((work, arguments))
+        if len(self._syncs_began) == 1:
+            # Let the thread begin now: the owner is about to work on, and would keep the interpreter for
+            # itself while the disk stands idle.
+            time.sleep(0)
 
     def _reader(self, name: str) -> int:
         descriptor = self._readers.get(name)
         if descriptor is None:
-            descriptor = self._readers[name] = self._worker.open(name, os.O_RDONLY)
+            descriptor = self._readers[name] = self._volume.open(name, os.O_RDONLY)
             if len(self._readers) > OPEN_FILES_MAX:
                 os.close(self._readers.popitem(last=False)[1])
         self._readers.move_to_end(name)
@@ -204,12 +211,23 @@ class FileDisk:
             work, arguments = job
             work(*arguments)
             self._executed += 1
-        self._worker.close()
+        self._volume.close()
 
-    def _sync_and_tell(self, work: Callable[..., None], token: Token, *arguments: object) -> None:
-        work(*arguments)
+    def _write_and_sync(self, token: Token, name: str, offset: int, data: bytes) -> None:
+        self._volume.write_and_sync(name, offset, data)
+        self._tell(token)
+
+    def _sync(self, token: Token, name: str) -> None:
+        self._volume.sync(name)
+        self._tell(token)
+
+    def _sync_dir(self, token: Token) -> None:
+        self._volume.sync_dir()
+        self._tell(token)
+
+    def _tell(self, token: Token) -> None:
         self._syncs_began.popleft()
-        self._ended.append((token, self._worker.failure is None))
+        self._ended.append((token, self._volume.failure is None))
         # Appended first, then looked at the flag: the owner lowers it before it empties the queue, so no
         # answer is left behind; at worst it is called once for nothing.
         if not self._is_call_due and not self._is_closed:
@@ -248,126 +266,6 @@ class _File:
         return bytes(result)
 
 
-class _Worker:
-    """Executes the jobs, on the thread. Its first failure is its last job: later ones do nothing (D1)."""
-
-    def __init__(self, directory: Path) -> None:
-        self.failure: HoldfastError | None = None
-        self._descriptors: OrderedDict[str, int] = OrderedDict()
-        self._unsynced: set[str] = set()
-        try:
-            make_durably(directory)
-            self._directory = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError as error:
-            raise _translated(error, str(directory)) from error
-
-    def survey(self) -> list[tuple[str, int]]:
-        """Names and sizes of the plain files in the directory."""
-        try:
-            with os.scandir(self._directory) as entries:
-                return [(entry.name, entry.stat().st_size) for entry in entries if entry.is_file()]
-        except OSError as error:
-            raise _translated(error, "directory") from error
-
-    def open(self, name: str, flags: int) -> int:
-        return os.open(name, flags | os.O_CLOEXEC, 0o600, dir_fd=self._directory)
-
-    def allocate(self, name: str, size: int) -> None:
-        self._attempt(name, self._allocate, name, size)
-
-    def create(self, name: str) -> None:
-        self._attempt(name, self._create, name)
-
-    def write(self, name: str, offset: int, data: bytes) -> None:
-        self._attempt(name, self._write, name, offset, data)
-
-    def truncate(self, name: str, size: int) -> None:
-        self._attempt(name, lambda: os.ftruncate(self._changing(name), size))
-
-    def rename(self, old: str, new: str) -> None:
-        self._attempt(old, self._rename, old, new)
-
-    def remove(self, name: str) -> None:
-        self._attempt(name, self._remove, name)
-
-    def sync(self, name: str) -> None:
-        self._attempt(name, lambda: os.fdatasync(self._descriptor(name)))
-        self._unsynced.discard(name)
-
-    def sync_dir(self) -> None:
-        self._attempt("directory", os.fsync, self._directory)
-
-    def close(self) -> None:
-        for descriptor in self._descriptors.values():
-            os.close(descriptor)
-        os.close(self._directory)
-
-    def _attempt(self, name: str, work: Callable[..., object], *arguments: object) -> None:
-        if self.failure is None:
-            try:
-                work(*arguments)
-            except OSError as error:
-                self.failure = _translated(error, name)
-
-    def _allocate(self, name: str, size: int) -> None:
-        self._create(name)
-        os.posix_fallocate(self._descriptors[name], 0, size)
-
-    def _create(self, name: str) -> None:
-        self._release(name)
-        self._keep(name, self.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC))
-        self._unsynced.add(name)
-
-    def _write(self, name: str, offset: int, data: bytes) -> None:
-        descriptor = self._changing(name)
-        written = os.pwrite(descriptor, data, offset)
-        while written < len(data):
-            written += os.pwrite(descriptor, data[written:], offset + written)
-
-    def _rename(self, old: str, new: str) -> None:
-        os.rename(old, new, src_dir_fd=self._directory, dst_dir_fd=self._directory)
-        self._release(new)
-        if old in self._descriptors:
-            self._descriptors[new] = self._descriptors.pop(old)
-        if old in self._unsynced:
-            self._unsynced.remove(old)
-            self._unsynced.add(new)
-
-    def _remove(self, name: str) -> None:
-        os.unlink(name, dir_fd=self._directory)
-        self._release(name)
-
-    def _changing(self, name: str) -> int:
-        self._unsynced.add(name)
-        return self._descriptor(name)
-
-    def _descriptor(self, name: str) -> int:
-        if name not in self._descriptors:
-            self._keep(name, self.open(name, os.O_RDWR))
-        return self._descriptors[name]
-
-    def _keep(self, name: str, descriptor: int) -> None:
-        self._descriptors[name] = descriptor
-        if len(self._descriptors) > OPEN_FILES_MAX:
-            # Never one with unsynced writes: the kernel may report their failure to this descriptor only.
-            for candidate in self._descriptors:
-                if candidate not in self._unsynced and candidate != name:
-                    os.close(self._descriptors.pop(candidate))
-                    break
-
-    def _release(self, name: str) -> None:
-        self._unsynced.discard(name)
-        descriptor = self._descriptors.pop(name, None)
-        if descriptor is not None:
-            os.close(descriptor)
-
-
 def now_ns() -> int:
     """Nanoseconds that count suspended time too: a sync that hangs across a suspend is still old."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-
-
-def _translated(error: OSError, name: str) -> HoldfastError:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return NoSpace(f"{name}: {error.strerror}")
-    return DiskFailed(f"{name}: {error.strerror}")

@@ -96,7 +96,7 @@ class Gathering:
 
     def has_room_for(self, size: int) -> bool:
         """Whether so many bytes more may wait for the disk."""
-        return self._sealed_bytes + self._length + size <= self._config.gather_bytes_max
+        return self.waiting_bytes + size <= self._config.gather_bytes_max
 
     def make_room(self, size: int) -> None:
         """See that the batch has room for a record of *size* bytes; it may be a new batch."""
@@ -135,6 +135,11 @@ class Gathering:
         self.pieces.clear()
         self.records, self.limit, self._is_due = 0, 0, False
         self._is_shut = True
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes of all records that wait here."""
+        return self._sealed_bytes + self._length
 
     @property
     def _length(self) -> int:

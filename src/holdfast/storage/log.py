@@ -269,7 +269,7 @@ class Log:
         Raises ``Corruption`` for rotted bytes, ``Overloaded`` while records wait for a new file.
         """
         index = self._index(group)
-        if self.phase is Phase.OPEN and not self._writer.write_all():
+        if self.phase is Phase.OPEN and not self._writer.see_written(index.located(last, last)[0].place):
             raise self.failure or Overloaded("records wait for a new file of the log")
         return read_records(self._disk, group, index, first, last)
 

@@ -27,6 +27,10 @@ class Syncs:
         if not wait.left:
             then()
 
+    def write_durably(self, name: str, offset: int, data: bytes, then: Callable[[], None]) -> None:
+        """Write in turn (see ``Disk.write_durably``); call *then* when it is durable."""
+        self._disk.write_durably(name, offset, data, self._token(_Wait(then), name))
+
     def on_synced(self, token: Token, ok: bool) -> bool:
         """Take the disk's answer; False when *token* is another owner's."""
         if not isinstance(token, tuple) or token[0] != self._owner:

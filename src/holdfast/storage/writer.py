@@ -4,9 +4,14 @@ An opening begins by writing again what no mark covers: after a failed sync the 
 never reached the disk. Then it writes a batch of its own, which dates everything before it as synced, and
 only after that batch blanks the remains of torn writes: a tail once in doubt stays in doubt over crashes.
 From then on, whatever has gathered goes down as one write and one sync, and the next gathers meanwhile (S5).
+
+The disk takes batches in turn: none is written before the one before it is durable. So each can say that the
+log is synced up to its own beginning (D2), and only the last one can ever be torn. One batch may wait at the
+disk while another is under way, so that the disk need not wait for the owner's thread between them.
 """
 
 import enum
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -71,8 +76,7 @@ class Writer:
         self._number = recovered.last.number if recovered.last is not None else 0
         self._checksum = recovered.last.checksum if recovered.last is not None else 0
         self._written = (0, recovered.end)  # records and place up to which the disk was told
-        self._unsynced: list[int] = []
-        self._is_syncing = False
+        self._under_way: deque[int] = deque()  # bytes of each batch that the disk has and is not durable
         start = recovered.end if self.files else Place(recovered.end.file or 1, self._config.sector_bytes)
         self._sizes = {file: disk.size(file_name(file)) for file in self.files}
         self.gathering = Gathering(start, self._config, self._size_of_file)
@@ -93,17 +97,19 @@ class Writer:
             raise self.failure or Unavailable("the log is not open yet")
 
     def flush(self) -> None:
-        """Write and sync what has gathered; while a sync runs it goes on gathering."""
-        if self._is_syncing or self.phase is not Phase.OPEN:
-            return
-        if self._unsynced or self.gathering.has_records:
-            self.guarded(self._flush)
+        """Hand to the disk what has gathered, unless it is busy and more may come meanwhile."""
+        if self.phase is Phase.OPEN and self.gathering.has_records and self._is_disk_eager():
+            self.write_all()
 
     def write_all(self) -> bool:
-        """Write what has gathered without waiting for the sync under way; False when it could not all go."""
+        """Hand to the disk what has gathered, however busy it is; False when it could not all go."""
         self.gathering.seal()
         self.guarded(self._write_sealed)
         return self.phase is Phase.OPEN and not self.gathering.has_records
+
+    def see_written(self, place: Place) -> bool:
+        """See that the disk has what lies at *place*, so that it can be read back; False when it cannot."""
+        return place < self._written[1] or self.write_all()
 
     def remove_oldest(self, then: Callable[[], None]) -> None:
         """Remove the oldest file; *then* it is gone for good."""
@@ -153,41 +159,41 @@ class Writer:
 
     def _write_opening(self) -> None:
         self.gathering.put_mark()
-        self.gathering.seal()
-        self._write_sealed()
+        self.write_all()
+
+    def _blank_remains(self) -> None:
         blank = self._recovered.blank
         for file, (start, end) in blank.items():
             self._blank(file, max(self._written[1], Place(file, start)), end)
-        names = map(file_name, dict.fromkeys((*self._take_unsynced(), *blank)))
-        self._syncs.after(names, partial(self._opened, *self._written), directory=True)
+        self._syncs.after(map(file_name, blank), self._opened)
 
     def _blank(self, file: int, start: Place, end: int) -> None:
         if start.file == file:
             for offset in range(start.offset, end, REWRITE_BYTES):
                 self._disk.write_at(file_name(file), offset, bytes(min(REWRITE_BYTES, end - offset)))
 
-    def _opened(self, appended: int, end: Place) -> None:
+    def _opened(self) -> None:
         self.phase = Phase.OPEN
         self.gathering.admit()
-        self.durable, self.mark = appended, end
-        self._trace.note("log_open", opening=self._opening, at=tuple(end), doubtful=self.is_doubtful)
+        self._trace.note("log_open", opening=self._opening, at=tuple(self.mark), doubtful=self.is_doubtful)
         self._on_open()
         self.guarded(self._make_next_file)
         self.flush()
 
     # --- batches
 
-    def _flush(self) -> None:
-        self.gathering.seal()
-        self._write_sealed()
-        if self._unsynced:
-            self._is_syncing = True
-            names = [file_name(file) for file in self._take_unsynced()]
-            self._syncs.after(names, partial(self._on_batches, *self._written))
+    def _is_disk_eager(self) -> bool:
+        """Whether to hand it a batch. Behind one under way only one that is as large: a smaller one had
+        better go on gathering, as each costs a sync and is closed to what comes before its turn."""
+        under_way = self._under_way
+        return not under_way or (len(under_way) == 1 and self.gathering.waiting_bytes >= under_way[0])
 
-    def _on_batches(self, appended: int, end: Place) -> None:
-        self._is_syncing = False
+    def _on_batch(self, appended: int, end: Place) -> None:
+        self._under_way.popleft()
         self.durable, self.mark = appended, end
+        if self.phase is Phase.OPENING:
+            self.guarded(self._blank_remains)
+            return
         # The next batch first: the disk works while those who waited are told.
         self.flush()
         self._on_durable(appended)
@@ -205,22 +211,17 @@ class Writer:
             records=sealed.records,
             number=self._number,
             opening=self._opening,
-            mark=self.mark,
+            mark=self._written[1],
             previous=self._checksum,
             flags=Flag.DOUBTFUL if self.is_doubtful else Flag.NONE,
             oldest=self.files[0],
         )
         self._checksum, data = batches.encode(batch, b"".join(sealed.pieces), self._config.sector_bytes)
-        self._disk.write_at(file_name(file), offset, data)
-        if file not in self._unsynced:
-            self._unsynced.append(file)
         self._written = (sealed.appended, sealed.end)
+        self._under_way.append(sealed.length)
+        self._syncs.write_durably(file_name(file), offset, data, partial(self._on_batch, *self._written))
         if self.phase is Phase.OPEN:
             self._make_next_file()
-
-    def _take_unsynced(self) -> list[int]:
-        taken, self._unsynced = self._unsynced, []
-        return taken
 
     # --- files
 

@@ -1,13 +1,15 @@
 /* Preloaded into a process: makes its n-th sync or write of a regular file fail, or end the process.
  *
  *   FAULT_UNDER=PATH          only files below this path are touched and counted (required)
- *   FAULT_SYNC_EIO_AT=N       the N-th fsync or fdatasync fails with EIO, once; nothing is synced
+ *   FAULT_SYNC_EIO_AT=N       the N-th fsync, fdatasync or write with RWF_DSYNC fails with EIO, once; nothing
+ *                             is synced
  *   FAULT_SYNC_KILL_AT=N      the process is killed in place of its N-th sync
  *   FAULT_SYNC_KILL_AFTER=N   the process is killed just after its N-th sync, before it can say so
  *   FAULT_WRITE_ENOSPC_AT=N   the N-th write, pwrite or fallocate, and every later one, fails with ENOSPC
  *   FAULT_WRITE_SHORT_AT=N    the N-th write writes half, once
  *
- * Counting starts at 1. Directories count as files for syncs. A statically linked program is not reached.
+ * Counting starts at 1. Directories count as files for syncs. A write with RWF_DSYNC counts as a write and,
+ * if that does not fail, as a sync. A statically linked program is not reached.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -43,16 +45,29 @@ static int concerns(int fd) {
     return strncmp(path, under, strlen(under)) == 0;
 }
 
-static int faulty_sync(int fd, int (*sync)(int)) {
-    if (!concerns(fd)) return sync(fd);
+/* The number of a sync that is about to begin, 0 where none is counted; kills if it is that one's turn. */
+static long begin_sync(int fd) {
+    if (!concerns(fd)) return 0;
     long n = atomic_fetch_add(&syncs, 1) + 1;
     if (n == setting("FAULT_SYNC_KILL_AT")) kill(getpid(), SIGKILL);
-    if (n == setting("FAULT_SYNC_EIO_AT")) {
-        errno = EIO;
-        return -1;
-    }
+    return n;
+}
+
+static int fails(long n) {
+    if (!n || n != setting("FAULT_SYNC_EIO_AT")) return 0;
+    errno = EIO;
+    return 1;
+}
+
+static void end_sync(long n) {
+    if (n && n == setting("FAULT_SYNC_KILL_AFTER")) kill(getpid(), SIGKILL);
+}
+
+static int faulty_sync(int fd, int (*sync)(int)) {
+    long n = begin_sync(fd);
+    if (fails(n)) return -1;
     int result = sync(fd);
-    if (n == setting("FAULT_SYNC_KILL_AFTER")) kill(getpid(), SIGKILL);
+    end_sync(n);
     return result;
 }
 
@@ -105,11 +120,34 @@ ssize_t pwritev(int fd, const struct iovec *pieces, int count, off_t at) {
 ssize_t pwritev64(int fd, const struct iovec *pieces, int count, off64_t at) {
     FAULTY_VECTOR(fd, count, NEXT(pwritev64)(fd, pieces, count, at));
 }
+
+typedef ssize_t vector_write(int fd, const struct iovec *pieces, int count, off64_t at, int flags);
+
+/* A write that may sync as well. Where that fails, or the process ends in its place, the write was made. */
+static ssize_t faulty_pwritev2(
+    vector_write *next, int fd, const struct iovec *pieces, int count, off64_t at, int flags
+) {
+    struct iovec half = pieces[0];
+    switch (judge_write(fd)) {
+    case FULL: errno = ENOSPC; return -1;
+    case HALF: half.iov_len /= 2; pieces = &half; count = 1; /* fall through */
+    case WHOLE: break;
+    }
+    if (!(flags & RWF_DSYNC)) return next(fd, pieces, count, at, flags);
+    ssize_t written = next(fd, pieces, count, at, flags & ~RWF_DSYNC);
+    if (written < 0) return written;
+    long n = begin_sync(fd);
+    if (fails(n)) return -1;
+    written = next(fd, pieces, count, at, flags);
+    end_sync(n);
+    return written;
+}
+
 ssize_t pwritev2(int fd, const struct iovec *pieces, int count, off_t at, int flags) {
-    FAULTY_VECTOR(fd, count, NEXT(pwritev2)(fd, pieces, count, at, flags));
+    return faulty_pwritev2((vector_write *)NEXT(pwritev2), fd, pieces, count, at, flags);
 }
 ssize_t pwritev64v2(int fd, const struct iovec *pieces, int count, off64_t at, int flags) {
-    FAULTY_VECTOR(fd, count, NEXT(pwritev64v2)(fd, pieces, count, at, flags));
+    return faulty_pwritev2(NEXT(pwritev64v2), fd, pieces, count, at, flags);
 }
 
 /* These two return the error's number and leave errno alone. */

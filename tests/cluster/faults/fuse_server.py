@@ -73,7 +73,7 @@ class FuseServer:
         self._faults = faults
         self._counters = counters
         self._buffer = memoryview(bytearray(wire.REQUEST_BYTES_MAX))
-        self._held: list[tuple[int, int, int]] = []
+        self._held: list[tuple[int, int, int, bytes]] = []
         self.changes_left: int | None = None
         """The power goes before the change after so many; None: it stays."""
         self._handlers: dict[int, Handler] = {
@@ -128,10 +128,10 @@ class FuseServer:
     def release_held_syncs(self) -> None:
         """Do the syncs that hang, and answer them."""
         held, self._held = self._held, []
-        for op, number, node in held:
+        for op, number, node, payload in held:
             try:
                 self._sync(node, of_directory=op == Op.FSYNCDIR)
-                self._answer(number)
+                self._answer(number, payload)
             except OSError as error:
                 self._answer(number, error=error.errno or errno.EIO)
 
@@ -316,9 +316,12 @@ class FuseServer:
         written = self._volume.write(request.node, offset, payload)
         self._counters["writes"] += 1
         self._counters["written_bytes"] += written
+        answer = wire.WRITE_OUT.pack(written, 0)
         if open_flags & os.O_DSYNC:
-            self._sync(request.node, of_directory=False)
-        return wire.WRITE_OUT.pack(written, 0)
+            # Of the file, or of this write alone (RWF_DSYNC). The power may go between the two steps.
+            self._count_down()
+            self._sync_or_hold(request, answer)
+        return answer
 
     def _fallocate(self, request: Request) -> bytes:
         _, offset, length, mode, _ = wire.FALLOCATE_IN.unpack_from(request.body)
@@ -330,17 +333,19 @@ class FuseServer:
     # -- durability ------------------------------------------------------------------------------
 
     def _fsync(self, request: Request) -> bytes:
-        return self._sync_or_hold(request)
+        self._sync_or_hold(request)
+        return b""
 
     def _fsyncdir(self, request: Request) -> bytes:
-        return self._sync_or_hold(request)
+        self._sync_or_hold(request)
+        return b""
 
-    def _sync_or_hold(self, request: Request) -> bytes:
+    def _sync_or_hold(self, request: Request, answer: bytes = b"") -> None:
+        """Sync what the request is about, or keep its *answer* until syncs no longer hang."""
         if self._faults.hanging:
-            self._held.append((request.op, request.number, request.node))
+            self._held.append((request.op, request.number, request.node, answer))
             raise Held
         self._sync(request.node, of_directory=request.op == Op.FSYNCDIR)
-        return b""
 
     def _sync(self, node: int, *, of_directory: bool) -> None:
         self._counters["directory_syncs" if of_directory else "syncs"] += 1

@@ -4,7 +4,7 @@ Each stands for a mistake that real logs have made; the rule it breaks is PROTOC
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 
 import msgspec
@@ -25,35 +25,32 @@ from holdfast.storage.pruning import Holds
 from holdfast.storage.recovery import Scan
 from holdfast.storage.replay import Replay
 from holdfast.storage.syncing import Syncs
-from holdfast.storage.writer import Writer
+from holdfast.storage.writer import Phase, Writer
 
 # --- writing
 
 
-def _acknowledge_before_sync(writer: Writer) -> None:
-    _flush(writer)
-    writer._on_durable(writer._written[0])
+def _acknowledge_before_sync(writer: Writer, sealed: Sealed) -> None:
+    _write(writer, sealed)
+    if writer.phase is Phase.OPEN:
+        writer._on_durable(sealed.appended)
 
 
-_flush = Writer._flush
+_write = Writer._write
 
 
 def _cover_what_came_later(writer: Writer, appended: int, end: Place) -> None:
     """Report everything gathered while the sync ran."""
-    _on_batches(writer, writer.gathering.appended, end)
+    _on_batch(writer, writer.gathering.appended, end)
 
 
-_on_batches = Writer._on_batches
+_on_batch = Writer._on_batch
 
 
-def _mark_what_is_written(writer: Writer, sealed: Sealed) -> None:
-    """Say in the batch that the log is synced up to it, though it is only written."""
-    synced, writer.mark = writer.mark, writer._written[1]
-    _write(writer, sealed)
-    writer.mark = synced
-
-
-_write = Writer._write
+def _write_out_of_turn(syncs: Syncs, name: str, offset: int, data: bytes, then: Callable[[], None]) -> None:
+    """Write a batch at once, though it says that the log is synced up to it."""
+    syncs._disk.write_at(name, offset, data)
+    syncs.after([name], then)
 
 
 def _forget_names(writer: Writer, number: int, then: Callable[[], None]) -> None:
@@ -80,10 +77,8 @@ def _remove_at_once(writer: Writer, then: Callable[[], None]) -> None:
 
 def _go_on_when_full(writer: Writer, work: Callable[[], None]) -> None:
     """Take a full disk for a passing trouble: drop what did not fit and go on."""
-    try:
+    with suppress(NoSpace):
         work()
-    except NoSpace:
-        writer._is_syncing = False
 
 
 def _retry(syncs: Syncs, token: Token, ok: bool) -> bool:
@@ -233,7 +228,7 @@ PLANTED = (
         "S5",
         "records are reported durable when they are written, not when they are synced",
         Writer,
-        "_flush",
+        "_write",
         _acknowledge_before_sync,
         "power",
     ),
@@ -242,7 +237,7 @@ PLANTED = (
         "S5",
         "the end of a sync counts for records that were written after it began",
         Writer,
-        "_on_batches",
+        "_on_batch",
         _cover_what_came_later,
         "slow-kills",
     ),
@@ -294,9 +289,9 @@ PLANTED = (
         "marks-what-is-written",
         "D2",
         "a batch vouches for batches that were written before it but not synced",
-        Writer,
-        "_write",
-        _mark_what_is_written,
+        Syncs,
+        "write_durably",
+        _write_out_of_turn,
         "power",
     ),
     _bug(

@@ -1,0 +1,154 @@
+"""A directory of real files, changed step by step by one thread; the first failure is the last step (D1)."""
+
+import errno
+import os
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from holdfast.machine.directory import make_durably
+from holdfast.model.errors import DiskFailed, HoldfastError, NoSpace
+
+OPEN_FILES_MAX: Final = 64
+"""A host has two checkpoints for each of its groups: more files than a process may hold open."""
+
+
+class Volume:
+    """One directory (created when absent). After the first failure its methods do nothing (D1)."""
+
+    def __init__(self, directory: Path) -> None:
+        self.failure: HoldfastError | None = None
+        self._descriptors: OrderedDict[str, int] = OrderedDict()
+        # Files that this process has synced as a whole and not changed since. Any other may hold what never
+        # reached the disk, also what another process wrote.
+        self._synced: set[str] = set()
+        try:
+            make_durably(directory)
+            self._directory = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise translated(error, str(directory)) from error
+
+    def survey(self) -> list[tuple[str, int]]:
+        """Names and sizes of the plain files in the directory."""
+        try:
+            with os.scandir(self._directory) as entries:
+                return [(entry.name, entry.stat().st_size) for entry in entries if entry.is_file()]
+        except OSError as error:
+            raise translated(error, "directory") from error
+
+    def open(self, name: str, flags: int) -> int:
+        return os.open(name, flags | os.O_CLOEXEC, 0o600, dir_fd=self._directory)
+
+    def allocate(self, name: str, size: int) -> None:
+        self._attempt(name, self._allocate, name, size)
+
+    def create(self, name: str) -> None:
+        self._attempt(name, self._create, name)
+
+    def write(self, name: str, offset: int, data: bytes) -> None:
+        self._attempt(name, self._write, name, offset, data)
+
+    def write_and_sync(self, name: str, offset: int, data: bytes) -> None:
+        """As :meth:`write` and :meth:`sync`."""
+        self._attempt(name, self._write_and_sync, name, offset, data)
+
+    def truncate(self, name: str, size: int) -> None:
+        self._attempt(name, lambda: os.ftruncate(self._changing(name), size))
+
+    def rename(self, old: str, new: str) -> None:
+        self._attempt(old, self._rename, old, new)
+
+    def remove(self, name: str) -> None:
+        self._attempt(name, self._remove, name)
+
+    def sync(self, name: str) -> None:
+        self._attempt(name, self._sync, name)
+
+    def sync_dir(self) -> None:
+        self._attempt("directory", os.fsync, self._directory)
+
+    def close(self) -> None:
+        for descriptor in self._descriptors.values():
+            os.close(descriptor)
+        os.close(self._directory)
+
+    def _attempt(self, name: str, work: Callable[..., object], *arguments: object) -> None:
+        if self.failure is None:
+            try:
+                work(*arguments)
+            except OSError as error:
+                self.failure = translated(error, name)
+
+    def _allocate(self, name: str, size: int) -> None:
+        self._create(name)
+        os.posix_fallocate(self._descriptors[name], 0, size)
+
+    def _create(self, name: str) -> None:
+        self._release(name)
+        self._keep(name, self.open(name, os.O_RDWR | os.O_CREAT | os.O_TRUNC))
+
+    def _write(self, name: str, offset: int, data: bytes) -> None:
+        descriptor = self._changing(name)
+        written = os.pwrite(descriptor, data, offset)
+        while written < len(data):
+            written += os.pwrite(descriptor, data[written:], offset + written)
+
+    def _write_and_sync(self, name: str, offset: int, data: bytes) -> None:
+        written = 0
+        if name in self._synced:
+            # One system call: between two, a thread of this process may keep the interpreter for itself while
+            # the disk stands idle. It syncs what it writes and nothing else, hence the condition.
+            written = os.pwritev(self._descriptor(name), [data], offset, os.RWF_DSYNC)
+            if written == len(data):
+                return
+        self._write(name, offset + written, data[written:])
+        self._sync(name)
+
+    def _sync(self, name: str) -> None:
+        os.fdatasync(self._descriptor(name))
+        self._synced.add(name)
+
+    def _rename(self, old: str, new: str) -> None:
+        os.rename(old, new, src_dir_fd=self._directory, dst_dir_fd=self._directory)
+        self._release(new)
+        if old in self._descriptors:
+            self._descriptors[new] = self._descriptors.pop(old)
+        if old in self._synced:
+            self._synced.remove(old)
+            self._synced.add(new)
+
+    def _remove(self, name: str) -> None:
+        os.unlink(name, dir_fd=self._directory)
+        self._release(name)
+
+    def _changing(self, name: str) -> int:
+        self._synced.discard(name)
+        return self._descriptor(name)
+
+    def _descriptor(self, name: str) -> int:
+        if name not in self._descriptors:
+            self._keep(name, self.open(name, os.O_RDWR))
+        return self._descriptors[name]
+
+    def _keep(self, name: str, descriptor: int) -> None:
+        self._descriptors[name] = descriptor
+        if len(self._descriptors) > OPEN_FILES_MAX:
+            # Never one with unsynced writes: the kernel may report their failure to this descriptor only.
+            for candidate in self._descriptors:
+                if candidate in self._synced and candidate != name:
+                    os.close(self._descriptors.pop(candidate))
+                    break
+
+    def _release(self, name: str) -> None:
+        self._synced.discard(name)
+        descriptor = self._descriptors.pop(name, None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def translated(error: OSError, name: str) -> HoldfastError:
+    """What a failed call of the system means to us; *name* says where."""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return NoSpace(f"{name}: {error.strerror}")
+    return DiskFailed(f"{name}: {error.strerror}")
