@@ -22,7 +22,7 @@ from holdfast.styles.cold import Cold
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Outgoing
-from holdfast.styles.ports import StylePorts, Token
+from holdfast.styles.ports import Copied, NotCopied, Snapshot, StylePorts, Token
 from holdfast.styles.replica import Replica
 from holdfast.styles.warm import Warm
 
@@ -42,6 +42,40 @@ class FakeClock:
 
     def wall(self) -> int:
         return self.time_ns
+
+
+class FakeCopies:
+    """Copies of one process: taken at once, ended when a schedule says so, and lost with the process."""
+
+    def __init__(self, member: "FakeMember") -> None:
+        self._member = member
+        self._running: tuple[Captured, bytes, Callable[[Copied | NotCopied], None]] | None = None
+        self._written: Captured | None = None
+
+    def begin(self, snapshot: Snapshot, then: Callable[[Copied | NotCopied], None]) -> bool:
+        if self._running is not None or self._written is not None:
+            return False
+        state = b"".join(snapshot.pieces())
+        self._running = (Captured(snapshot.position, state), snapshot.digest(), then)
+        return True
+
+    def end(self, why: str = "") -> None:
+        """The copy that runs ends; *why* it failed, if it did."""
+        if self._running is not None:
+            (captured, digest, then), self._running = self._running, None
+            self._written = None if why else captured
+            then(NotCopied(why) if why else Copied(len(captured.state), digest))
+
+    def keep(self, then: Callable[[bool], None]) -> None:
+        captured, self._written = self._written, None
+        assert captured is not None, "only what was copied is kept"
+        is_newer = captured.position >= self._member.floor
+        if is_newer:
+            self._member.keep(captured)
+        then(is_newer)
+
+    def drop(self) -> None:
+        self._running = self._written = None
 
 
 @dataclass
@@ -118,6 +152,7 @@ class FakeGroup:
         """Everything that was ever committed, in order."""
         self.members = {name: FakeMember(self, name) for name in names}
         self.replicas: dict[str, Replica] = {}
+        self.copies: dict[str, FakeCopies] = {}
         self.primary = names[0]
         for name in names:
             self.start(name)
@@ -129,6 +164,7 @@ class FakeGroup:
     def start(self, name: str) -> Replica:
         """A new process of this member, on its disk."""
         member = self.members[name]
+        self.copies[name] = FakeCopies(member)
         ports = StylePorts(
             self.clock,
             NoTrace(),
@@ -140,6 +176,7 @@ class FakeGroup:
             lambda: member.checkpoint,
             member.keep,
             lambda kind, text: self.faults.append((name, kind, text)),
+            self.copies[name],
         )
         replica = self.replicas[name] = STYLES[self.style](self.definition, ports, self.config)
         replica.bind(member)

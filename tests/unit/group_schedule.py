@@ -82,6 +82,8 @@ class UpdatingJournal(Journal):
         self.lines += msgspec.msgpack.decode(update)
 
 
+BORNE = ("timer", "checkpoint_failed")
+"""Faults that a schedule causes."""
 CONFIG = StyleConfig(
     checkpoint_interval_ns=3 * SECOND, replay_budget_ns=2 * MILLISECOND, scan_positions=4, uncommitted_max=200
 )
@@ -102,6 +104,8 @@ class Schedule:
         config = CONFIG
         if self.rng.random() < 0.3:
             config = msgspec.structs.replace(CONFIG, sent_state_bytes_max=1)
+        if self.rng.random() < 0.5:
+            config = msgspec.structs.replace(config, inline_state_bytes_max=1)
         self.group = FakeGroup(style, Definition("journal", cls, cls), config)
         self.group.clock.step_ns = 200_000
         self.clients = [Client(ClientId(f"client-{index}")) for index in range(3)]
@@ -127,6 +131,7 @@ class Schedule:
             (self.come_back, 4),
             (self.refuse_once, 1),
             (self.stall_reads, 2),
+            (self.end_copy, 20),
         ]
         for _ in range(steps):
             self.rng.choices([each for each, _ in actions], [weight for _, weight in actions])[0]()
@@ -290,6 +295,11 @@ class Schedule:
         """The log makes a new file: records cannot be read for a moment."""
         self.group.members[self.rng.choice(sorted(self.group.members))].unreadable = self.rng.randint(1, 3)
 
+    def end_copy(self) -> None:
+        """A copy that captures a large state has written it, or has failed."""
+        copies = self.group.copies[self.rng.choice(sorted(self.group.replicas))]
+        copies.end("killed" if self.rng.random() < 0.2 else "")
+
     # --- the end
 
     def finish(self) -> list[str]:
@@ -336,7 +346,7 @@ def check(schedule: Schedule) -> None:
     for (caller, call), answer in schedule.oracle.items():
         line = f"answer {call - 1} to {caller.client}/{caller.number}: {answer}"
         assert lines.count(line) <= 1
-    assert not [fault for fault in schedule.group.faults if fault[1] != "timer"], schedule.group.faults
+    assert not [fault for fault in schedule.group.faults if fault[1] not in BORNE], schedule.group.faults
     digests = {schedule.group.primary: schedule.primary.execution.digest()}
     assert schedule.primary.execution.position >= Position(1)
     for name in sorted(schedule.group.replicas):

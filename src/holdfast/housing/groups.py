@@ -15,6 +15,7 @@ from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Recipes
 from holdfast.authority.views import View, ViewMember
 from holdfast.housing.chronicle import Chronicle, Histories
+from holdfast.housing.copying import GroupCopies
 from holdfast.housing.directory import GroupDirectory
 from holdfast.housing.housed import Housed
 from holdfast.housing.keeping import Keeping
@@ -231,6 +232,7 @@ class Groups:
                 timers=self._timers,
                 chronicle=self._chronicle(record.group),
                 kept=self._keeping.opened(record.group),
+                copies=self._copies(record.group),
                 is_doubtful=self._store.log.is_doubtful,
                 later=self._later,
             )
@@ -268,6 +270,12 @@ class Groups:
             del self._gone[group]
             self._keeping.forget(group)
 
+    def _copies(self, group: GroupId) -> GroupCopies | None:
+        if self._house.copies is None:
+            return None
+        store = self._store
+        return GroupCopies(group, self._house.copies, store.checkpoints, store.log, self._keeping)
+
     def _style_ports(self, housed: Housed) -> StylePorts:
         ports = self._house
         return StylePorts(
@@ -281,6 +289,7 @@ class Groups:
             checkpoint=lambda: self._keeping.newest(housed.group),
             save_checkpoint=lambda captured: self._keeping.keep(housed.group, captured),
             fault=partial(ports.on_fault, housed.group),
+            copies=housed.copies,
         )
 
     # --- turns

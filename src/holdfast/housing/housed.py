@@ -8,6 +8,7 @@ import msgspec
 from holdfast.authority.groups import GroupRecord
 from holdfast.authority.views import View, ViewMember
 from holdfast.housing.chronicle import Chronicle
+from holdfast.housing.copying import GroupCopies
 from holdfast.housing.ports import EndingTimers, HouseConfig, MakeTimers
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import Epoch, GroupId, Position
@@ -37,11 +38,13 @@ class Housed:
         timers: MakeTimers,
         chronicle: Chronicle,
         kept: Captured | None,
+        copies: GroupCopies | None,
         is_doubtful: bool,
         later: Callable[["Housed"], None],
     ) -> None:
         self.record = record
         self.chronicle = chronicle
+        self.copies = copies
         self._later = later
         self._timers: list[EndingTimers] = []
         self._make_timers = timers
@@ -94,6 +97,8 @@ class Housed:
         """Nothing happens here any more."""
         for timers in self._timers:
             timers.close()
+        if self.copies is not None:
+            self.copies.drop()
 
     def _timers_of_its_own(self, on_timer: Callable[[Hashable], None]) -> Timers:
         timers = self._make_timers(on_timer)

@@ -83,6 +83,13 @@ class Keeping:
         self._writing[group] = _Writing(captured)
         self._write_own(group, captured)
 
+    def raise_floor(self, group: GroupId) -> None:
+        """There is a newer checkpoint: let go of the log that none needs any more."""
+        floor = self._checkpoints.floor(group)
+        if floor is not None and floor > self._log.floor(group).position:
+            self._log.set_floor(group, floor)
+            self._log.flush()
+
     def forget(self, group: GroupId) -> None:
         """The group has left this host for good."""
         self._writing.pop(group, None)
@@ -108,10 +115,7 @@ class Keeping:
         writing = self._writing.pop(group, None)
         if writing is None:
             return  # forgotten meanwhile
-        floor = self._checkpoints.floor(group)
-        if floor is not None and floor > self._log.floor(group).position:
-            self._log.set_floor(group, floor)
-            self._log.flush()
+        self.raise_floor(group)
         if writing.next is not None:
             self.keep(group, writing.next)
 

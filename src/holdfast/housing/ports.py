@@ -15,10 +15,12 @@ from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import GroupId, HostId, Nonce, Opening, Revision, StoreId
 from holdfast.model.ports import Clock, Network, Random, Timers, Trace
 from holdfast.sequence.config import LeaseConfig, SequenceConfig
+from holdfast.storage.checkpoint import Checkpoint, Framing
 from holdfast.storage.checkpoints import CheckpointStore
 from holdfast.storage.log import Log
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
+from holdfast.styles.ports import NotCopied, Snapshot
 
 
 class EndingTimers(Timers, Protocol):
@@ -102,6 +104,33 @@ class Callees(Network, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Written:
+    """A copy of the process has written a checkpoint, and synced it; its name is not its final one yet."""
+
+    checkpoint: Checkpoint
+    digest: bytes
+
+
+class CopyPort(Protocol):
+    """Copies of the process, one at a time for all groups."""
+
+    def begin(
+        self,
+        name: str,
+        framing: Framing,
+        snapshot: Snapshot,
+        then: Callable[[Written | NotCopied], None],
+    ) -> bool:
+        """Copy the process as it is now; the copy takes the state, and writes it framed to the file *name* of
+        the store. *Then* its end is told, not before this has returned. False when another runs."""
+        ...
+
+    def cancel(self) -> None:
+        """End the one that runs and remove its file; nothing is told."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class HousePorts:
     """The host, as its groups use it."""
 
@@ -126,6 +155,8 @@ class HousePorts:
     known of it."""
     on_halted: Callable[[GroupId, str], None]
     """A member has stopped for good, and says why (A5)."""
+    copies: CopyPort | None = None
+    """None: every state is captured between two calls, however large."""
 
 
 class HouseConfig(Struct, frozen=True, kw_only=True):

@@ -48,7 +48,8 @@ class HostStore:
         self._authority = authority
         self._nonces = nonces
         self._loop = asyncio.get_running_loop()
-        self._disk = FileDisk(directory / STORE, self._on_synced, self._loop.call_soon_threadsafe)
+        self.directory = directory / STORE
+        self._disk = FileDisk(self.directory, self._on_synced, self._loop.call_soon_threadsafe)
         self._failure: asyncio.Future[None] = self._loop.create_future()
         self._identity = StoreIdentity(self._disk, load(self._disk), self.fail)
         self._config = LogConfig(file_bytes=FILE_BYTES)
@@ -114,6 +115,10 @@ class HostStore:
     def log_bytes(self) -> int:
         """What the log takes on the disk."""
         return sum(self._disk.size(name) for name in self._disk.list())
+
+    def adopt(self, name: str) -> None:
+        """Take in a file that a copy of this process has written."""
+        self._disk.adopt(name)
 
     def oldest_sync_age_ns(self) -> int:
         """For how long the oldest unfinished sync has run; to be asked from any thread (K3)."""

@@ -17,6 +17,7 @@ from holdfast.machine import LogTrace, LoopTimers, MachineClock, MachineRandom
 from holdfast.model.ids import GroupId, HostId, Nonce
 from holdfast.node.callees import HostCallees
 from holdfast.node.classes import definition_of
+from holdfast.node.copying import ProcessCopies
 from holdfast.node.insisting import insist
 from holdfast.node.links import HostLinks
 from holdfast.node.questions import Questions
@@ -48,14 +49,15 @@ async def open_groups(
         lambda: perform(authority, ensure_replica(session.host, nonce=nonce)), Seen
     )
     stamps = await store.open_stamps(replica.value.replica)
-    ports = _ports(questions, links, callees)
+    copies = ProcessCopies(store.directory, store.adopt, store.fail)
+    ports = _ports(questions, links, callees, copies)
     groups = Groups(session.host, session.incarnation, store, stamps, identity, hosts, ports, HouseConfig())
     callees.events = groups.nesting
     groups.start()
     return groups
 
 
-def _ports(questions: Questions, links: HostLinks, callees: HostCallees) -> HousePorts:
+def _ports(questions: Questions, links: HostLinks, callees: HostCallees, copies: ProcessCopies) -> HousePorts:
     loop = asyncio.get_running_loop()
 
     def timers(on_timer: Callable[[Hashable], None]) -> LoopTimers:
@@ -78,6 +80,7 @@ def _ports(questions: Questions, links: HostLinks, callees: HostCallees) -> Hous
         nonce=fresh_nonce,
         on_fault=_on_fault,
         on_halted=_on_halted,
+        copies=copies,
     )
 
 

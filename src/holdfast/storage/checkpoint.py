@@ -25,6 +25,8 @@ SYNC_EVERY_BYTES: Final = 8 << 20
 """A large checkpoint is synced on the way: one long sync at its end would hold up the log's."""
 _PREFIX: Final = "checkpoint-"
 ASIDE: Final = ".part"
+COPIED: Final = ".copy"
+"""Ends the name of one that a copy of the process writes: never the same file as one written here."""
 _MAGIC: Final = b"HoldChk1"
 _END: Final = b"HoldEnd1"
 _HEADER: Final = Struct("<8sQQQQII")  # magic, salt, group, position, epoch, checksum of the chain, chunk size
@@ -57,12 +59,61 @@ def checkpoint_name(group: GroupId, position: Position) -> str:
 
 def checkpoint_of(name: str) -> tuple[GroupId, Position] | None:
     """Group and position in a checkpoint's file name, finished or not; None for other files."""
-    parts = name.removeprefix(_PREFIX).removesuffix(ASIDE).split("-")
+    parts = name.removeprefix(_PREFIX).removesuffix(ASIDE).removesuffix(COPIED).split("-")
     if not name.startswith(_PREFIX) or len(parts) != 2:
         return None
     if not all(len(part) == 20 and part.isascii() and part.isdigit() for part in parts):
         return None
     return GroupId(int(parts[0])), Position(int(parts[1]))
+
+
+class Framing:
+    """The bytes of one checkpoint's file, in their order, as its state comes in pieces of any size."""
+
+    def __init__(self, group: GroupId, point: Point, *, salt: int, chunk_bytes: int) -> None:
+        self._group = group
+        self._point = point
+        self._salt = salt
+        self._chunk_bytes = chunk_bytes
+        self._rest = bytearray()
+        self._chunks = 0
+        self.size = 0
+        """Bytes of state in the chunks given out."""
+        self.header = _HEADER.pack(
+            _MAGIC, salt, group, point.position, point.epoch, point.checksum, chunk_bytes
+        )
+        self._digest = blake2b(self.header, digest_size=_DIGEST_BYTES)
+
+    def framed(self, data: bytes) -> Iterator[bytes]:
+        """The whole chunks there are now, with the next *data* of the state."""
+        self._rest += data
+        while len(self._rest) >= self._chunk_bytes:
+            chunk = bytes(self._rest[: self._chunk_bytes])
+            del self._rest[: self._chunk_bytes]
+            yield self._chunk(chunk)
+
+    def end(self) -> bytes:
+        """What is left, when that was all."""
+        last = self._chunk(bytes(self._rest)) if self._rest else b""
+        counts = _COUNTS.pack(self._chunks, self.size)
+        self._digest.update(counts)
+        return last + _END + counts + self._digest.digest()
+
+    @property
+    def described(self) -> Checkpoint:
+        """The checkpoint, once it has ended."""
+        return self.described_as(self._chunks, self.size)
+
+    def described_as(self, chunks: int, size: int) -> Checkpoint:
+        """The checkpoint, when these came of it elsewhere."""
+        return Checkpoint(self._group, self._point, self._chunk_bytes, chunks, size, self._salt)
+
+    def _chunk(self, chunk: bytes) -> bytes:
+        digest = _hash(chunk)
+        self._digest.update(digest)
+        self._chunks += 1
+        self.size += len(chunk)
+        return digest + chunk
 
 
 class CheckpointWriter:
@@ -73,61 +124,49 @@ class CheckpointWriter:
     ) -> None:
         self._disk = disk
         self._syncs = syncs
-        self._group = group
-        self._point = point
-        self._salt = salt
-        self._chunk_bytes = chunk_bytes
+        self._framing = Framing(group, point, salt=salt, chunk_bytes=chunk_bytes)
         self._name = checkpoint_name(group, point.position) + ASIDE
-        self._rest = bytearray()
-        self._chunks = 0
-        self._size = 0
         self._is_finished = False
         self._sync_asked = 0
         self._synced = 0
-        header = _HEADER.pack(_MAGIC, salt, group, point.position, point.epoch, point.checksum, chunk_bytes)
-        self._digest = blake2b(header, digest_size=_DIGEST_BYTES)
         if self._name in disk.list():
             disk.remove(self._name)
-        disk.append(self._name, header)
+        disk.append(self._name, self._framing.header)
 
     @property
     def unsynced_bytes(self) -> int:
         """Written and not yet synced; a considerate caller waits while this is large."""
-        return self._size - self._synced
+        return self._framing.size - self._synced
 
     def write(self, data: bytes) -> None:
         """The next bytes of the state."""
         invariant(not self._is_finished, "a finished checkpoint is not written")
-        self._rest += data
-        while len(self._rest) >= self._chunk_bytes:
-            self._write_chunk(bytes(self._rest[: self._chunk_bytes]))
-            del self._rest[: self._chunk_bytes]
+        for chunk in self._framing.framed(data):
+            self._disk.append(self._name, chunk)
+            self._maybe_sync()
 
     def finish(self, then: Callable[[Checkpoint], None]) -> None:
         """That was all; *then* it is durable under its final name."""
         invariant(not self._is_finished, "a checkpoint is finished once")
         self._is_finished = True
-        if self._rest:
-            self._write_chunk(bytes(self._rest))
-        counts = _COUNTS.pack(self._chunks, self._size)
-        self._digest.update(counts)
-        self._disk.append(self._name, _END + counts + self._digest.digest())
-        done = Checkpoint(self._group, self._point, self._chunk_bytes, self._chunks, self._size, self._salt)
+        self._disk.append(self._name, self._framing.end())
+        done = self._framing.described
         self._syncs.after([self._name], lambda: self._rename(done, then))
+
+    def abandon(self) -> None:
+        """It will not be finished."""
+        self._is_finished = True
+        self._disk.remove(self._name)
 
     def _rename(self, done: Checkpoint, then: Callable[[Checkpoint], None]) -> None:
         self._disk.rename(self._name, done.name)
         self._syncs.after((), lambda: then(done), directory=True)
 
-    def _write_chunk(self, chunk: bytes) -> None:
-        digest = _hash(chunk)
-        self._digest.update(digest)
-        self._disk.append(self._name, digest + chunk)
-        self._chunks += 1
-        self._size += len(chunk)
-        if self._size - self._sync_asked >= SYNC_EVERY_BYTES:
-            self._sync_asked = self._size
-            self._syncs.after([self._name], partial(self._on_synced, self._size))
+    def _maybe_sync(self) -> None:
+        size = self._framing.size
+        if size - self._sync_asked >= SYNC_EVERY_BYTES:
+            self._sync_asked = size
+            self._syncs.after([self._name], partial(self._on_synced, size))
 
     def _on_synced(self, size: int) -> None:
         self._synced = size

@@ -14,8 +14,10 @@ from holdfast.model.ports import Disk, Token
 from holdfast.storage.checkpoint import (
     ASIDE,
     CHUNK_BYTES,
+    COPIED,
     Checkpoint,
     CheckpointWriter,
+    Framing,
     checkpoint_name,
     checkpoint_of,
     read_chunks,
@@ -57,7 +59,7 @@ class CheckpointStore:
             found = checkpoint_of(name)
             if found is None:
                 continue
-            if name.endswith(ASIDE) or self._is_foreign(name):
+            if name.endswith((ASIDE, COPIED)) or self._is_foreign(name):
                 disk.remove(name)
             else:
                 self._positions.setdefault(found[0], []).append(found[1])
@@ -84,6 +86,20 @@ class CheckpointStore:
     def finish(self, writer: CheckpointWriter, then: Callable[[Checkpoint], None]) -> None:
         """End *writer*; *then* its checkpoint is durable, counts, and the oldest one too many is gone."""
         writer.finish(lambda done: self._finished(done, then))
+
+    def framing(self, group: GroupId, point: Point) -> tuple[str, Framing]:
+        """For a checkpoint that a copy of the process writes: under which name, and its bytes."""
+        name = checkpoint_name(group, point.position) + COPIED
+        return name, Framing(group, point, salt=self._salt, chunk_bytes=self._chunk_bytes)
+
+    def adopt(self, copied: Checkpoint, then: Callable[[], None]) -> None:
+        """Take over a checkpoint that was written so, and synced; *then* it is durable and counts."""
+        self._disk.rename(copied.name + COPIED, copied.name)
+        self._syncs.after((), lambda: self._finished(copied, lambda _: then()), directory=True)
+
+    def discard(self, copied: Checkpoint) -> None:
+        """Let go of one that was written so, and is not wanted any more."""
+        self._disk.remove(copied.name + COPIED)
 
     def choose(self, group: GroupId) -> Chosen:
         """The newest one whose every hash is right. Damaged ones on the way are removed and reported."""
@@ -126,6 +142,7 @@ class CheckpointStore:
             positions.sort()
         finished = self._finished_here.setdefault(done.group, [])
         finished.append(done.point.position)
+        finished.sort()
         del finished[:-KEPT]
         for position in positions[:-KEPT]:
             self._remove(done.group, position)

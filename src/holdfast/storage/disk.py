@@ -126,6 +126,10 @@ class FileDisk:
         """What ended this disk (``NoSpace`` or ``DiskFailed``), None while it works."""
         return self._volume.failure
 
+    def adopt(self, name: str) -> None:
+        """Take in a file that another process of this host has put into the directory, whole and synced."""
+        self._files[name] = _File(self._volume.size(name))
+
     def oldest_sync_age_ns(self) -> int:
         """How long the oldest sync not yet ended has been waiting, 0 when there is none (K3). Any thread."""
         try:

@@ -37,6 +37,12 @@ class Volume:
         except OSError as error:
             raise translated(error, "directory") from error
 
+    def size(self, name: str) -> int:
+        try:
+            return os.stat(name, dir_fd=self._directory).st_size
+        except OSError as error:
+            raise translated(error, name) from error
+
     def open(self, name: str, flags: int) -> int:
         return os.open(name, flags | os.O_CLOEXEC, 0o600, dir_fd=self._directory)
 

@@ -11,6 +11,7 @@ its state and its digest there, and the primary's digest follows as a record tha
 from holdfast.model.calls import Request
 from holdfast.model.errors import Overloaded
 from holdfast.model.ids import Position
+from holdfast.styles.checkpointing import Checkpointing
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Effects
@@ -41,7 +42,11 @@ class Active(Replica):
         """Who waits for a record that this primary ordered, and what to do with its effects, by its first
         position."""
         self._fired: dict[tuple[int, int], None] = {}
+        self._checkpointing = Checkpointing(ports, config, self._on_digest)
         self._digested: tuple[Position, bytes] | None = None
+        """This member's digest at the last mark, as soon as it is known."""
+        self._told: Digested | None = None
+        """The primary's, while this member's is not known yet."""
         self._digest_to_tell: Digested | None = None
         self._is_marking = False
         self._held: dict[Request, tuple[int, int]] = {}
@@ -184,19 +189,25 @@ class Active(Replica):
 
     def _mark(self) -> None:
         """Every member is at the same point here, and so either all are at rest or none is."""
-        execution = self._execution
         self._is_marking = False
-        self._digested = None
-        state = self._checkpointing.capture(execution)
-        if state is not None:
-            self._digested = (execution.position, execution.digest(state))
-            if self._is_primary:
-                self._digest_to_tell = Digested(*self._digested)
+        self._digested = self._told = None
+        self._checkpointing.capture(self._execution)
+
+    def _on_digest(self, position: Position, digest: bytes) -> None:
+        """What the state captured at a mark comes to; of a large one that is known only later."""
+        self._digested = (position, digest)
+        if self._is_primary:
+            self._digest_to_tell = Digested(position, digest)
+            self._ports.wake()
+        if self._told is not None:
+            self._compare(self._told)
 
     def _compare(self, record: Digested) -> None:
         self._checkpointing.nothing_since(self._execution.position)
+        self._told = record if self._checkpointing.is_copying_at(record.position) else None
         if self._digested is None or self._digested[0] != record.position:
-            return  # this member joined after the mark
+            return  # it comes later; or this member joined after the mark
+        self._told = None
         if self._digested[1] != record.digest:
             self._ports.fault(
                 "divergence",

@@ -1,22 +1,47 @@
 """When a member captures its object's state, and when that becomes a checkpoint (FTC-291 to 296, 306,
-311)."""
+311).
+
+A small state is captured between two calls. A large one would stop them for seconds: it is captured in a copy
+of the process (E5), which goes on while the object changes, and its end is an event like any other. Either
+way what was captured waits until its position is committed: what is not final is no checkpoint (E1).
+"""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
 
 from holdfast.model.ids import Position
+from holdfast.model.units import MILLISECOND
 from holdfast.sequence.ports import Captured
 from holdfast.styles.capture import NoStateAvailable
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.execution import Execution
-from holdfast.styles.ports import StylePorts
+from holdfast.styles.ports import Copied, NotCopied, Snapshot, StylePorts
+
+BUSY_NS: Final = 100 * MILLISECOND
+"""When no copy can be begun now, as another group has one, it is tried again after this."""
+
+OnDigest = Callable[[Position, bytes], None]
+
+
+@dataclass(slots=True)
+class _Copying:
+    """A copy under way; *is_written* when it only waits for its position to commit, *is_kept* when it is on
+    its way to its final name."""
+
+    position: Position
+    is_written: bool = False
+    is_kept: bool = False
 
 
 class Checkpointing:
-    """The states one member captures, at ``checkpoint_interval_ns``."""
+    """The states one member captures, at ``checkpoint_interval_ns``. *on_digest* is told the digest of each,
+    for members that are compared."""
 
-    def __init__(self, ports: StylePorts, config: StyleConfig) -> None:
+    def __init__(self, ports: StylePorts, config: StyleConfig, on_digest: OnDigest | None = None) -> None:
         self._ports = ports
         self._config = config
+        self._on_digest = on_digest
         self._taken_at = ports.clock.now()
         self._bytes = 0
         self._quiet_since = Position(0)
@@ -24,14 +49,35 @@ class Checkpointing:
         self.kept = Position(0)
         """Where the newest checkpoint of this host stands: its log reaches back so far, and no further."""
         self._captured: Captured | None = None
-        """Waits for its position to commit: what is not final is no checkpoint (E1)."""
+        self._copying: _Copying | None = None
+        self._committed = Position(0)
+        self._state_bytes = 0
+        """Of the last state captured."""
+        self._not_before = 0
+        self._failures = 0
+        """Copies that failed one after the other."""
+
+    @property
+    def is_copying(self) -> bool:
+        """Whether a state is being captured in a copy of the process."""
+        return self._copying is not None
+
+    def is_copying_at(self, position: Position) -> bool:
+        return self._copying is not None and self._copying.position == position
 
     def is_due(self, execution: Execution) -> bool:
         """Whether the interval is over and something happened in it, or the log has grown long."""
+        if self._copying is not None or self._ports.clock.now() < self._not_before:
+            return False
         if self._bytes >= self._config.checkpoint_bytes:
             return True
         elapsed_ns = self._ports.clock.now() - self._taken_at
         return elapsed_ns >= self._config.checkpoint_interval_ns and execution.position > self._quiet_since
+
+    def is_large(self, execution: Execution) -> bool:
+        """Whether the object's state should not be asked for between two calls."""
+        limit = self._config.inline_state_bytes_max
+        return self._ports.copies is not None and (self._state_bytes > limit or execution.weighs_over(limit))
 
     def grew(self, record_bytes: int) -> None:
         """The log has one more record, of this length."""
@@ -45,15 +91,23 @@ class Checkpointing:
             execution.when_at_rest(lambda: self.capture(execution))
 
     def capture(self, execution: Execution) -> bytes | None:
-        """Capture now; None when the object has no state to give at this moment. Then the log stays as it is,
-        and the next interval tries again (FTC-311)."""
-        self._restart()
+        """Capture now; None when the object has no state to give at this moment, or gives it to a copy
+        (:attr:`is_copying`). Without any, the log stays as it is, and the next interval tries again
+        (FTC-311)."""
         if not execution.is_at_rest:
+            self._restart()
             return None
+        if self.is_large(execution):
+            self._begin_copy(execution)
+            return None
+        self._restart()
         state = self.ask(execution.save)
         if state is not None:
             self._captured = Captured(execution.position, state)
             self._quiet_since = execution.position
+            self._state_bytes = len(state)
+            if self._on_digest is not None:
+                self._on_digest(execution.position, execution.digest(state))
         return state
 
     def ask(self, get: Callable[[], bytes]) -> bytes | None:
@@ -72,9 +126,11 @@ class Checkpointing:
         self._quiet_since = position
 
     def on_committed(self, up_to: Position) -> None:
+        self._committed = max(self._committed, up_to)
         if self._captured is not None and self._captured.position <= up_to:
             captured, self._captured = self._captured, None
             self.keep(captured)
+        self._maybe_keep_copy()
 
     def keep(self, captured: Captured) -> None:
         """Make a checkpoint of a final state."""
@@ -83,13 +139,81 @@ class Checkpointing:
 
     def installed(self, position: Position) -> None:
         """The host has a checkpoint from elsewhere."""
-        self.kept = self._quiet_since = position
+        self.kept = self._quiet_since = self._committed = position
         self._captured = None
+        self._drop_copy()
+
+    def forget(self) -> None:
+        """What was captured and is not final may never become so."""
+        self._captured = None
+        if self._copying is not None and self._copying.position > self._committed:
+            self._drop_copy()
 
     def _restart(self) -> None:
         self._taken_at = self._ports.clock.now()
         self._bytes = 0
 
-    def forget(self) -> None:
-        """What was captured may never become final."""
-        self._captured = None
+    # --- copies
+
+    def _begin_copy(self, execution: Execution) -> None:
+        copies = self._ports.copies
+        if copies is None or self._copying is not None:
+            return
+        copying = _Copying(execution.position)
+        is_digested = self._on_digest is not None
+        snapshot = Snapshot(
+            execution.position, execution.pieces, execution.digest if is_digested else lambda: b""
+        )
+        if not copies.begin(snapshot, lambda result: self._copied(copying, result)):
+            self._postpone(BUSY_NS)
+            return
+        self._copying = copying
+        self._quiet_since = execution.position
+        self._restart()
+
+    def _copied(self, copying: _Copying, result: Copied | NotCopied) -> None:
+        if copying is not self._copying:
+            return
+        if isinstance(result, NotCopied):
+            self._copying = None
+            if result.why:
+                self._failed(result.why)
+            return
+        self._failures = 0
+        self._state_bytes = result.size
+        copying.is_written = True
+        if self._on_digest is not None:
+            self._on_digest(copying.position, result.digest)
+        self._maybe_keep_copy()
+
+    def _failed(self, why: str) -> None:
+        """The log keeps all that the last checkpoint needs; the next copy comes after a pause."""
+        pause_ns = min(self._config.copy_retry_ns << self._failures, self._config.copy_retry_most_ns)
+        self._failures = min(self._failures + 1, self._config.copy_retry_most_ns.bit_length())
+        self._quiet_since = Position(0)
+        self._postpone(pause_ns)
+        self._ports.fault("checkpoint_failed", f"no state could be captured: {why}")
+
+    def _postpone(self, pause_ns: int) -> None:
+        """It is still due, but not before this."""
+        self._not_before = self._ports.clock.now() + pause_ns
+        self._taken_at = self._not_before - self._config.checkpoint_interval_ns
+
+    def _maybe_keep_copy(self) -> None:
+        copying, copies = self._copying, self._ports.copies
+        if copying is None or copies is None or not copying.is_written or copying.is_kept:
+            return
+        if copying.position <= self._committed:
+            copying.is_kept = True
+            copies.keep(lambda is_kept: self._kept_copy(copying, is_kept))
+
+    def _kept_copy(self, copying: _Copying, is_kept: bool) -> None:
+        if copying is self._copying:
+            self._copying = None
+            if is_kept:
+                self.kept = max(self.kept, copying.position)
+
+    def _drop_copy(self) -> None:
+        if self._copying is not None and self._ports.copies is not None:
+            self._copying = None
+            self._ports.copies.drop()

@@ -22,9 +22,9 @@ class Cold(Passive):
             self._step_by(execution, Forward())
             return
         state = self._checkpointing.capture(execution)
-        if state is not None:
-            is_small = len(state) <= self._config.sent_state_bytes_max
-            self._step_by(execution, State(state) if is_small else Forward())
+        if state is not None or self._checkpointing.is_copying:
+            is_small = state is not None and len(state) <= self._config.sent_state_bytes_max
+            self._step_by(execution, State(state) if state is not None and is_small else Forward())
             self._checkpointing.nothing_since(execution.position)
 
     def _may_keep(self, execution: Execution) -> bool:

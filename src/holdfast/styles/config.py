@@ -18,6 +18,12 @@ class StyleConfig(Struct, frozen=True, kw_only=True):
     """A warm backup may lack so much execution time (E5): about what a failover adds."""
     sent_state_bytes_max: int = 64 * 1024
     """A state up to this size is sent to warm backups whole; beyond, they replay instead."""
+    inline_state_bytes_max: int = 512 * 1024
+    """A state up to this size is captured between two calls, which it stops for some milliseconds; beyond, by
+    a copy of the process. Smaller: more copies, each of which costs the host's page tables."""
+    copy_retry_ns: int = 1 * SECOND
+    """The pause after a copy failed; doubled each time."""
+    copy_retry_most_ns: int = 60 * SECOND
     uncommitted_max: int = 50_000
     """Positions that a passive primary executes ahead of what is committed. Below the sequence's own bound,
     so that nothing is executed that cannot be ordered."""

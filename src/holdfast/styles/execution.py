@@ -58,6 +58,7 @@ from holdfast.styles.operation import (
     decode_calls,
 )
 from holdfast.styles.timers import Timers
+from holdfast.styles.weight import weighs_over
 
 SAVED_VERSION: Final = 1
 TIMER_DURATION_S: Final = 300
@@ -200,6 +201,14 @@ class Execution:
                 [(*request, attempts) for request, attempts in self.line.poisoned.items()],
             )
         )
+
+    def pieces(self) -> Iterator[bytes]:
+        """What :meth:`save` gives, in pieces that follow each other."""
+        yield self.save()
+
+    def weighs_over(self, limit: int) -> bool:
+        """Whether the object's state takes more than *limit* bytes, as far as can be told at a glance."""
+        return weighs_over(self.line.instance, limit)
 
     @classmethod
     def load(cls, definition: Definition, saved: bytes) -> "Execution":

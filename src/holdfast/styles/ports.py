@@ -1,6 +1,6 @@
 """What a style asks of its surroundings: the sequence it stands on, and the host."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -43,6 +43,51 @@ class Sequence(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Snapshot:
+    """How to take an object's state, by whoever holds a copy of the object: a forked process."""
+
+    position: Position
+    pieces: Callable[[], Iterator[bytes]]
+    """The state, in pieces that follow each other. Raises what the class's own code raises."""
+    digest: Callable[[], bytes]
+    """Of that state; asked after the pieces."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A state has been written aside and waits to be kept."""
+
+    size: int
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class NotCopied:
+    """It was not: *why*, or nothing when the object had no state to give just then (FTC-311)."""
+
+    why: str
+
+
+class Copies(Protocol):
+    """Where states that are too large to be captured between two calls are captured: in a copy of the
+    process, as of the moment it is begun. One group has one copy at a time."""
+
+    def begin(self, snapshot: Snapshot, then: Callable[[Copied | NotCopied], None]) -> bool:
+        """Take and write it aside, *then* say what became of it; not before this has returned. False: not
+        now, nothing was begun."""
+        ...
+
+    def keep(self, then: Callable[[bool], None]) -> None:
+        """What was copied is final: make it the group's newest checkpoint, *then* say whether it is. It is
+        not, when the log was replaced by another's meanwhile."""
+        ...
+
+    def drop(self) -> None:
+        """What was begun or copied is not wanted any more; nothing is said of it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class StylePorts:
     """The host, as one group's style uses it."""
 
@@ -67,3 +112,5 @@ class StylePorts:
     fault: Callable[[str, str], None]
     """Report a fault of the object: its kind (``divergence``, ``object_failed``, ``poisoned``, ``timer``) and
     what is known of it."""
+    copies: Copies | None = None
+    """None: every state is captured between two calls, however large."""

@@ -204,10 +204,15 @@ class Replica(ABC):
     # --- state
 
     def capture(self) -> Captured:
-        """A state that is final, for a learner. When the object is ahead of that, or a method waits, an
-        older one: the log still reaches back to it."""
+        """A state that is final, for a learner. When the object is ahead of that, or a method waits, or it is
+        large, an older one: the log still reaches back to it."""
         execution = self.execution
-        if execution is not None and execution.is_at_rest and execution.position <= self.sequence.committed:
+        if (
+            execution is not None
+            and execution.is_at_rest
+            and execution.position <= self.sequence.committed
+            and not self._checkpointing.is_large(execution)
+        ):
             state = self._checkpointing.ask(execution.save)
             if state is not None:
                 return Captured(execution.position, state)

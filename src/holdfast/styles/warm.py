@@ -60,7 +60,7 @@ class Warm(Passive):
             update = self._checkpointing.ask(execution.get_update)
             self._has_base = update is not None
             return Update(update, execution.timers.save()) if update is not None else Forward()
-        if step is Step.STATE:
+        if step is Step.STATE and not self._checkpointing.is_large(execution):
             state = state or self._checkpointing.ask(execution.save)
             self._state_bytes = len(state) if state is not None else None
             if state is not None and len(state) <= self._config.sent_state_bytes_max:

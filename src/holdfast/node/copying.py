@@ -1,0 +1,262 @@
+"""Copies of the host's process that write large checkpoints while the host serves on (E5, decision 0005).
+
+A copy is a fork: at that moment it holds every object as it is, and shares its memory with the host until
+either changes it. It takes the state, writes it to a file of its own, syncs it, says on a pipe what came of
+it, and ends without running anything of the host's.
+
+What makes a fork of a process with threads and an event loop safe here. The copy has one thread, the one that
+forked; it takes no lock another thread may have held: no queue, no log, no loop, no import. It closes what it
+inherited, so that it answers nobody and keeps no connection and no port alive. The lock of the store is a
+record lock, which forks do not inherit, and the kernel ends a copy with its host (K2). When memory is short
+the copy goes first, not the host.
+"""
+
+import asyncio
+import ctypes
+import errno
+import gc
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NoReturn
+
+import msgspec
+import structlog
+
+from holdfast.housing.ports import Written
+from holdfast.machine import MachineClock
+from holdfast.model.errors import HoldfastError
+from holdfast.model.units import MILLISECOND
+from holdfast.storage.checkpoint import Framing
+from holdfast.storage.volume import translated
+from holdfast.styles.capture import NoStateAvailable
+from holdfast.styles.ports import NotCopied, Snapshot
+
+COPY_LIMIT_S: Final = 300.0
+"""A copy that has not ended by then is killed: the class's own code hangs in it, or the disk."""
+SYNC_EVERY_BYTES: Final = 1 << 20
+"""Small steps: the log's syncs share the disk with this file, and should not wait for much of it."""
+NICENESS: Final = 10
+REPORT_BYTES_MAX: Final = 4096
+WHY_CHARACTERS_MAX: Final = 500
+PR_SET_PDEATHSIG: Final = 1
+_STDERR: Final = 2
+
+Then = Callable[[Written | NotCopied], None]
+
+log = structlog.get_logger("holdfast.copies")
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _Report(msgspec.Struct, frozen=True, array_like=True):
+    """A copy's last words. *failure* says why there is no checkpoint; with *error*, it was the disk."""
+
+    chunks: int = 0
+    size: int = 0
+    digest: bytes = b""
+    failure: str = ""
+    error: int = 0
+
+
+@dataclass(slots=True)
+class _Copy:
+    """One copy that runs."""
+
+    pid: int
+    pidfd: int
+    pipe: int
+    name: str
+    framing: Framing
+    then: Then
+    began_at: int
+    forked_ns: int
+    limit: asyncio.TimerHandle | None = None
+    why_killed: str = ""
+
+
+class ProcessCopies:
+    """The copies of this process, one at a time, which write into the store at *directory*.
+
+    *adopt* tells the store's disk of a file that a copy has written; *fail*, that the disk has failed one
+    (D1). Everything happens on the loop's thread.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        adopt: Callable[[str], None],
+        fail: Callable[[HoldfastError], None],
+        *,
+        limit_s: float = COPY_LIMIT_S,
+    ) -> None:
+        self._directory = directory
+        self._adopt = adopt
+        self._fail = fail
+        self._limit_s = limit_s
+        self._loop = asyncio.get_running_loop()
+        self._clock = MachineClock()
+        self._copy: _Copy | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Of the copy that runs."""
+        return self._copy.pid if self._copy is not None else None
+
+    def begin(self, name: str, framing: Framing, snapshot: Snapshot, then: Then) -> bool:
+        if self._copy is not None:
+            return False
+        pipe, out = os.pipe2(os.O_CLOEXEC)
+        began_at = self._clock.now()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            os.close(pipe)
+            os.close(out)
+            self._loop.call_soon(then, NotCopied(f"no copy of the process can be made: {error.strerror}"))
+            return True
+        if pid == 0:
+            _live(out, self._directory / name, framing, snapshot)
+        forked_ns = self._clock.now() - began_at
+        os.close(out)
+        # A full collection would touch every object, and so copy all that is shared, while calls wait.
+        gc.disable()
+        self._copy = copy = _Copy(pid, os.pidfd_open(pid), pipe, name, framing, then, began_at, forked_ns)
+        copy.limit = self._loop.call_later(self._limit_s, self._kill, copy, f"it took {self._limit_s:g} s")
+        self._loop.add_reader(copy.pidfd, self._exited, copy)
+        return True
+
+    def cancel(self) -> None:
+        """End the copy that runs; nothing is said of it."""
+        if self._copy is not None:
+            self._copy.then = lambda _: None
+            self._kill(self._copy, "it is not wanted any more")
+
+    def _kill(self, copy: _Copy, why: str) -> None:
+        if copy is self._copy:
+            copy.why_killed = why
+            signal.pidfd_send_signal(copy.pidfd, signal.SIGKILL)
+
+    def _exited(self, copy: _Copy) -> None:
+        self._loop.remove_reader(copy.pidfd)
+        _, status = os.waitpid(copy.pid, 0)
+        said = os.read(copy.pipe, REPORT_BYTES_MAX)
+        os.close(copy.pidfd)
+        os.close(copy.pipe)
+        if copy.limit is not None:
+            copy.limit.cancel()
+        self._copy = None
+        gc.enable()
+        result = self._result(copy, status, said)
+        if isinstance(result, NotCopied):
+            with suppress(OSError):
+                (self._directory / copy.name).unlink(missing_ok=True)
+        copy.then(result)
+
+    def _result(self, copy: _Copy, status: int, said: bytes) -> Written | NotCopied:
+        code = os.waitstatus_to_exitcode(status)
+        try:
+            report = msgspec.msgpack.decode(said, type=_Report)
+        except msgspec.DecodeError:
+            return NotCopied(f"the copy of the process ended with {code}: {copy.why_killed or 'unasked'}")
+        if report.error:
+            self._fail(translated(OSError(report.error, report.failure), copy.name))
+        if code or report.size == 0:
+            return NotCopied(report.failure)
+        self._adopt(copy.name)
+        log.info(
+            "a state was captured",
+            file=copy.name,
+            bytes=report.size,
+            fork_ms=round(copy.forked_ns / MILLISECOND, 1),
+            took_ms=round((self._clock.now() - copy.began_at) / MILLISECOND),
+        )
+        return Written(copy.framing.described_as(report.chunks, report.size), report.digest)
+
+
+# --- in the copy
+
+
+def _live(out: int, path: Path, framing: Framing, snapshot: Snapshot) -> NoReturn:
+    """The whole life of a copy. It never returns into the host's code."""
+    code = 1
+    try:
+        _become_a_copy(out)
+        report = _take(path, framing, snapshot)
+        os.write(out, msgspec.msgpack.encode(report))
+        code = 0 if report.size else 1
+    finally:
+        os._exit(code)
+
+
+def _become_a_copy(out: int) -> None:
+    gc.disable()  # a collection would touch, and so copy, all that is shared with the host
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+    os.closerange(_STDERR + 1, out)
+    os.closerange(out + 1, os.sysconf("SC_OPEN_MAX"))
+    os.nice(NICENESS)
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:
+        score.write("1000")
+
+
+def _take(path: Path, framing: Framing, snapshot: Snapshot) -> _Report:
+    try:
+        file = _File(path)
+        file.write(framing.header)
+        for piece in snapshot.pieces():
+            for chunk in framing.framed(piece):
+                file.write(chunk)
+        file.write(framing.end())
+        file.sync()
+        digest = snapshot.digest()
+    except NoStateAvailable:
+        return _Report()
+    except _DiskError as error:
+        return _Report(failure=str(error), error=error.number)
+    except BaseException as error:
+        # The class's own code, in whatever way it fails.
+        return _Report(failure=repr(error)[:WHY_CHARACTERS_MAX])
+    done = framing.described
+    return _Report(done.chunks, done.size, digest)
+
+
+class _DiskError(Exception):
+    """The disk failed, not the class's own code, which may raise ``OSError`` as well."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(error.strerror)
+        self.number = error.errno or errno.EIO
+
+
+class _File:
+    """The file of a checkpoint, synced on the way."""
+
+    def __init__(self, path: Path) -> None:
+        self._unsynced = 0
+        try:
+            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise _DiskError(error) from None
+
+    def write(self, data: bytes) -> None:
+        try:
+            written = os.write(self._descriptor, data)
+            while written < len(data):
+                written += os.write(self._descriptor, data[written:])
+        except OSError as error:
+            raise _DiskError(error) from None
+        self._unsynced += len(data)
+        if self._unsynced >= SYNC_EVERY_BYTES:
+            self.sync()
+
+    def sync(self) -> None:
+        self._unsynced = 0
+        try:
+            os.fsync(self._descriptor)
+        except OSError as error:
+            raise _DiskError(error) from None
