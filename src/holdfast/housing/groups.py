@@ -120,6 +120,11 @@ class Groups:
             on_doubt_settled=self._on_doubt_settled,
             on_halted=self._on_halted,
         )
+        # Made once: these run at every message and every turn.
+        self._on_group_message = self.guarded(self._pass_on)
+        self._on_host_message = self.guarded(self._leases.on_message)
+        self._take_turns_guarded = self.guarded(self._take_turns)
+        self._flush_guarded = self.guarded(self._flush)
         self._leases.start(each for each in hosts if each != host)
 
     def start(self) -> None:
@@ -140,13 +145,16 @@ class Groups:
         """A message from another host."""
         match message:
             case Beat() | BeatAnswer() | Confirm() | Confirmed():
-                self.guarded(self._leases.on_message)(peer, message)
+                self._on_host_message(peer, message)
             case Died():
                 return  # deaths are told by agents, which have proof of them (K2)
             case _:
-                housed = self.housed.get(message.group)
-                if housed is not None:
-                    self.guarded(housed.member.on_message)(peer, message)
+                self._on_group_message(peer, message)
+
+    def _pass_on(self, peer: HostId, message: GroupMessage) -> None:
+        housed = self.housed.get(message.group)
+        if housed is not None:
+            housed.member.on_message(peer, message)
 
     def on_death(self, host: HostId, incarnation: Incarnation) -> None:
         """An agent has proof that exactly this process is gone (K2)."""
@@ -296,7 +304,7 @@ class Groups:
 
     def _later(self, housed: Housed) -> None:
         if not self._turns:
-            self._soon(self._take_turns)
+            self._house.soon(self._take_turns_guarded)
         self._turns[housed] = None
 
     def _take_turns(self) -> None:
@@ -320,7 +328,7 @@ class Groups:
     def _ask_flush(self) -> None:
         if not self._is_flush_asked:
             self._is_flush_asked = True
-            self._soon(self._flush)
+            self._house.soon(self._flush_guarded)
 
     def _flush(self) -> None:
         self._is_flush_asked = False

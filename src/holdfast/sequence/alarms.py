@@ -33,6 +33,9 @@ class Alarms:
             self._timers.cancel(self._set[alarm])
         self._set[alarm] = self._timers.set(delay_ns, alarm.value)
 
+    def is_set(self, alarm: Alarm) -> bool:
+        return alarm in self._set
+
     def ensure(self, alarm: Alarm, delay_ns: int) -> None:
         """Let it be due then, unless it is set already."""
         if alarm not in self._set:

@@ -47,9 +47,12 @@ class Followers:
 
     def __init__(self) -> None:
         self._all: dict[tuple[HostId, StoreId], Follower] = {}
+        self.changes = 0
+        """Counts whenever somebody comes or goes."""
 
     def clear(self) -> None:
         self._all.clear()
+        self.changes += 1
 
     def get(self, member: ViewMember) -> Follower | None:
         return self._all.get((member.host, member.store))
@@ -59,8 +62,10 @@ class Followers:
 
     def remove(self, follower: Follower) -> None:
         self._all.pop((follower.member.host, follower.member.store), None)
+        self.changes += 1
 
     def add(self, follower: Follower) -> None:
+        self.changes += 1
         self._all[follower.member.host, follower.member.store] = follower
 
     def has_later(self, host: HostId, incarnation: Incarnation) -> bool:

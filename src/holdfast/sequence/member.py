@@ -116,8 +116,7 @@ class Member:
 
     def flush(self) -> None:
         """Send and sync what was submitted in this turn (S5)."""
-        if self._submission.is_reigning:
-            self._submission.flush()
+        if self._submission.is_reigning and self._submission.flush():
             self._arm_sweep()
 
     def read(self, first: Position, last: Position) -> list[Record]:
@@ -330,6 +329,13 @@ class Member:
         on.application.on_serving(on.epoch)
 
     def _after_progress(self) -> None:
+        """An acknowledgement came, or our own sync. Who is silent or lags shows in the sweep, soon enough."""
+        if self._handover.phase is Phase.NONE and self._submission.is_steady():
+            self._arm_sweep()
+        else:
+            self._change_what_must()
+
+    def _change_what_must(self) -> None:
         if self._handover.phase is not Phase.RELEASED:
             self._membership.sweep()
         self._handover.maybe_release()
@@ -345,16 +351,16 @@ class Member:
         self._membership.forget_silent_learners()
         if len(self._submission.followers.all()) <= len(self._others_listed()):
             self._offering.withdraw()  # no learner is there to fetch it
-        self._after_progress()
+        self._change_what_must()
 
     def _arm_sweep(self) -> None:
         """A primary's timers; an idle group has none."""
         submission, config = self._submission, self._on.config
         if not submission.is_reigning:
             return
-        if submission.has_news():
-            self._alarms.ensure(Alarm.NOTIFY, config.notify_ns)
-        if (
+        if not self._alarms.is_set(Alarm.NOTIFY) and submission.has_news():
+            self._alarms.set(Alarm.NOTIFY, config.notify_ns)
+        if not self._alarms.is_set(Alarm.SWEEP) and (
             submission.is_owed()
             or not submission.is_serving
             or self._on.standing.joining is not None
@@ -364,7 +370,7 @@ class Member:
         ):
             # Who has owed for long will not answer soon: a thousand such groups must not keep a host busy.
             is_hopeless = submission.is_owed(since_ns=2 * config.silence_ns)
-            self._alarms.ensure(Alarm.SWEEP, config.silence_ns if is_hopeless else config.resend_ns)
+            self._alarms.set(Alarm.SWEEP, config.silence_ns if is_hopeless else config.resend_ns)
 
     def _others_listed(self) -> list[Me]:
         return [member for member in self._on.standing.listed if not same(member, self._on.me)]

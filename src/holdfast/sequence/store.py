@@ -74,14 +74,15 @@ class GroupStore:
 
     # --- writing
 
-    def append(self, epoch: Epoch, body: bytes, count: int) -> None:
-        """Order the next record, as primary."""
+    def append(self, epoch: Epoch, body: bytes, count: int) -> Position:
+        """Order the next record, as primary; answers its last position."""
         before = self.tail
         self._written = self._log.append(self._group, epoch, body, count)
         after = self.tail
         first = Position(before.position + 1)
         record = Record(self._group, epoch, first, count, before.checksum, after.checksum, body)
         self._keep(after.position, record.encoded())
+        return after.position
 
     def append_received(self, encoded: bytes) -> None:
         self._written = self._log.append_received(encoded)

@@ -11,7 +11,8 @@ follower that is behind gets the same records from the log, a window at a time.
 from collections.abc import Callable
 from functools import partial
 
-from holdfast.authority.views import ViewMember
+from holdfast.authority.outcome import Seen
+from holdfast.authority.views import View, ViewMember
 from holdfast.model.errors import Overloaded
 from holdfast.model.ids import Epoch, HostId, Incarnation, Position
 from holdfast.sequence.followers import NOTHING, Follower, Followers
@@ -40,6 +41,9 @@ class Submission:
         self._is_unproven = False
         self._own = NOTHING
         self._first_epoch = Epoch(0)
+        self._has_ordered = False
+        """Something was ordered since the last flush."""
+        self._whole: tuple[Seen[View] | None, int, list[Follower] | None] = (None, -1, None)
 
     # --- the reign
 
@@ -92,19 +96,24 @@ class Submission:
         tail = on.store.tail.position
         if tail + count - on.committed > on.config.uncommitted_max:
             raise Overloaded(f"group {on.group}: {tail - on.committed} positions are not committed yet")
-        on.store.append(on.epoch, body, count)
-        return on.store.tail.position
+        self._has_ordered = True
+        return on.store.append(on.epoch, body, count)
 
-    def flush(self) -> None:
-        """Send and sync what was ordered in this turn."""
+    def flush(self) -> bool:
+        """Send and sync what was ordered in this turn; False when nothing was."""
+        if not self._has_ordered:
+            return False
+        self._has_ordered = False
         for follower in self.followers.all():
             self.send(follower)
         self._watch_own()
+        return True
 
     def send(self, follower: Follower, *, even_nothing: bool = False) -> None:
         """Send what it lacks, as far as its window is open."""
         on = self._on
-        while follower.next < on.store.tail.position:
+        tail = on.store.tail
+        while follower.next < tail.position:
             if follower.next - max(follower.acknowledged, follower.agreed) >= on.config.window:
                 return
             previous = on.store.point_at(follower.next)
@@ -115,7 +124,7 @@ class Submission:
             follower.next = last
             even_nothing = False
         if even_nothing:
-            self._submit(follower, on.store.tail, ())
+            self._submit(follower, tail, ())
 
     def _submit(self, follower: Follower, previous: Point, records: tuple[bytes, ...]) -> None:
         on = self._on
@@ -214,13 +223,41 @@ class Submission:
         on = self._on
         if not self.is_reigning or len(on.standing.listed) < on.config.min_in_sync:
             return
-        point = min(self.acknowledged_by(member) for member in on.standing.required())
+        followers = self._whole_following()
+        if followers is not None:
+            point = self._own
+            for follower in followers:
+                if follower.acknowledged < point:
+                    point = follower.acknowledged
+        else:
+            point = min(self.acknowledged_by(member) for member in on.standing.required())
         if not self.is_serving and point >= self._claimed_tail:
             self.is_serving = True
             on.advance(point)
             self._on_serving()
         elif self.is_serving:
             on.advance(point)
+
+    def is_steady(self) -> bool:
+        """Whether the view has no other change in it than that somebody falls silent or behind: every listed
+        member follows, nobody else does, and no change is under way."""
+        followers = self._whole_following()
+        return followers is not None and not any(follower.is_short for follower in followers)
+
+    def _whole_following(self) -> list[Follower] | None:
+        """The followers, if they and this member are exactly those required: they seldom change, and are
+        asked for at every acknowledgement."""
+        standing, followers = self._on.standing, self.followers
+        if standing.pending is not None or standing.joining is not None:
+            return None
+        seen, changes, whole = self._whole
+        if seen is not standing.seen or changes != followers.changes:
+            others = [followers.get(each) for each in standing.listed if not same(each, self._on.me)]
+            found = [each for each in others if each is not None]
+            is_whole = len(found) == len(others) == len(followers.all()) == len(standing.listed) - 1
+            whole = found if is_whole else None
+            self._whole = (standing.seen, followers.changes, whole)
+        return whole
 
     # --- the sweep
 

@@ -44,6 +44,7 @@ class GroupIndex:
         "_places",
         "_sizes",
         "_start",
+        "_tail",
         "anchor",
         "checksum",
         "epoch",
@@ -64,6 +65,7 @@ class GroupIndex:
         self.anchor = anchor
         """Where the record lies that says where this group's history begins: a scan must come by it."""
         self.live_bytes = 0
+        self._tail = floor
         self._firsts = array("Q")
         self._places = array("Q")
         self._sizes = array("I")
@@ -73,7 +75,11 @@ class GroupIndex:
 
     @property
     def tail(self) -> Point:
-        return Point(Position(self.position), self.epoch, self.checksum)
+        """Asked for many times between two records: so it is made once for each."""
+        tail = self._tail
+        if tail.position != self.position or tail.checksum != self.checksum or tail.epoch != self.epoch:
+            tail = self._tail = Point(Position(self.position), self.epoch, self.checksum)
+        return tail
 
     @property
     def records(self) -> int:
