@@ -37,8 +37,12 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "node": (*GROUND, *HIGHER_CORES, "calling", "housing"),
     "sim": (*GROUND, *HIGHER_CORES, "calling", "housing", "node", "client"),
     "bench": (*GROUND, *HIGHER_CORES, "calling", "housing", "node", "client"),
+    "demo": (*GROUND, *HIGHER_CORES, "calling", "housing", "node", "client"),
     "console": (*GROUND, *HIGHER_CORES, "calling", "housing", "node", "client"),
-    "cli": (*GROUND, *HIGHER_CORES, "calling", "housing", "node", "client", "bench", "sim", "console"),
+    "cli": (
+        *(*GROUND, *HIGHER_CORES, "calling", "housing", "node", "client"),
+        *("bench", "demo", "sim", "console"),
+    ),
     "__init__.py": (*GROUND, *HIGHER_CORES, "calling", "client"),
     "__main__.py": ("cli",),
 }

@@ -49,6 +49,8 @@ class Member:
         """*committed*: the position of the checkpoint that *application* was loaded from."""
         store = GroupStore(group, ports.log, ports.durability)
         self.role = Role.WAITING
+        self._meanwhile: tuple[HostId, messages.Submit] | None = None
+        """What the winner of a claim said, last, to this member before it knew that its own was lost."""
         self._on = on = Footing(
             group, me, config, ports, application, store, Standing(me), committed, is_doubtful=is_doubtful
         )
@@ -298,6 +300,7 @@ class Member:
     # --- changes of the view, one's own
 
     def _begin_claiming(self, wanted: ViewChange) -> None:
+        self._meanwhile = None
         self._become(Role.CLAIMING)
         self._acceptance.is_stopped = True
         self._inquiry.change(wanted)
@@ -319,6 +322,9 @@ class Member:
     def _lost(self, standing: Seen[View]) -> None:
         """Another change came first: what stands now says where this member stands."""
         self._learn(standing)
+        meanwhile, self._meanwhile = self._meanwhile, None
+        if meanwhile is not None:
+            self.on_message(*meanwhile)
 
     # --- as primary
 
@@ -401,7 +407,9 @@ class Member:
 
     def _on_submit(self, peer: HostId, submit: messages.Submit) -> None:
         if self.role is Role.CLAIMING:
-            return  # first the answer to our claim
+            # First the answer to our claim. If another has won, this is what it waits to have accepted.
+            self._meanwhile = (peer, submit)
+            return
         if submit.epoch == self._on.epoch and self._acceptance.primary not in (None, peer):
             self._on.note("two_primaries", of=submit.epoch, known=self._acceptance.primary, other=peer)
             return

@@ -43,6 +43,7 @@ MACHINE: Final = (
     "cli/*",
     "client/*",
     "console/*",
+    "demo/*",
     "directory/ldap/*",
     "machine/*",
     "net/certificates.py",

@@ -1,0 +1,165 @@
+"""`holdfast demo`: a ledger under load, its primary killed again and again, and every call counted."""
+
+from pathlib import Path
+
+import uvloop
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+import holdfast
+from holdfast.cli.output import Output, print_json, talk
+from holdfast.demo.faults import PAUSE_S, Fault
+from holdfast.demo.running import Result, Watcher, run_demo
+from holdfast.model.errors import InvalidRequest
+from holdfast.node.messages import DomainStatus
+
+EXAMPLES = Path(holdfast.__file__).parents[2] / "examples"
+"""Of the clone that this runs from."""
+BAR_CELLS = 16
+BAR_MS = 1000.0
+"""What a full bar stands for."""
+EXIT_WHOLE, EXIT_BROKEN = 0, 1
+
+
+def demo(
+    *,
+    seconds: float = 30.0,
+    callers: int = 64,
+    every: float = 3.0,
+    app: Path = EXAMPLES,
+    output: Output = "table",
+) -> int:
+    """Show that nothing is lost: a ledger on three hosts under load, its primary killed every few seconds.
+
+    Starts a domain of its own in a temporary directory and removes it at the end. One fault in five is a
+    pause instead (SIGSTOP past the lease): nobody can prove such a host dead. Afterwards all hosts are
+    stopped, and every call is looked for in the files of every member. Ends with 1 when one is missing, or
+    was executed twice.
+
+    Parameters
+    ----------
+    seconds
+        For how long the ledger is called.
+    callers
+        How many call it at the same time, each waiting for its answer.
+    every
+        Seconds between two faults.
+    app
+        The directory with ledger.py.
+    output
+        `table` for people, `json` for machines.
+    """
+    if seconds <= 0 or every <= 0 or callers < 1:
+        raise InvalidRequest("seconds and every must be above 0, and there must be a caller")
+    face = _Face(seconds)
+    with Live(face, console=talk, transient=True, refresh_per_second=8):
+        found = uvloop.run(
+            run_demo(app, seconds=seconds, callers=callers, every_s=every, watcher=face.watcher)
+        )
+    if output == "json":
+        print_json(found)
+    else:
+        _show(found)
+    return EXIT_WHOLE if found.is_whole else EXIT_BROKEN
+
+
+class _Face:
+    """What can be seen while it runs: a line that moves on a terminal, a line per event elsewhere."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._line = "starting three hosts"
+        self._events: list[str] = []
+        self.watcher = Watcher(self._on_starting, self._on_tick, self._on_fault, self._on_stage)
+
+    def __rich__(self) -> RenderableType:
+        return Group(*self._events, Text(self._line, style="bold"))
+
+    def _on_starting(self, status: DomainStatus | None) -> None:
+        alive = sum(host.alive for host in status.hosts) if status is not None else 0
+        self._line = f"starting: {alive} of 3 hosts live"
+
+    def _on_tick(self, at_s: float, answers: int) -> None:
+        self._line = f"{at_s:5.1f} of {self._seconds:g} s   {answers:,} calls answered"
+
+    def _on_fault(self, fault: Fault) -> None:
+        self._say(f"{fault.at_s:5.1f} s   {_what(fault)}")
+
+    def _on_stage(self, stage: str) -> None:
+        self._line = stage
+        if not talk.is_terminal:
+            talk.print(stage)
+
+    def _say(self, event: str) -> None:
+        if talk.is_terminal:
+            self._events.append(event)
+        else:
+            talk.print(event, highlight=False)
+
+
+def _what(fault: Fault) -> str:
+    return (
+        f"{fault.host} was killed" if fault.kind == "kill" else f"{fault.host} was paused for {PAUSE_S:g} s"
+    )
+
+
+def _show(found: Result) -> None:
+    console = Console()
+    console.print(_time_line(found.faults))
+    console.print()
+    for line in _sentences(found):
+        console.print(line, highlight=False)
+
+
+def _time_line(faults: list[Fault]) -> Table:
+    table = Table(
+        *("at", "the primary", "next answer", "", "what the group did"),
+        box=None,
+        pad_edge=False,
+        header_style="bold",
+        title="Fail-overs",
+        title_justify="left",
+    )
+    for fault in faults:
+        bar = Text("█" * _cells(fault.silent_ms), style="yellow" if fault.kind == "pause" else "green")
+        after = "never" if fault.silent_ms is None else f"after {fault.silent_ms:.0f} ms"
+        table.add_row(f"{fault.at_s:.1f} s", _what(fault), after, bar, _what_came(fault))
+    return table
+
+
+def _cells(silent_ms: float | None) -> int:
+    return BAR_CELLS if silent_ms is None else max(1, min(BAR_CELLS, round(silent_ms / BAR_MS * BAR_CELLS)))
+
+
+def _what_came(fault: Fault) -> str:
+    if fault.took_over is None:
+        return "it stayed primary: the pause was too short for its lease" if fault.kind == "pause" else "-"
+    how = "on proof of death" if fault.why == "dead" else "after its lease"
+    ready = "" if fault.ready_ms is None else f", ready in {fault.ready_ms:.0f} ms"
+    return f"{fault.took_over} took over {how}{ready}"
+
+
+def _sentences(found: Result) -> list[str]:
+    members = len(found.members_counted)
+    verdict = "[green]Nothing was lost and nothing was done twice.[/]"
+    if not found.is_whole:
+        verdict = "[bold red]This must not happen: please report it.[/]"
+    lines = [
+        f"{found.calls_acknowledged:,} calls were acknowledged to {found.callers} callers in "
+        f"{found.seconds:g} s, through {found.failovers} fail-overs.",
+        f"Then all hosts were stopped, and every call was looked for in the files of {members} members: "
+        f"[bold]{found.calls_lost} lost, {found.calls_duplicated} duplicated[/]. {verdict}",
+        f"Half of the calls took at most {found.p50_ms:.1f} ms, 99 of 100 at most {found.p99_ms:.1f} ms.",
+    ]
+    if found.failover_ms_median is not None:
+        lines.append(
+            f"After a kill callers waited {found.failover_ms_median:.0f} ms for the next answer (median)."
+        )
+    if found.calls_unknown:
+        lines.append(
+            f"{found.calls_unknown} calls ended without an answer, and their callers were told so; "
+            f"{found.calls_unknown_executed} of them had been executed."
+        )
+    return lines

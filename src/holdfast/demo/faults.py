@@ -1,0 +1,140 @@
+"""The faults of a demo: the primary killed at every interval, and now and then paused past its lease."""
+
+import asyncio
+import itertools
+import signal
+import time
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from holdfast.demo.domain import LocalDomain
+from holdfast.model.errors import Unavailable
+from holdfast.model.ids import HostId
+from holdfast.model.orders import ViewInfo
+
+PAUSE_S: Final = 2.0
+"""Three times a lease: another takes over, and the paused one finds that out when it goes on."""
+PAUSE_EACH: Final = 5
+"""Of so many faults the second is a pause, the others are kills."""
+LAST_WORDS_S: Final = 0.05
+"""Answers that a process gave before it ended may arrive so much later."""
+RECOVERY_S: Final = 30.0
+"""How long the demo waits for the group to be whole before it breaks it again."""
+
+Kind = Literal["kill", "pause"]
+
+
+class Fault(Struct, frozen=True, kw_only=True):
+    """One fault, and what came of it."""
+
+    kind: Kind
+    host: HostId
+    at_s: float
+    """Since the load began."""
+    silent_ms: float | None = None
+    """From the fault to the next answer that a caller got; None when none came."""
+    took_over: HostId | None = None
+    why: str = ""
+    """Why the group has another primary, in the word of its history."""
+    claimed_ms: float | None = None
+    committed_ms: float | None = None
+    ready_ms: float | None = None
+    """The new primary's own account, counted from when it had ground to claim."""
+    replayed: int | None = None
+
+
+class Harassment:
+    """Breaks the primary of a group, at every interval, as long as all members are in sync by then."""
+
+    def __init__(
+        self, domain: LocalDomain, name: str, *, every_s: float, on_fault: Callable[[Fault], None]
+    ) -> None:
+        self._domain = domain
+        self._name = name
+        self._every_s = every_s
+        self._on_fault = on_fault
+        self._members = 0
+        self.faults: list[tuple[float, Fault]] = []
+        """With the moment of each, by ``time.monotonic``."""
+        self._views: dict[int, ViewInfo] = {}
+
+    async def run(self, began: float, until: float) -> None:
+        """From *began* until there is no time left to see another fault's end."""
+        self._members = len((await self._domain.group(self._name)).placed_on)
+        for number in itertools.count(1):
+            due = began + number * self._every_s
+            if due + self._every_s / 2 > until:
+                return
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            found = await self._domain.wait_in_sync(self._name, members=self._members, within_s=RECOVERY_S)
+            if found is None or time.monotonic() + self._every_s / 2 > until:
+                return
+            await self._learn_views()
+            kind: Kind = "pause" if number % PAUSE_EACH == 2 else "kill"
+            await self._break(kind, found.primary, began)
+
+    async def _break(self, kind: Kind, host: HostId, began: float) -> None:
+        at = time.monotonic()
+        if not self._domain.signal(host, signal.SIGKILL if kind == "kill" else signal.SIGSTOP):
+            return
+        fault = Fault(kind=kind, host=host, at_s=round(at - began, 3))
+        self.faults.append((at, fault))
+        self._on_fault(fault)
+        if kind == "pause":
+            try:
+                await asyncio.sleep(PAUSE_S)
+            finally:
+                self._domain.signal(host, signal.SIGCONT)
+
+    async def explained(self, answered_at: "array[float]") -> list[Fault]:
+        """The faults with what came of them, once it is over."""
+        await self._learn_views()
+        claims = [each for each in self._views.values() if each.why in ("dead", "silent")]
+        told = []
+        for at, fault in self.faults:
+            silent_ms = silence_after(at, answered_at)
+            claim = next((each for each in claims if each.host == fault.host), None)
+            if claim is not None:
+                claims.remove(claim)  # each fault has a claim of its own, in the same order
+            told.append(_explained(fault, silent_ms, claim))
+        return told
+
+    async def _learn_views(self) -> None:
+        """A history is bounded: a long demo must look at it now and then."""
+        try:
+            views = (await self._domain.history(self._name)).views
+        except Unavailable:
+            return
+        self._views.update((each.epoch, each) for each in views)
+
+
+def silence_after(at: float, answered_at: "array[float]") -> float | None:
+    """Milliseconds from *at* to the end of the silence that began with it: the longest one among those that
+    began within ``LAST_WORDS_S``."""
+    first = bisect_right(answered_at, at)
+    moments = [at, *itertools.takewhile(lambda each: each <= at + LAST_WORDS_S, answered_at[first:])]
+    after = first + len(moments) - 1
+    if after == len(answered_at):
+        return None
+    moments.append(answered_at[after])
+    _, end = max(itertools.pairwise(moments), key=lambda pair: pair[1] - pair[0])
+    return round((end - at) * 1000, 1)
+
+
+def _explained(fault: Fault, silent_ms: float | None, claim: ViewInfo | None) -> Fault:
+    return Fault(
+        kind=fault.kind,
+        host=fault.host,
+        at_s=fault.at_s,
+        silent_ms=silent_ms,
+        took_over=claim.primary if claim is not None else None,
+        why=claim.why if claim is not None else "",
+        claimed_ms=claim.claimed_ms if claim is not None else None,
+        committed_ms=claim.committed_ms if claim is not None else None,
+        ready_ms=claim.ready_ms if claim is not None else None,
+        replayed=claim.replayed if claim is not None else None,
+    )

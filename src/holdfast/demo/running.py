@@ -1,0 +1,174 @@
+"""One demo from beginning to end: start a domain, load it, break it, stop it, count."""
+
+import asyncio
+import itertools
+import statistics
+import time
+from array import array
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from holdfast.client.domain import connect
+from holdfast.demo.counting import Count, Remains, count, read_member
+from holdfast.demo.domain import LocalDomain
+from holdfast.demo.faults import RECOVERY_S, Fault, Harassment
+from holdfast.demo.load import Load
+from holdfast.model.errors import InvalidRequest
+from holdfast.model.ids import GroupId, HostId
+from holdfast.node.classes import add_to_path, load_class
+from holdfast.node.layout import Layout
+from holdfast.node.messages import DomainStatus
+from holdfast.node.store import STORE
+from holdfast.styles.definition import Definition
+
+GROUP: Final = "ledger"
+CLASS: Final = "ledger:Ledger"
+TICK_S: Final = 0.2
+
+
+class Result(Struct, frozen=True, kw_only=True):
+    """What a demo found. An interface: scripts read it, so it changes only by adding."""
+
+    seconds: float
+    callers: int
+    calls_acknowledged: int
+    calls_lost: int
+    calls_duplicated: int
+    calls_unknown: int
+    """Ended without an outcome; how many of them were executed all the same is the next field."""
+    calls_unknown_executed: int
+    replies_wrong: int
+    failovers: int
+    failover_ms: list[float]
+    """After kills: from the kill to the next answer that a caller got."""
+    failover_ms_median: float | None
+    pause_failover_ms: list[float]
+    p50_ms: float
+    p99_ms: float
+    calls_per_s: float
+    longest_silence_ms: float
+    """Between any two answers, whatever the reason."""
+    members_counted: list[HostId]
+    records_compared: int
+    records_differing: int
+    faults: list[Fault]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the guarantees held."""
+        wrong = self.calls_lost + self.calls_duplicated + self.replies_wrong + self.records_differing
+        return wrong == 0 and bool(self.members_counted)
+
+
+class Watcher(Struct, frozen=True):
+    """Who wants to see how it goes."""
+
+    on_starting: Callable[[DomainStatus | None], None]
+    on_tick: Callable[[float, int], None]
+    """Seconds since the load began, and answers so far."""
+    on_fault: Callable[[Fault], None]
+    on_stage: Callable[[str], None]
+
+
+async def run_demo(app: Path, *, seconds: float, callers: int, every_s: float, watcher: Watcher) -> Result:
+    """Raises ``InvalidRequest`` when there is no ledger in *app*, ``Unavailable`` when no domain comes up."""
+    definition = _definition(app)
+    async with LocalDomain(app, progress=watcher.on_starting) as domain:
+        load = Load.of(callers)
+        async with connect(domain.url) as client:
+            ledger = await client.create(CLASS, name=GROUP)
+            info = await domain.group(GROUP)
+            members = len(info.placed_on)
+            await domain.wait_in_sync(GROUP, members=members, within_s=RECOVERY_S)
+            harassment = Harassment(domain, GROUP, every_s=every_s, on_fault=watcher.on_fault)
+            began = time.monotonic()
+            await _load(load, ledger, harassment, began, seconds, watcher)
+            ended = time.monotonic()
+            watcher.on_stage("waiting until every member is in sync, to read all of them")
+            last = await domain.wait_in_sync(GROUP, members=members, within_s=RECOVERY_S)
+            # Not in sync for so long: those that are must have everything, the others need not.
+            in_sync = (last or await domain.group(GROUP)).in_sync
+            faults = await harassment.explained(load.answered_at)
+        watcher.on_stage("stopping all hosts")
+        await domain.stop()
+        watcher.on_stage("counting from the files of each member")
+        remains = await asyncio.to_thread(_read, domain.layout, in_sync, info.group, definition)
+        counted = count(load.callers, remains)
+    return _result(load, counted, faults, ended - began)
+
+
+async def _load(
+    load: Load, ledger: object, harassment: Harassment, began: float, seconds: float, watcher: Watcher
+) -> None:
+    stop = asyncio.Event()
+
+    async def tick() -> None:
+        while not stop.is_set():
+            watcher.on_tick(time.monotonic() - began, len(load.answered_at))
+            await asyncio.sleep(TICK_S)
+
+    async def end() -> None:
+        try:
+            await harassment.run(began, began + seconds)
+            await asyncio.sleep(max(0.0, began + seconds - time.monotonic()))
+        finally:
+            stop.set()
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(load.run(ledger, stop))
+        tasks.create_task(tick())
+        tasks.create_task(end())
+
+
+def _definition(app: Path) -> Definition:
+    if not (app / "ledger.py").is_file():
+        raise InvalidRequest(
+            f"{app} has no ledger.py; name the examples of a clone of Holdfast with --app DIR"
+        )
+    add_to_path(app.absolute())
+    cls = load_class(CLASS)
+    return Definition(group=GROUP, cls=cls, fresh=cls)
+
+
+def _read(layout: Layout, hosts: tuple[HostId, ...], group: GroupId, definition: Definition) -> list[Remains]:
+    return [read_member(host, layout.host(host) / STORE, group, definition) for host in sorted(hosts)]
+
+
+def _result(load: Load, counted: Count, faults: list[Fault], took_s: float) -> Result:
+    kills = [each.silent_ms for each in faults if each.kind == "kill" and each.silent_ms is not None]
+    pauses = [each.silent_ms for each in faults if each.kind == "pause" and each.silent_ms is not None]
+    took_ms = sorted(each * 1000 for each in load.took_s)
+    return Result(
+        seconds=round(took_s, 1),
+        callers=len(load.callers),
+        calls_acknowledged=counted.acknowledged,
+        calls_lost=counted.lost,
+        calls_duplicated=counted.duplicated,
+        calls_unknown=counted.unknown,
+        calls_unknown_executed=counted.unknown_executed,
+        replies_wrong=load.wrong_replies,
+        failovers=sum(each.took_over is not None for each in faults),
+        failover_ms=kills,
+        failover_ms_median=round(statistics.median(kills), 1) if kills else None,
+        pause_failover_ms=pauses,
+        p50_ms=_share(took_ms, 0.50),
+        p99_ms=_share(took_ms, 0.99),
+        calls_per_s=round(len(took_ms) / took_s, 1),
+        longest_silence_ms=_longest_silence_ms(load.answered_at),
+        members_counted=list(counted.members),
+        records_compared=counted.records_compared,
+        records_differing=counted.records_differing,
+        faults=faults,
+    )
+
+
+def _share(ordered: list[float], share: float) -> float:
+    return round(ordered[int(share * (len(ordered) - 1))], 2) if ordered else 0.0
+
+
+def _longest_silence_ms(answered_at: "array[float]") -> float:
+    gaps = (later - earlier for earlier, later in itertools.pairwise(answered_at))
+    return round(max(gaps, default=0.0) * 1000, 1)

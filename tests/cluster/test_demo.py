@@ -1,0 +1,83 @@
+"""`holdfast demo`: real kills and a pause under load, nothing lost; and nothing of it is left behind."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from domain import HOLDFAST, WAIT_S
+
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("demo")]
+
+
+def surroundings(tmp_path: Path) -> dict[str, str]:
+    """Its temporary directory is the test's."""
+    return {**os.environ, "TMPDIR": str(tmp_path)}
+
+
+def of_domains_in(tmp_path: Path) -> list[str]:
+    """Processes that a demo started there."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes()
+        except OSError:
+            continue  # it has ended meanwhile
+        if str(tmp_path).encode() in command:
+            found.append(command.replace(b"\0", b" ").decode())
+    return found
+
+
+@pytest.mark.timeout(300)
+def test_nothing_is_lost_while_the_primary_is_killed_and_paused(
+    tmp_path: Path, rounds: Callable[..., int]
+) -> None:
+    """Counted from the files of the stopped members: every acknowledged call once, all members alike."""
+    seconds = rounds(short=8, long=120)
+    command = [*HOLDFAST, "demo", "--seconds", str(seconds), "--every", "2", "--callers", "16"]
+    done = subprocess.run(
+        [*command, "--output", "json"],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+        env=surroundings(tmp_path),
+    )
+    assert done.returncode == 0, done.stderr
+    found = msgspec.json.decode(done.stdout)
+    assert found["calls_acknowledged"] > 0
+    assert (found["calls_lost"], found["calls_duplicated"], found["replies_wrong"]) == (0, 0, 0)
+    assert found["records_differing"] == 0
+    assert found["members_counted"]
+    kinds = [fault["kind"] for fault in found["faults"]]
+    assert "kill" in kinds
+    assert len(found["failover_ms"]) == kinds.count("kill")
+    assert found["failovers"] <= len(kinds)
+    assert list(tmp_path.iterdir()) == []
+    assert of_domains_in(tmp_path) == []
+
+
+def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Ctrl-C while its hosts run: processes and files are gone when it ends."""
+    demo = subprocess.Popen(
+        [*HOLDFAST, "demo", "--seconds", "120"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=surroundings(tmp_path),
+    )
+    try:
+        deadline = time.monotonic() + WAIT_S
+        while not any("--id" in each for each in of_domains_in(tmp_path)):
+            assert time.monotonic() < deadline, "no host was started"
+            time.sleep(0.05)
+        demo.send_signal(signal.SIGINT)
+        assert demo.wait(2 * WAIT_S) == 130
+    finally:
+        demo.kill()
+        demo.wait()
+    assert of_domains_in(tmp_path) == []
+    assert list(tmp_path.iterdir()) == []

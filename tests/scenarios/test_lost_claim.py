@@ -1,0 +1,35 @@
+"""A backup whose claim came second follows the winner as soon as it is told so."""
+
+from transcript import GROUP, Domain
+
+from holdfast.model.units import MILLISECOND
+from holdfast.sequence.role import Role
+from holdfast.sim.sequence.host import AUTHORITY, CONFIG
+
+
+def test_what_the_winner_said_meanwhile_is_not_forgotten() -> None:
+    """b and c claim at once; the answer to c is lost. b wins and speaks to c, which may not answer before it
+    knows what became of its own claim; then it must, without waiting to be asked again: until it does, the
+    group serves nobody."""
+    domain = Domain()
+    for command in (
+        "group of 3",
+        "append a op1",
+        "run 500ms",
+        f"cut {AUTHORITY} > c",
+        "kill a",
+        "prove a 1",
+        "run 10ms",
+    ):
+        domain.do(command)
+    winner, loser = (domain.world.nodes[name].core.members[GROUP] for name in ("b", "c"))
+    assert (winner.role, winner.is_serving, loser.role) == (Role.PRIMARY, False, Role.CLAIMING)
+    domain.do("heal")
+    for _ in range(10_000):
+        if loser.role is not Role.CLAIMING:
+            break
+        domain.do("run 1ms")
+    assert loser.role is Role.BACKUP
+    patience_ms = CONFIG.ask_ns // MILLISECOND // 2
+    domain.do(f"run {patience_ms}ms")
+    assert winner.is_serving
