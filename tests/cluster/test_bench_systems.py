@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from holdfast.bench import growth
+from holdfast.bench.growth import measure_idle
 from holdfast.bench.load import Load
 from holdfast.bench.systems import Absent, System
 from holdfast.bench.systems.etcd import Etcd
@@ -52,6 +54,14 @@ def test_pysyncobj_is_measured(tmp_path: Path) -> None:
     assert load.calls >= 16
     assert fail_over_s is not None
     assert fail_over_s > 0
+
+
+def test_idle_groups_are_measured(tmp_path: Path) -> None:
+    """Rows for ever more groups, each with all members in sync; a group takes no descriptor of its own."""
+    few, more = uvloop.run(measure_idle([1, 8], 0.1, lambda _: None))
+    assert (few.groups, more.groups) == (1, 8)
+    assert more.descriptors == few.descriptors
+    assert growth.idle_row(more)[0] == "8"
 
 
 def test_redis_is_measured(tmp_path: Path) -> None:

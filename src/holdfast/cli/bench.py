@@ -89,6 +89,19 @@ def groups(*, rounds: int = 5, seconds: float = 2.0, output: Output = "table") -
     _show_groups(_measure("groups", rounds=rounds, seconds=seconds), output)
 
 
+@app.command
+def growth(*, seconds: float = 2.0, groups: int = 10_000, output: Output = "table") -> None:
+    """What calls and idle groups cost as work grows: 1 to 5 members, 64 B to 64 KB, 1 to 10,000 groups.
+
+    Parameters
+    ----------
+    seconds: What each load gets, and how long idle hosts are watched.
+    groups: The largest number of groups.
+    output: A table for people, one JSON object for scripts.
+    """
+    _show_growth(_measure("growth", seconds=seconds, groups=groups), output)
+
+
 @app.command(name="all")
 def everything(*, rounds: int | None = None, seconds: float | None = None, output: Output = "table") -> None:
     """Every benchmark, one after the other.
@@ -105,11 +118,14 @@ def everything(*, rounds: int | None = None, seconds: float | None = None, outpu
         "detect": _measure("detect", rounds=rounds or 20),
     }
     beside = _measure("groups", rounds=rounds or 5, seconds=seconds or 2.0)
+    grown = _measure("growth", seconds=seconds or 2.0)
     results = [result for each in found.values() for result in each.pop("results")]
     if output == "json":
-        print_json({"results": results + beside.pop("results"), **found, "groups": beside})
+        grown.pop("results")
+        print_json({"results": results + beside.pop("results"), **found, "groups": beside, "growth": grown})
         return
     _show({"results": results, **found}, output)
+    _show_growth(grown, output)
     _show_groups(beside, output)
 
 
@@ -137,6 +153,17 @@ def _show_groups(found: dict[str, Any], output: Output) -> None:
         how = f"not measured: {system['absent']}" if system["absent"] else system["configuration"]
         talk.print(f"[bold]{system['name']}[/] ({system['durability']}): {how}", highlight=False)
     _tell_missed(results)
+
+
+def _show_growth(found: dict[str, Any], output: Output) -> None:
+    if output == "json":
+        print_json(found)
+        return
+    rows = import_module("holdfast.bench.growth")
+    calls = [msgspec.convert(each, rows.CallRow) for each in found["calls"]]
+    print_table(rows.CALL_COLUMNS, [rows.call_row(each) for each in calls])
+    idle = [msgspec.convert(each, rows.IdleRow) for each in found["idle"]]
+    print_table(rows.IDLE_COLUMNS, [rows.idle_row(each) for each in idle])
 
 
 def _show(found: dict[str, Any], output: Output) -> None:

@@ -1,0 +1,231 @@
+"""What calls and idle groups cost as work grows: members, bytes per call, groups on a host.
+
+Nothing here is held against a target: each row is the same work, grown, beside the row before it. Idle groups
+are created on three hosts and then left alone; what the hosts use beyond what they used without groups is
+what the groups cost.
+"""
+
+import asyncio
+import logging
+import tempfile
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import structlog
+import uvloop
+
+from holdfast.bench import Progress, number
+from holdfast.bench.load import Load
+from holdfast.bench.systems.ours import Holdfast, RunningHoldfast, pids_of, started_domain, url_of
+from holdfast.bench.usage import Footprint, cpu_of, footprint
+from holdfast.bench.workload import Counter
+from holdfast.client.domain import connect
+from holdfast.client.ordering import order
+from holdfast.model.errors import OutcomeUnknown, Unavailable
+from holdfast.model.orders import CreateGroup
+from holdfast.net import Address, Endpoint, Identity, Role
+from holdfast.node.layout import Description
+from holdfast.node.messages import DomainStatus
+
+MEMBERS: Final = (1, 3, 5)
+PAYLOADS: Final = (64, 1 << 10, 64 << 10)
+GROUPS: Final = (1, 100, 10_000)
+MANY: Final = 1_000
+PAYLOAD_IN_FLIGHT: Final = 64
+WARM_UP_S: Final = 0.5
+SETTLE_S: Final = 300.0
+"""How long groups may take until all their members are in sync."""
+CREATORS: Final = 4
+"""Groups made at a time by each host."""
+ORDERS_MAX: Final = 10
+"""How often a group is ordered before it is given up."""
+CLASS: Final = f"{Counter.__module__}:{Counter.__qualname__}"
+
+
+class CallRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Calls to one group."""
+
+    what: str
+    members: int
+    payload_bytes: int
+    one: Load
+    many: Load
+
+
+class IdleRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Groups that nobody calls, on three hosts; per host, the average."""
+
+    groups: int
+    create_s: float
+    """How long it took to make them."""
+    cpu_share: float
+    """Of one core, while idle."""
+    resident_bytes_per_group: float
+    descriptors: float
+    """Open files and sockets; what a host has without groups included."""
+
+
+def run_growth_bench(
+    *,
+    seconds: float = 2.0,
+    groups: int = GROUPS[-1],
+    progress: Progress = lambda _: None,
+) -> dict[str, Any]:
+    """*seconds*: what each load gets, and how long idle hosts are watched. *groups*: the largest number."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    calls, idle = uvloop.run(_measure(seconds, groups, progress))
+    return {
+        "results": [],
+        "calls": [msgspec.to_builtins(each) for each in calls],
+        "idle": [msgspec.to_builtins(each) for each in idle],
+    }
+
+
+async def _measure(seconds: float, groups: int, progress: Progress) -> tuple[list[CallRow], list[IdleRow]]:
+    calls = []
+    for members in MEMBERS:
+        async with _running(members) as running:
+            await running.load(in_flight=1, seconds=WARM_UP_S)
+            one = await running.load(in_flight=1, seconds=seconds)
+            await running.load(in_flight=MANY, seconds=WARM_UP_S)
+            many = await running.load(in_flight=MANY, seconds=seconds)
+        calls.append(_row(f"members {members}", members, 1, one, many, progress))
+    async with _running(3) as running:
+        for size in PAYLOADS:
+            payload = bytes(size)
+            one = await running.load_payload(payload, in_flight=1, seconds=seconds)
+            many = await running.load_payload(payload, in_flight=PAYLOAD_IN_FLIGHT, seconds=seconds)
+            calls.append(_row(f"payload {size}", 3, size, one, many, progress))
+    idle = await measure_idle([each for each in GROUPS if each < groups] + [groups], seconds, progress)
+    return calls, idle
+
+
+def _row(what: str, members: int, size: int, one: Load, many: Load, progress: Progress) -> CallRow:
+    progress(f"{what}: {one.rate:,.0f}/s one by one, {many.rate:,.0f}/s with {many.in_flight:,} in flight")
+    return CallRow(what=what, members=members, payload_bytes=size, one=one, many=many)
+
+
+@asynccontextmanager
+async def _running(members: int) -> AsyncIterator[RunningHoldfast]:
+    with tempfile.TemporaryDirectory(prefix="holdfast-growth-") as directory:
+        async with Holdfast(members=members).running(Path(directory)) as running:
+            yield running
+
+
+async def measure_idle(numbers: Sequence[int], seconds: float, progress: Progress) -> list[IdleRow]:
+    """What these numbers of groups cost three hosts that nobody calls; one domain, ever more groups."""
+    rows = []
+    with tempfile.TemporaryDirectory(prefix="holdfast-growth-") as directory:
+        async with started_domain(Path(directory), hosts=3) as (description, status):
+            pids = pids_of(status)
+            bare = _average([footprint(pid) for pid in pids.values()])
+            made = 0
+            for wanted in numbers:
+                create_s = await _create(description, status, range(made, wanted), progress)
+                made = wanted
+                await _settled(description, status, wanted)
+                rows.append(await _idle_row(wanted, create_s, pids, bare, seconds))
+                progress(f"{wanted:,} groups, idle: {rows[-1].cpu_share:.1%} of a core per host")
+    return rows
+
+
+async def _create(
+    description: Description, status: DomainStatus, numbers: range, progress: Progress
+) -> float:
+    """Have every host make its share; each is primary of what it made."""
+    began = time.perf_counter()
+    endpoint = Endpoint(Identity(description.domain, Role.CLIENT, "bench"))
+    addresses = [Address.parse(host.address) for host in status.hosts if host.address]
+    waiting = iter(numbers)
+
+    async def creator(address: Address) -> None:
+        for each in waiting:
+            # The nonce makes one group of an order that is given twice.
+            wanted = CreateGroup(name=f"idle{each}", class_name=CLASS, nonce=f"bench-{each}")
+            await _insist(address, endpoint, wanted)
+            if each % 1_000 == 999:
+                progress(f"{each + 1:,} groups made")
+
+    async with asyncio.TaskGroup() as creators:
+        for address in addresses:
+            for _ in range(CREATORS):
+                creators.create_task(creator(address))
+    return time.perf_counter() - began
+
+
+async def _insist(address: Address, endpoint: Endpoint, wanted: CreateGroup) -> None:
+    for _ in range(ORDERS_MAX - 1):
+        try:
+            await order([address], endpoint, wanted)
+            return
+        except (OutcomeUnknown, Unavailable):
+            await asyncio.sleep(1.0)
+    await order([address], endpoint, wanted)
+
+
+async def _settled(description: Description, status: DomainStatus, groups: int) -> None:
+    """Wait until every member of every group is in sync: before that they are not idle."""
+    async with connect(url_of(description, status)) as domain, asyncio.timeout(SETTLE_S):
+        while True:
+            found = await domain.groups()
+            if len(found) >= groups and all(len(each.in_sync) == len(each.placed_on) for each in found):
+                break
+            await asyncio.sleep(1.0)
+    await asyncio.sleep(1.0)  # what the last of them still had to tell
+
+
+async def _idle_row(
+    groups: int, create_s: float, pids: dict[str, int], bare: Footprint, seconds: float
+) -> IdleRow:
+    before, began = cpu_of(pids), time.perf_counter()
+    await asyncio.sleep(seconds)
+    used, elapsed = cpu_of(pids), time.perf_counter() - began
+    now = _average([footprint(pid) for pid in pids.values()])
+    return IdleRow(
+        groups=groups,
+        create_s=create_s,
+        cpu_share=sum(used[role] - before[role] for role in pids) / elapsed / len(pids),
+        resident_bytes_per_group=(now.resident_bytes - bare.resident_bytes) / groups,
+        descriptors=now.descriptors,
+    )
+
+
+def _average(footprints: Sequence[Footprint]) -> Footprint:
+    count = len(footprints)
+    return Footprint(
+        sum(each.resident_bytes for each in footprints) // count,
+        sum(each.descriptors for each in footprints) // count,
+    )
+
+
+CALL_COLUMNS: Final = ("", "1 caller", "p50", "p99", "CPU/call", "in flight", "", "p50", "p99", "CPU/call")
+IDLE_COLUMNS: Final = ("idle groups", "made in", "CPU per host", "memory per group and host", "descriptors")
+
+
+def call_row(row: CallRow) -> tuple[str, ...]:
+    """As the table shows it."""
+    return (row.what, *_load_cells(row.one), f"{row.many.in_flight:,}", *_load_cells(row.many))
+
+
+def idle_row(row: IdleRow) -> tuple[str, ...]:
+    return (
+        f"{row.groups:,}",
+        f"{number(row.create_s)} s",
+        f"{row.cpu_share:.1%} of a core",
+        f"{number(row.resident_bytes_per_group / 1024)} KiB",
+        f"{row.descriptors:g}",
+    )
+
+
+def _load_cells(load: Load) -> tuple[str, ...]:
+    cpu_us = load.cpu_s_per_1000 * 1000
+    return (
+        f"{number(load.rate)}/s",
+        f"{number(load.p50_ms)} ms",
+        f"{number(load.p99_ms)} ms",
+        f"{number(cpu_us)} µs",
+    )
