@@ -261,9 +261,21 @@ class FakeGroup:
         new.is_serving, new.flushed = True, tail
         self.replicas[to].on_serving(self.epoch)
 
+    def wake(self) -> None:
+        """Give everybody the turns it asked for."""
+        for _ in range(10_000):
+            if not self.woken:
+                return
+            woken, self.woken = self.woken, []
+            for name in dict.fromkeys(woken):
+                if name in self.replicas:
+                    self.replicas[name].turn()
+        raise AssertionError("somebody asks to be woken for ever")
+
     def settle(self) -> None:
         """Replicate and commit everything, everywhere, until nothing more happens."""
         for _ in range(100):
+            self.wake()
             self.replicas[self.primary].turn()
             before = self.members[self.primary].tail
             for name in self.replicas:

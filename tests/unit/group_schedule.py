@@ -106,6 +106,8 @@ class Schedule:
             config = msgspec.structs.replace(CONFIG, sent_state_bytes_max=1)
         if self.rng.random() < 0.5:
             config = msgspec.structs.replace(config, inline_state_bytes_max=1)
+        if self.rng.random() < 0.5:
+            config = msgspec.structs.replace(config, slice_ns=MILLISECOND)
         self.group = FakeGroup(style, Definition("journal", cls, cls), config)
         self.group.clock.step_ns = 200_000
         self.clients = [Client(ClientId(f"client-{index}")) for index in range(3)]
@@ -352,5 +354,6 @@ def check(schedule: Schedule) -> None:
     for name in sorted(schedule.group.replicas):
         if name != schedule.group.primary:
             schedule.group.fail_over(name, is_crash=False)
+            schedule.group.wake()
             digests[name] = schedule.primary.execution.digest()
     assert len(set(digests.values())) == 1, "members differ"

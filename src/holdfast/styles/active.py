@@ -8,6 +8,8 @@ Replicas that differ are found: at each checkpoint interval the primary orders a
 its state and its digest there, and the primary's digest follows as a record that the others compare (E1).
 """
 
+from collections.abc import Iterator
+
 from holdfast.model.calls import Request
 from holdfast.model.errors import Overloaded
 from holdfast.model.ids import Position
@@ -38,6 +40,8 @@ class Active(Replica):
     def __init__(self, definition: Definition, ports: StylePorts, config: StyleConfig) -> None:
         super().__init__(definition, ports, config)
         self._execution = Execution(definition)
+        self._loading: Iterator[Execution | None] | None = None
+        """The object that takes its place, on its way from a checkpoint."""
         self._then: dict[Position, tuple[Token, Then]] = {}
         """Who waits for a record that this primary ordered, and what to do with its effects, by its first
         position."""
@@ -55,8 +59,8 @@ class Active(Replica):
         """Those of them whose end this primary has ordered."""
 
     @property
-    def execution(self) -> Execution:
-        return self._execution
+    def execution(self) -> Execution | None:
+        return self._execution if self._loading is None else None
 
     def hold(self, request: Request, expiration_s: int, attempts: int) -> None:
         """This call has ended *attempts* processes: do not execute it here, but have it given up (E4)."""
@@ -75,6 +79,8 @@ class Active(Replica):
         self._is_marking = False
 
     def on_committed(self, up_to: Position) -> None:
+        if self._loading is not None:
+            return  # turns go on with it
         try:
             self._execute_up_to(up_to)
         except Overloaded:
@@ -82,19 +88,40 @@ class Active(Replica):
         self._committed(self._execution.position)
 
     def turn(self) -> None:
+        self._go_on_loading()
         if self._execution.position < self.sequence.committed:
             self.on_committed(self.sequence.committed)
         super().turn()
 
     def install(self, position: Position, state: bytes) -> None:
         self._execution.discard()
-        self._execution = Execution.load(self.definition, state)
-        self._execution.go_on()
+        self._loading = Execution.loading(self.definition, iter([state]))
         self._checkpointing.installed(position)
+        self._ports.wake()
+
+    def _go_on_loading(self) -> None:
+        """Load for a slice of time. An object that cannot be loaded is never there: the member serves
+        nothing, and its fault says why."""
+        if self._loading is None:
+            return
+        until_ns = self._ports.clock.now() + self._config.slice_ns
+        try:
+            for found in self._loading:
+                if found is not None:
+                    found.go_on()
+                    self._execution, self._loading = found, None
+                    return
+                if self._ports.clock.now() >= until_ns:
+                    self._ports.wake()
+                    return
+        except Exception as error:
+            self._ports.fault("object_failed", f"the state was not taken: {error!r}")
 
     # --- executing
 
     def _ready(self) -> Execution:
+        if self._loading is not None:
+            raise Overloaded(f"group {self.definition.group} has more to load")
         self._execute_up_to(self.sequence.committed)
         return self._execution
 

@@ -7,15 +7,18 @@ captured is refused by name when the group is created, not discovered at the fir
 """
 
 import dataclasses
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from typing import Any, Final, Protocol, get_type_hints, runtime_checkable
 
 import msgspec
 
 from holdfast.model.errors import InvalidRequest
+from holdfast.styles.pieces import Piece, is_cut, joined, parts
 
 STATE_BYTES_MAX: Final = 1 << 31
+OWN_PIECE_BYTES: Final = 1 << 20
+"""Of a state that a class encodes itself: it is put together again before the class sees it."""
 
 _digests: Final = msgspec.msgpack.Encoder(order="deterministic")
 
@@ -94,6 +97,26 @@ class Capture:
             )
         return instance
 
+    def pieces_of(self, instance: object) -> Iterator[bytes]:
+        """The whole state, in pieces for :class:`Restoring`. Raises as :meth:`state_of`."""
+        if isinstance(instance, Checkpointable):
+            state = self.state_of(instance)
+            for start in range(0, max(len(state), 1), OWN_PIECE_BYTES):
+                piece = msgspec.msgpack.encode(state[start : start + OWN_PIECE_BYTES])
+                yield _piece("", msgspec.Raw(piece))
+            return
+        for name, value in _attributes(instance):
+            if not is_cut(value, self._types.get(name, Any)):
+                yield _piece(name, self._encoded(name, value))
+                continue
+            encode = partial(self._encoded, name)
+            for number, part in enumerate(parts(value, encode)):
+                yield _piece(name, part, is_part=number > 0)
+
+    def restoring(self, fresh: Callable[[], Any]) -> "Restoring":
+        """See :meth:`restored`."""
+        return Restoring(self._cls, self._types, fresh if self.is_checkpointable else None)
+
     def digest_of(self, instance: object) -> bytes:
         """Bytes that are equal for equal states. Unlike the state they do not follow the order of sets,
         which is another in each process."""
@@ -140,6 +163,42 @@ class Capture:
                 f"{self._cls.__name__}.{name} cannot be captured ({error}): "
                 "leave it out of the object, or write get_state and set_state"
             ) from None
+
+
+class Restoring:
+    """An object that is made of its pieces, one after the other."""
+
+    def __init__(self, cls: type, types: dict[str, Any], fresh: Callable[[], Any] | None) -> None:
+        """*fresh*: for a class that sets its state itself."""
+        self._cls = cls
+        self._types = types
+        self._fresh = fresh
+        self._values: dict[str, Any] = {}
+        self._state = bytearray()
+
+    def take(self, encoded: bytes) -> None:
+        """The next piece. Raises ``msgspec.DecodeError``."""
+        piece = msgspec.msgpack.decode(encoded, type=Piece)
+        if self._fresh is not None:
+            self._state += msgspec.msgpack.decode(piece.value, type=bytes)
+            return
+        value = msgspec.msgpack.decode(piece.value, type=self._types.get(piece.name, Any))
+        self._values[piece.name] = joined(self._values[piece.name], value) if piece.is_part else value
+
+    def finish(self) -> Any:
+        """The object. Raises what ``set_state`` raises."""
+        if self._fresh is not None:
+            instance = self._fresh()
+            instance.set_state(bytes(self._state))
+            return instance
+        instance = object.__new__(self._cls)
+        for name, value in self._values.items():
+            object.__setattr__(instance, name, value)
+        return instance
+
+
+def _piece(name: str, value: msgspec.Raw, *, is_part: bool = False) -> bytes:
+    return msgspec.msgpack.encode(Piece(name, value, is_part))
 
 
 def _attributes(instance: object) -> list[tuple[str, Any]]:

@@ -1,6 +1,8 @@
 """Cold passive: a backup holds checkpoints and records; an object is made only when it must serve
 (FTC-128)."""
 
+from collections.abc import Iterator
+
 from holdfast.model.ids import Position
 from holdfast.sequence.ports import Captured
 from holdfast.storage.record import Record as Stored
@@ -30,12 +32,14 @@ class Cold(Passive):
     def _may_keep(self, execution: Execution) -> bool:
         return False
 
-    def _advance(self, records: list[Stored], step: Record) -> None:
+    def _advance(self, records: list[Stored], step: Record) -> Iterator[None]:
         if isinstance(step, State):
             self._checkpointing.keep(Captured(Position(records[-1].first - 1), step.saved))
             return
-        execution = self._loaded()  # for a moment: an object is not what a cold backup keeps
-        self._replay(execution, self._after(execution.position, records[-1].last))
+        yield from self._make_object()  # for a moment: an object is not what a cold backup keeps
+        execution = self._object()
+        for page in self._pages(execution.position, records[-1].last):
+            yield from self._replay(execution, page)
         self._checkpointing.capture(execution)
         self._checkpointing.on_committed(execution.position)
-        execution.discard()
+        self._discard_object()

@@ -24,6 +24,9 @@ class StyleConfig(Struct, frozen=True, kw_only=True):
     copy_retry_ns: int = 1 * SECOND
     """The pause after a copy failed; doubled each time."""
     copy_retry_most_ns: int = 60 * SECOND
+    slice_ns: int = 5 * MILLISECOND
+    """Loading and replaying pause after so much time, for whatever else the host has to do. Longer: an object
+    is ready sooner, and calls of other groups wait longer."""
     uncommitted_max: int = 50_000
     """Positions that a passive primary executes ahead of what is committed. Below the sequence's own bound,
     so that nothing is executed that cannot be ordered."""

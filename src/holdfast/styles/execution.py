@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from holdfast.model.calls import Request
-from holdfast.model.csn import ZERO, Csn
+from holdfast.model.csn import ZERO
 from holdfast.model.errors import invariant
 from holdfast.model.ids import ClientId, Position
 from holdfast.model.outcome import Poisoned, Refused, Unknown, decode_outcome, encode_outcome
@@ -32,6 +32,7 @@ from holdfast.sequence.retention import (
     Retention,
     Verdict,
 )
+from holdfast.styles import saving
 from holdfast.styles.context import Scope, scope_now
 from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Effects, Job, Outgoing
@@ -57,10 +58,10 @@ from holdfast.styles.operation import (
     Upgraded,
     decode_calls,
 )
+from holdfast.styles.saving import Saved
 from holdfast.styles.timers import Timers
 from holdfast.styles.weight import weighs_over
 
-SAVED_VERSION: Final = 1
 TIMER_DURATION_S: Final = 300
 """How long the nested calls of a method that a timer started may take."""
 
@@ -69,19 +70,6 @@ REFUSALS: Final[dict[Verdict, bytes]] = {
     ABANDONED: encode_outcome(Refused("abandoned", ABANDONED.why)),
     NEVER: encode_outcome(Refused("never_runs", NEVER.why)),
 }
-
-
-class _Saved(msgspec.Struct, frozen=True, array_like=True):
-    version: int
-    class_version: str
-    position: Position
-    time_ns: int
-    csn: Csn
-    state: bytes
-    retention: bytes
-    timers: bytes
-    queue: list[Job]
-    poisoned: list[tuple[ClientId, int, int]]
 
 
 class Execution:
@@ -186,25 +174,11 @@ class Execution:
 
     def save(self) -> bytes:
         """Everything, as of ``position``. Raises what ``get_state`` raises."""
-        invariant(self.is_at_rest, "a method that waits cannot be saved")
-        return msgspec.msgpack.encode(
-            _Saved(
-                SAVED_VERSION,
-                self.version,
-                self.position,
-                self.time_ns,
-                self.csn,
-                self.definition.capture.state_of(self.line.instance),
-                self.retention.save(),
-                self.timers.save(),
-                list(self.line.queue),
-                [(*request, attempts) for request, attempts in self.line.poisoned.items()],
-            )
-        )
+        return msgspec.msgpack.encode(self._saved(self.definition.capture.state_of(self.line.instance)))
 
     def pieces(self) -> Iterator[bytes]:
-        """What :meth:`save` gives, in pieces that follow each other."""
-        yield self.save()
+        """The same for a large state, in pieces that follow each other."""
+        return saving.pieces(self._saved(b""), self.definition.capture, self.line.instance)
 
     def weighs_over(self, limit: int) -> bool:
         """Whether the object's state takes more than *limit* bytes, as far as can be told at a glance."""
@@ -214,10 +188,22 @@ class Execution:
     def load(cls, definition: Definition, saved: bytes) -> "Execution":
         """What was saved; call :meth:`go_on` next. Raises what ``set_state`` raises, and
         ``msgspec.DecodeError`` for bytes that are no saved state."""
-        found = msgspec.msgpack.decode(saved, type=_Saved)
-        invariant(found.version == SAVED_VERSION, f"a state of version {found.version} cannot be read")
-        # What __init__ sets in motion was set in motion once, when the group was created.
-        instance = definition.capture.restored(found.state, lambda: definition.make(Timers()))
+        (execution,) = (each for each in cls.loading(definition, iter([saved])) if each is not None)
+        return execution
+
+    @classmethod
+    def loading(cls, definition: Definition, chunks: Iterator[bytes]) -> Iterator["Execution | None"]:
+        """The same from the chunks of a state: None after each bit of work, and at last the execution."""
+
+        def fresh() -> object:
+            # What __init__ sets in motion was set in motion once, when the group was created.
+            return definition.make(Timers())
+
+        for found in saving.read(chunks, definition.capture, fresh):
+            yield cls._of(definition, *found) if found is not None else None
+
+    @classmethod
+    def _of(cls, definition: Definition, found: Saved, instance: object) -> "Execution":
         execution = cls(definition, instance)
         execution.position, execution.csn, execution.time_ns = found.position, found.csn, found.time_ns
         execution.version = found.class_version
@@ -226,6 +212,21 @@ class Execution:
         execution.line.queue.extend(found.queue)
         execution.line.poisoned = {Request(client, number): n for client, number, n in found.poisoned}
         return execution
+
+    def _saved(self, state: bytes) -> Saved:
+        invariant(self.is_at_rest, "a method that waits cannot be saved")
+        return Saved(
+            saving.WHOLE,
+            self.version,
+            self.position,
+            self.time_ns,
+            self.csn,
+            state,
+            self.retention.save(),
+            self.timers.save(),
+            list(self.line.queue),
+            [(*request, attempts) for request, attempts in self.line.poisoned.items()],
+        )
 
     def go_on(self) -> Effects:
         """Run what waits in the queue, after :meth:`load`."""
@@ -238,7 +239,7 @@ class Execution:
         not asked for its state twice (FTC-309)."""
         capture = self.definition.capture
         if saved is not None and capture.is_checkpointable:
-            state = msgspec.msgpack.decode(saved, type=_Saved).state
+            state = msgspec.msgpack.decode(saved, type=Saved).state
         else:
             state = capture.digest_of(self.line.instance)
         return _digest(state, self.retention.save(), self.timers.save())

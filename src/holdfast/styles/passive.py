@@ -18,11 +18,12 @@ a returning one    its own checkpoint, and records         the same, then states
 """
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
 from holdfast.model.calls import Request
-from holdfast.model.errors import Overloaded, Rejected, Unavailable
+from holdfast.model.errors import Overloaded, Rejected, Unavailable, invariant
 from holdfast.model.ids import Position
 from holdfast.storage.record import Record as Stored
 from holdfast.styles.config import StyleConfig
@@ -43,10 +44,14 @@ from holdfast.styles.operation import (
     encode_record,
 )
 from holdfast.styles.ports import StylePorts, Token
-from holdfast.styles.replica import Replica, Then
+from holdfast.styles.replica import CALLS_PER_RECORD_MAX, Replica, Then
 
 _STEPS: Final = tuple(encode_record(each)[1:2] for each in (State(b""), Update(b"", b""), Forward()))
 """The tags of what brings backups forward, the second byte of a record: the others need not be decoded."""
+
+
+PAGE_POSITIONS: Final = 1024
+"""So many are read from the log at a time."""
 
 
 class Passive(Replica):
@@ -59,6 +64,15 @@ class Passive(Replica):
         """Execution time since backups were last brought forward (E5)."""
         self._looked_at = Position(0)
         """Up to here a backup has looked for what brings it forward: not at every commit."""
+        self._counted = Position(0)
+        """Up to here its records are counted towards the next checkpoint."""
+        self._loading: Iterator[Execution | None] | None = None
+        """The object, on its way from the newest checkpoint."""
+        self._work: Iterator[None] | None = None
+        """What brings the object forward, to be gone on with slice by slice: whatever else the host has to do
+        comes between two of them."""
+        self._is_readying = False
+        """And it ends with an object that can serve."""
 
     @property
     def execution(self) -> Execution | None:
@@ -68,6 +82,7 @@ class Passive(Replica):
 
     def on_following(self) -> None:
         super().on_following()
+        self._stop_work()
         execution = self._execution
         if execution is not None and not self._may_keep(execution):
             self._discard()
@@ -75,42 +90,99 @@ class Passive(Replica):
     def on_committed(self, up_to: Position) -> None:
         if self._is_primary:
             self._committed(up_to)
-        elif up_to - self._looked_at >= self._config.scan_positions:
+        elif self._work is None and up_to - self._looked_at >= self._config.scan_positions:
+            self._work = self._look_at(up_to)
             with suppress(Overloaded):  # it looks again at the next commit
-                self._look_at(up_to)
+                self._go_on()
+
+    def turn(self) -> None:
+        if self._work is not None and not self._is_readying:
+            with suppress(Overloaded):
+                self._go_on()
+        super().turn()
 
     def install(self, position: Position, state: bytes) -> None:
         """The state is kept as this host's checkpoint, and loaded from there when an object is needed."""
         self._discard()
         self._checkpointing.installed(position)
 
-    # --- executing
+    # --- bringing the object forward
 
     def _ready(self) -> Execution:
-        self._look_at(self.sequence.committed)
-        execution = self._object()
-        records = self._after(execution.position, self.sequence.committed)
-        self._replay(execution, records)
-        operations = sum(record.count for record in records)
-        self._ports.trace.note("replayed", group=self.definition.group, operations=operations)
+        if not self._is_readying:
+            self._work, self._is_readying = self._make_ready(self.sequence.committed), True
+        if not self._go_on():
+            raise Overloaded(f"group {self.definition.group} has more to load or to replay")
+        self._is_readying = False
         self._spent_ns = 0
-        return execution
-
-    def _object(self) -> Execution:
-        """The object; from the newest checkpoint, if there is none."""
-        if self._execution is None:
-            self._execution = self._loaded()
+        invariant(self._execution is not None, "an object that was made ready is there")
+        assert self._execution is not None  # for the type checker: the invariant has stopped us otherwise
         return self._execution
 
-    def _replay(self, execution: Execution, records: list[Stored]) -> None:
+    def _go_on(self) -> bool:
+        """Work for a slice of time; whether that was all. Raises what the work raises, and gives it up."""
+        until_ns = self._ports.clock.now() + self._config.slice_ns
+        try:
+            for _ in self._work or ():
+                if self._ports.clock.now() >= until_ns:
+                    self._ports.wake()
+                    return False
+        except BaseException:
+            self._stop_work()
+            raise
+        self._work = None
+        return True
+
+    def _stop_work(self) -> None:
+        self._work, self._is_readying = None, False
+
+    def _make_ready(self, up_to: Position) -> Iterator[None]:
+        yield from self._look_at(up_to)
+        yield from self._make_object()
+        execution = self._object()
+        operations = 0
+        for records in self._pages(execution.position, up_to):
+            operations += sum(record.count for record in records)
+            yield from self._replay(execution, records)
+        self._ports.trace.note("replayed", group=self.definition.group, operations=operations)
+
+    def _make_object(self) -> Iterator[None]:
+        """The object from the newest checkpoint, if there is none. What has been loaded of it stays, when
+        this is given up."""
+        while self._execution is None:
+            if self._loading is None:
+                self._loading = self._load()
+            self._execution = next(self._loading)
+            yield None
+        self._loading = None
+
+    def _object(self) -> Execution:
+        invariant(self._execution is not None, "an object is made before it is used")
+        assert self._execution is not None  # for the type checker: the invariant has stopped us otherwise
+        return self._execution
+
+    def _replay(self, execution: Execution, records: list[Stored]) -> Iterator[None]:
         """Execute again what the former primary executed; its outcomes are known, and stand (E1)."""
         for record in records:
             effects = execution.apply(record.first, decode_record(record.body))
             if effects.divergence:
                 self._ports.fault("divergence", effects.divergence)
+            yield None
+
+    def _pages(self, position: Position, up_to: Position) -> Iterator[list[Stored]]:
+        """The records beyond *position* that are final as a whole, some at a time."""
+        while position < up_to:
+            end = Position(min(up_to, position + PAGE_POSITIONS))
+            records = self._after(position, end)
+            if not records:
+                end = Position(min(up_to, end + CALLS_PER_RECORD_MAX))  # one record, longer than a page
+                records = self._after(position, end)
+            if not records:
+                return
+            position = records[-1].last
+            yield records
 
     def _after(self, position: Position, up_to: Position) -> list[Stored]:
-        """The records beyond *position* that are final as a whole."""
         if position >= up_to:
             return []
         return [
@@ -118,6 +190,8 @@ class Passive(Replica):
             for record in self.sequence.read(Position(position + 1), up_to)
             if record.first > position and record.last <= up_to
         ]
+
+    # --- executing
 
     def _order_calls(self, execution: Execution, token: Token, sent: Sent, calls: list[Call]) -> None:
         self._check_room(execution, len(calls))
@@ -215,31 +289,42 @@ class Passive(Replica):
         """Whether a former primary's object can be that of a backup."""
 
     @abstractmethod
-    def _advance(self, records: list[Stored], step: Record) -> None:
+    def _advance(self, records: list[Stored], step: Record) -> Iterator[None]:
         """Take the records before *step*, and then what it says."""
 
-    def _look_at(self, up_to: Position) -> None:
+    def _look_at(self, up_to: Position) -> Iterator[None]:
         """Take every step there is up to a committed position. What follows the last one stays as it is."""
-        start = self._checkpointing.kept if self._execution is None else self._execution.position
-        passed: list[Stored] = []
-        records = self._after(start, up_to)
-        self._looked_at = up_to
         try:
-            for record in records:
-                passed.append(record)
-                self._checkpointing.grew(len(record.body))
-                if record.body[1:2] in _STEPS:
-                    self._advance(passed, decode_record(record.body))
-                    passed = []
+            yield from self._take_steps(up_to)
         except Overloaded:
             raise
         except Exception as error:
             # It is the class's code that fails here, in whatever way: the object counts as failed (FTC-310).
             # What this host keeps of it is loaded when it is needed.
             self._ports.fault("object_failed", f"the state was not taken: {error!r}")
-            self._discard()
+            self._discard_object()
+        self._looked_at = up_to
+
+    def _take_steps(self, up_to: Position) -> Iterator[None]:
+        start = self._checkpointing.kept if self._execution is None else self._execution.position
+        passed: list[Stored] = []
+        for records in self._pages(start, up_to):
+            for record in records:
+                passed.append(record)
+                if record.first > self._counted:
+                    self._counted = record.last
+                    self._checkpointing.grew(len(record.body))
+                if record.body[1:2] in _STEPS:
+                    yield from self._advance(passed, decode_record(record.body))
+                    passed = []
+            yield None
 
     def _discard(self) -> None:
+        self._stop_work()
+        self._discard_object()
+
+    def _discard_object(self) -> None:
+        self._loading = None
         if self._execution is not None:
             execution, self._execution = self._execution, None
             execution.discard()

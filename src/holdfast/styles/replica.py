@@ -6,7 +6,7 @@ an event of the sequence; what such an event makes necessary is done in the next
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -219,14 +219,17 @@ class Replica(ABC):
         kept = self._ports.checkpoint()
         return kept if kept is not None else Captured(Position(0), Execution(self.definition).save())
 
-    def _loaded(self) -> Execution:
-        """The object as of the newest checkpoint. Raises what ``set_state`` raises."""
+    def _load(self) -> Iterator[Execution | None]:
+        """The object as of the newest checkpoint: None after each bit of work, and at last the object. Raises
+        what ``set_state`` raises."""
         kept = self._ports.checkpoint()
         if kept is None:
-            return Execution(self.definition)
-        execution = Execution.load(self.definition, kept.state)
-        execution.go_on()
-        return execution
+            yield Execution(self.definition)
+            return
+        for execution in Execution.loading(self.definition, iter([kept.state])):
+            if execution is not None:
+                execution.go_on()
+            yield execution
 
     # --- what the styles do differently
 

@@ -1,5 +1,7 @@
 """Warm passive: a backup holds the object, brought forward in normal operation (FTC-129, E5)."""
 
+from collections.abc import Iterator
+
 from holdfast.sequence.ports import Captured
 from holdfast.storage.record import Record as Stored
 from holdfast.styles.config import StyleConfig
@@ -76,11 +78,11 @@ class Warm(Passive):
     def _may_keep(self, execution: Execution) -> bool:
         return execution.position <= self.sequence.committed
 
-    def _advance(self, records: list[Stored], step: Record) -> None:
+    def _advance(self, records: list[Stored], step: Record) -> Iterator[None]:
         if isinstance(step, State):
-            execution = Execution.load(self.definition, step.saved)
-            self._replace(execution)
+            self._replace(Execution.load(self.definition, step.saved))
         else:
+            yield from self._make_object()
             execution = self._object()
             before = [record for record in records[:-1] if record.first > execution.position]
             if isinstance(step, Update):
@@ -88,12 +90,14 @@ class Warm(Passive):
                     execution.keep_account(record.first, decode_record(record.body))
                 execution.set_update(step.update, step.timers)
             else:
-                self._replay(execution, before)
+                yield from self._replay(execution, before)
+        execution = self._object()
         execution.apply(records[-1].first, step)
         self._checkpointing.maybe_capture(execution)
         self._checkpointing.on_committed(execution.position)
 
     def _replace(self, execution: Execution) -> None:
+        self._loading = None
         if self._execution is not None:
             self._execution.discard()
         self._execution = execution

@@ -1,0 +1,82 @@
+"""A large state in pieces: each is encoded, and decoded again, without holding up whoever else has work.
+
+A state in pieces is a row of them, each behind its length. The containers of an object are cut into parts of
+about ``PIECE_BYTES``, so that loading it can pause between any two of them: one decode of 100 MB takes
+seconds, in which not even the thread of the heartbeats gets the interpreter.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, Final, is_typeddict
+
+import msgspec
+
+PIECE_BYTES: Final = 64 << 10
+"""About a millisecond of decoding."""
+CUT_ITEMS_MIN: Final = 64
+"""A container of fewer items is never cut."""
+_LENGTH_BYTES: Final = 4
+_FIRST_PART: Final = 16
+_GROWTH_MAX: Final = 4
+
+
+class Piece(msgspec.Struct, frozen=True, array_like=True):
+    """An attribute's value, or the next part of it."""
+
+    name: str
+    value: msgspec.Raw
+    is_part: bool = False
+    """It continues what came under the same name before."""
+
+
+def framed(piece: bytes) -> bytes:
+    return len(piece).to_bytes(_LENGTH_BYTES, "big") + piece
+
+
+class Unframing:
+    """Finds the pieces again in chunks of any size."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+
+    def pieces(self, chunk: bytes) -> Iterator[bytes]:
+        """Every piece that is whole, now that *chunk* has come."""
+        self._held += chunk
+        start = 0
+        while len(self._held) - start >= _LENGTH_BYTES:
+            length = int.from_bytes(self._held[start : start + _LENGTH_BYTES], "big")
+            end = start + _LENGTH_BYTES + length
+            if len(self._held) < end:
+                break
+            yield bytes(self._held[start + _LENGTH_BYTES : end])
+            start = end
+        del self._held[:start]
+
+    @property
+    def is_between_pieces(self) -> bool:
+        return not self._held
+
+
+def is_cut(value: object, kind: Any) -> bool:
+    """Whether a value annotated as *kind* is cut into parts that can be joined again."""
+    return type(value) in (dict, list, set) and len(value) >= CUT_ITEMS_MIN and not is_typeddict(kind)  # type: ignore[arg-type]  # these have a length
+
+
+def parts(value: Any, encode: Callable[[Any], msgspec.Raw]) -> Iterator[msgspec.Raw]:
+    """The encoded parts of a container, each about ``PIECE_BYTES``, in its order."""
+    make: Callable[[Any], Any] = type(value)
+    items = iter(value.items() if isinstance(value, dict) else value)
+    count = _FIRST_PART
+    while part := list(islice(items, count)):
+        encoded = encode(make(part))
+        yield encoded
+        count = max(1, min(count * PIECE_BYTES // max(len(bytes(encoded)), 1), count * _GROWTH_MAX))
+
+
+def joined(value: Any, part: Any) -> Any:
+    """A container with its next part."""
+    if isinstance(value, list):
+        value.extend(part)
+    else:
+        value.update(part)
+    return value

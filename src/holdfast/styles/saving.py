@@ -1,0 +1,74 @@
+"""A saved state: the object and all that belongs to it, in one message or, when it is large, in pieces."""
+
+from collections.abc import Callable, Iterator
+from itertools import chain
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.model.csn import Csn
+from holdfast.model.errors import invariant
+from holdfast.model.ids import ClientId, Position
+from holdfast.styles.capture import Capture
+from holdfast.styles.effects import Job
+from holdfast.styles.pieces import Unframing, framed
+
+WHOLE: Final = 1
+"""The version of a state in one message."""
+IN_PIECES: Final = 2
+"""The same without the object is the first of its pieces; those of the object follow."""
+_FIRST_OF_WHOLE: Final = b"\x9a"
+"""An array of ten. In pieces, a state begins with a length, which is below two gigabytes."""
+
+
+class Saved(msgspec.Struct, frozen=True, array_like=True):
+    version: int
+    class_version: str
+    position: Position
+    time_ns: int
+    csn: Csn
+    state: bytes
+    """Of the object; empty when it is in pieces."""
+    retention: bytes
+    timers: bytes
+    queue: list[Job]
+    poisoned: list[tuple[ClientId, int, int]]
+
+
+def pieces(saved: Saved, capture: Capture, instance: object) -> Iterator[bytes]:
+    """*saved* and the state of *instance*, in pieces that follow each other."""
+    yield framed(msgspec.msgpack.encode(msgspec.structs.replace(saved, version=IN_PIECES)))
+    for piece in capture.pieces_of(instance):
+        yield framed(piece)
+
+
+def read(
+    chunks: Iterator[bytes], capture: Capture, fresh: Callable[[], Any]
+) -> Iterator[tuple[Saved, Any] | None]:
+    """What was saved, and its object: None after each bit of work, and at last these two. *fresh* is as in
+    :meth:`.capture.Capture.restored`. Raises ``msgspec.DecodeError``, and what ``set_state`` raises."""
+    first = next(chunks, b"")
+    if first[:1] == _FIRST_OF_WHOLE:
+        found = msgspec.msgpack.decode(b"".join([first, *chunks]), type=Saved)
+        invariant(found.version == WHOLE, f"a state of version {found.version} cannot be read")
+        yield found, capture.restored(found.state, fresh)
+    else:
+        yield from _read_pieces(chain([first], chunks), capture, fresh)
+
+
+def _read_pieces(
+    chunks: Iterator[bytes], capture: Capture, fresh: Callable[[], Any]
+) -> Iterator[tuple[Saved, Any] | None]:
+    unframing, restoring = Unframing(), capture.restoring(fresh)
+    found: Saved | None = None
+    for chunk in chunks:
+        for piece in unframing.pieces(chunk):
+            if found is None:
+                found = msgspec.msgpack.decode(piece, type=Saved)
+                invariant(found.version == IN_PIECES, f"a state of version {found.version} cannot be read")
+            else:
+                restoring.take(piece)
+            yield None
+    if found is None or not unframing.is_between_pieces:
+        raise msgspec.DecodeError("a saved state ends in the middle")
+    yield found, restoring.finish()
