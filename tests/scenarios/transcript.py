@@ -18,9 +18,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import ClientId, GroupId
 from holdfast.model.units import MICROSECOND, MILLISECOND, SECOND
 from holdfast.sequence.messages import Died
+from holdfast.sequence.recovery import Inspection
 from holdfast.sim.authority.leases import LeaseBook
 from holdfast.sim.authority.server_node import AuthorityNode
 from holdfast.sim.authority.truth import Truth
@@ -210,6 +212,32 @@ class Domain:
         self._run(20 * MILLISECOND)
         yield from ()
 
+    def inspect(self, by: str) -> Iterator[str]:
+        """``inspect b``: b asks everybody what they hold, and says what would be lost from whom"""
+        self._found = found = self._inspected(by)
+        for held in found.held:
+            losses = found.losses(held.member.host)
+            yield losses.text
+        if found.silent:
+            yield f"silent: {' '.join(found.silent)}"
+
+    def recover(self, by: str, _from: str, source: str) -> Iterator[str]:
+        """``recover b from c``: b has the group go on from what c holds, unless it has changed since"""
+        answers: list[object] = []
+        try:
+            self.world.nodes[by].core.recovery.recover(self._found, source, answers.append)
+        except InvalidRequest as error:
+            yield f"refused: {error}"
+            return
+        self._run_until(lambda: bool(answers))
+        yield self._view()
+
+    def _inspected(self, by: str) -> Inspection:
+        answers: list[Inspection] = []
+        self.world.nodes[by].core.recovery.inspect(GROUP, HOSTS, answers.append)
+        self._run_until(lambda: bool(answers))
+        return answers[0]
+
     # --- running and saying
 
     def do(self, command: str) -> list[str]:
@@ -261,7 +289,7 @@ class Domain:
 
     def _run_until(self, holds: Callable[[], bool], latest_ns: int = LATEST_NS) -> None:
         end = self.world.now + latest_ns
-        while not holds() and self.world.now < end:
+        while not holds() and self.world.now < end and not self.world.violations:
             self._run(MILLISECOND)
 
 

@@ -95,6 +95,7 @@ class Follower:
             identity=nothing,
             nonce=nothing,
             on_doubt_settled=nothing,
+            on_superseded=nothing,
             on_halted=nothing,
         )
         standing = Standing(me, Seen("views/1", view, Revision(1)))

@@ -300,6 +300,20 @@ def test_a_forgotten_group_is_gone_after_a_restart() -> None:
     assert machine.open().groups() == [B]
 
 
+def test_a_forgotten_group_can_begin_anew() -> None:
+    """V4: after a forced recovery a member takes up another history of the same group, from its origin."""
+    machine = Machine()
+    machine.open()
+    machine.write(b"one", b"two")
+    machine.log.forget(A)
+    assert (machine.log.tail(A), machine.log.followed(A)) == (ORIGIN, ORIGIN.epoch)
+    machine.write(b"other")
+    machine.restart(power_cut=True)
+    machine.open()
+    assert machine.bodies() == [b"other"]
+    assert machine.log.floor(A) == ORIGIN
+
+
 def test_another_file_size_takes_effect_with_the_next_file() -> None:
     """Files of the old size stay readable; what was made ahead in the wrong size is made again."""
     machine = Machine()

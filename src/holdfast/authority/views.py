@@ -85,6 +85,9 @@ class View(msgspec.Struct, frozen=True, kw_only=True, tag="view"):
     members: tuple[ViewMember, ...]
     nonce: Nonce
     cause: Cause = Cause()
+    generation: Epoch = Epoch(0)
+    """The epoch of the forced recovery that this history goes back to; 0 for that of the group's creation.
+    What a member holds of an earlier generation, and is not listed for, is no part of it."""
 
 
 class NoGroup(msgspec.Struct, frozen=True, tag="no_group"):
@@ -124,6 +127,27 @@ class ViewChanges:
 def next_epoch(view: View, identity: Identity) -> Epoch:
     """The lowest epoch a successor of *view* may have."""
     return Epoch(max(view.epoch, identity.floors.epoch) + 1)
+
+
+def successor(
+    view: View,
+    identity: Identity,
+    *,
+    primary: HostId,
+    members: tuple[ViewMember, ...],
+    nonce: Nonce,
+    cause: Cause,
+) -> View:
+    """The view that takes the place of *view*, in the same generation."""
+    return View(
+        group=view.group,
+        epoch=next_epoch(view, identity),
+        primary=primary,
+        members=members,
+        nonce=nonce,
+        cause=cause,
+        generation=view.generation,
+    )
 
 
 @answering

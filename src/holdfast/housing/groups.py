@@ -30,8 +30,19 @@ from holdfast.model.units import MILLISECOND
 from holdfast.sequence.claims import Claims
 from holdfast.sequence.durability import Durability
 from holdfast.sequence.leases import Leases
-from holdfast.sequence.messages import Beat, BeatAnswer, Confirm, Confirmed, Died, GroupMessage, HostMessage
+from holdfast.sequence.messages import (
+    Beat,
+    BeatAnswer,
+    Confirm,
+    Confirmed,
+    Died,
+    GroupMessage,
+    Held,
+    HostMessage,
+    Inspect,
+)
 from holdfast.sequence.ports import HostPorts
+from holdfast.sequence.recovery import Recovery
 from holdfast.sequence.role import Role
 from holdfast.styles.ports import StylePorts
 
@@ -118,6 +129,7 @@ class Groups:
             identity=lambda: identity,
             nonce=ports.nonce,
             on_doubt_settled=self._on_doubt_settled,
+            on_superseded=self._on_superseded,
             on_halted=self._on_halted,
         )
         # Made once: these run at every message and every turn.
@@ -125,6 +137,16 @@ class Groups:
         self._on_host_message = self.guarded(self._leases.on_message)
         self._take_turns_guarded = self.guarded(self._take_turns)
         self._flush_guarded = self.guarded(self._flush)
+        self.recovery = Recovery(
+            host,
+            clock=ports.clock,
+            timers=self._timers,
+            network=ports.network,
+            recipes=self.recipes,
+            identity=lambda: identity,
+            nonce=ports.nonce,
+            own=self._held,
+        )
         self._leases.start(each for each in hosts if each != host)
 
     def start(self) -> None:
@@ -146,6 +168,8 @@ class Groups:
         match message:
             case Beat() | BeatAnswer() | Confirm() | Confirmed():
                 self._on_host_message(peer, message)
+            case Held():
+                self.recovery.on_held(peer, message)
             case Died():
                 return  # deaths are told by agents, which have proof of them (K2)
             case _:
@@ -155,6 +179,10 @@ class Groups:
         housed = self.housed.get(message.group)
         if housed is not None:
             housed.member.on_message(peer, message)
+
+    def _held(self, asked: Inspect) -> Held | None:
+        housed = self.housed.get(asked.group)
+        return housed.member.held(asked) if housed is not None else None
 
     def on_death(self, host: HostId, incarnation: Incarnation) -> None:
         """An agent has proof that exactly this process is gone (K2)."""
@@ -223,6 +251,11 @@ class Groups:
         else:
             self._house.on_halted(group, why)
 
+    def _on_superseded(self, group: GroupId) -> None:
+        """Its state here is of a history that was given up: another member takes its place, with nothing."""
+        self._house.journal.error("a member begins anew after a forced recovery", group=group)
+        self._soon(partial(self._begin_anew, group))
+
     # --- housing
 
     def _is_placed_here(self, record: GroupRecord) -> bool:
@@ -283,6 +316,17 @@ class Groups:
             return None
         store = self._store
         return GroupCopies(group, self._house.copies, store.checkpoints, store.log, self._keeping)
+
+    def _begin_anew(self, group: GroupId) -> None:
+        if group in self._gone:
+            return  # it was removed altogether meanwhile
+        self._give_up(group)
+        self._keeping.begin_anew(group, partial(self._take_in_again, group))
+
+    def _take_in_again(self, group: GroupId) -> None:
+        record = self.directory.records.get(group)
+        if record is not None:
+            self._on_record(record)
 
     def _style_ports(self, housed: Housed) -> StylePorts:
         ports = self._house

@@ -4,8 +4,10 @@ While a state is on its way to the disk it is the newest one already: a style th
 at once. Per group one is written at a time; of those that come meanwhile only the last is written.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from holdfast.housing.ports import Journal
 from holdfast.model.errors import Corruption, invariant
@@ -37,6 +39,8 @@ class Keeping:
         self._durability = durability
         self._journal = journal
         self._writing: dict[GroupId, _Writing] = {}
+        self._under_way: Counter[GroupId] = Counter()
+        self._when_quiet: dict[GroupId, Callable[[], None]] = {}
 
     def newest(self, group: GroupId) -> Captured | None:
         """The newest state there is. Raises ``Corruption`` when the disk no longer has what it promised."""
@@ -90,6 +94,23 @@ class Keeping:
             self._log.set_floor(group, floor)
             self._log.flush()
 
+    def begin_anew(self, group: GroupId, then: Callable[[], None]) -> None:
+        """Forget all that is held of *group*, *then* let it begin with nothing (V4).
+
+        A checkpoint on its way to the disk is awaited first, and the log forgets before the checkpoints do:
+        whatever a power cut leaves is of the history that is given up, and is given up again.
+        """
+        if self._under_way[group]:
+            self._when_quiet[group] = partial(self.begin_anew, group, then)
+            return
+        self._writing.pop(group, None)
+        forgotten = partial(self._checkpoints.forget, group, then)
+        if group in self._log.groups():
+            self._durability.after(self._log.forget(group), forgotten)
+            self._log.flush()
+        else:
+            forgotten()
+
     def forget(self, group: GroupId) -> None:
         """The group has left this host for good."""
         self._writing.pop(group, None)
@@ -109,7 +130,14 @@ class Keeping:
     def _write(self, group: GroupId, point: Point, state: bytes, then: Callable[[], None]) -> None:
         writer = self._checkpoints.begin(group, point)
         writer.write(state)
-        self._checkpoints.finish(writer, lambda _: then())
+        self._under_way[group] += 1
+        self._checkpoints.finish(writer, lambda _: self._written(group, then))
+
+    def _written(self, group: GroupId, then: Callable[[], None]) -> None:
+        self._under_way[group] -= 1
+        then()
+        if group in self._when_quiet and not self._under_way[group]:
+            self._when_quiet.pop(group)()
 
     def _kept(self, group: GroupId) -> None:
         writing = self._writing.pop(group, None)

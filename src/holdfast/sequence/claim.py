@@ -13,7 +13,7 @@ tail is in doubt needs the answer of a listed member whose tail is not, or of al
 
 from collections.abc import Callable
 
-from holdfast.authority.views import Cause, View, ViewChange, Why, next_epoch
+from holdfast.authority.views import ViewChange, Why
 from holdfast.model.ids import Epoch, HostId, Incarnation
 from holdfast.sequence.footing import Footing
 from holdfast.sequence.messages import Compare, Compared
@@ -118,18 +118,11 @@ class Claim:
         members = members_after_claim(
             seen.value, on.me, min_in_sync=on.config.min_in_sync, is_released=ground == Why.RELEASED
         )
-        new = View(
-            group=on.group,
-            epoch=next_epoch(seen.value, on.ports.identity().value),
-            primary=on.me.host,
-            members=members,
-            nonce=on.ports.nonce(),
-            cause=Cause(why=ground, host=seen.value.primary, at_ns=on.ports.clock.wall()),
-        )
         self.is_unproven = self._must_compare()
-        on.note("claim", epoch=new.epoch, ground=ground.value, members=[member.host for member in members])
-        on.standing.pending = ViewChange(seen, new)
-        self._ask(on.standing.pending)
+        wanted = on.wish(members, ground, seen.value.primary)
+        hosts = [member.host for member in members]
+        on.note("claim", epoch=wanted.new.epoch, ground=ground.value, members=hosts)
+        self._ask(wanted)
 
     # --- comparing
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from holdfast.authority.views import Cause, ViewChange, ViewMember, Why, successor
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Position
 from holdfast.sequence.config import SequenceConfig
 from holdfast.sequence.messages import GroupMessage
@@ -45,6 +46,21 @@ class Footing:
 
     def note(self, kind: str, **fields: object) -> None:
         self.ports.trace.note(kind, group=self.group, **fields)
+
+    def wish(self, members: tuple[ViewMember, ...], why: Why, about: HostId) -> ViewChange:
+        """The change to these members with this one as primary: under way from now on (M2)."""
+        seen = self.standing.seen
+        assert seen is not None
+        new = successor(
+            seen.value,
+            self.ports.identity().value,
+            primary=self.me.host,
+            members=members,
+            nonce=self.ports.nonce(),
+            cause=Cause(why=why, host=about, at_ns=self.ports.clock.wall()),
+        )
+        self.standing.pending = ViewChange(seen, new)
+        return self.standing.pending
 
     def advance(self, committed: Position) -> None:
         """Positions up to here are final."""

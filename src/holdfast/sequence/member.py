@@ -26,10 +26,10 @@ from holdfast.sequence.messages import GroupMessage
 from holdfast.sequence.ports import Application, HostPorts, Me, same
 from holdfast.sequence.reads import Reads
 from holdfast.sequence.role import TRANSITIONS, Role
-from holdfast.sequence.standing import Standing
+from holdfast.sequence.standing import Standing, find
 from holdfast.sequence.store import GroupStore
 from holdfast.sequence.submission import Submission
-from holdfast.storage.record import Record
+from holdfast.storage.record import ORIGIN, Record
 
 
 class Member:
@@ -61,7 +61,7 @@ class Member:
             on_read=self._on_read,
             on_won=self._won,
             on_lost=self._lost,
-            on_hopeless=self._halt,
+            on_hopeless=self._give_up,
         )
         self._submission = Submission(on, self._served, self._after_progress)
         self._acceptance = Acceptance(on)
@@ -101,6 +101,21 @@ class Member:
     @property
     def standing(self) -> Standing:
         return self._on.standing
+
+    def held(self, asked: messages.Inspect) -> messages.Held:
+        """What this member holds, for who thinks of a forced recovery."""
+        on = self._on
+        return messages.Held(
+            on.group,
+            max(on.epoch, on.store.followed),
+            asked.number,
+            on.me,
+            on.store.tail,
+            on.committed,
+            on.is_doubtful,
+            self.role.value,
+            self.is_serving,
+        )
 
     @property
     def is_doubtful(self) -> bool:
@@ -175,6 +190,9 @@ class Member:
         self._submission.on_confirmed(host, incarnation, epoch, beat)
 
     def on_message(self, peer: HostId, message: GroupMessage) -> None:
+        if isinstance(message, messages.Inspect):
+            self._on.send(peer, self.held(message))
+            return
         if self.role in (Role.WAITING, Role.HALTED):
             return  # nothing is acknowledged before the view was read (V3)
         on = self._on
@@ -255,6 +273,10 @@ class Member:
     def _learn(self, seen: Seen[View]) -> None:
         """Take the place that *seen* gives this member; never that of the primary (V3)."""
         on = self._on
+        if self._is_of_another_generation(seen.value):
+            self._halt(f"epoch {seen.value.generation} was a forced recovery from another member")
+            on.ports.on_superseded(on.group)
+            return
         if self.role is Role.PRIMARY:
             self._end_reign()
         was_listed = self.role in (Role.BACKUP, Role.CLAIMING)
@@ -272,6 +294,16 @@ class Member:
         else:
             self._ask_while_unfed()
         self._maybe_claim()
+
+    def _is_of_another_generation(self, view: View) -> bool:
+        """Whether what this member holds is no part of the history that *view* stands for (V4).
+
+        Who has followed an epoch of the generation holds its history; who holds nothing can learn it.
+        """
+        store = self._on.store
+        is_empty = store.tail == ORIGIN and store.followed == ORIGIN.epoch
+        is_listed = find(view.members, self._on.me) is not None
+        return store.followed < view.generation and not is_listed and not is_empty
 
     def _maybe_claim(self) -> None:
         """There may be ground to claim; only the latest view says whether this member is listed."""
@@ -294,8 +326,14 @@ class Member:
         if self.role is Role.HALTED:
             return
         self._become(Role.HALTED)
+        self._acceptance.is_stopped = True
+        self._learning.stop()
         self._on.note("halted", why=why)
-        self._on.ports.on_halted(self._on.group, why)
+
+    def _give_up(self, why: str) -> None:
+        if self.role is not Role.HALTED:
+            self._halt(why)
+            self._on.ports.on_halted(self._on.group, why)
 
     # --- changes of the view, one's own
 

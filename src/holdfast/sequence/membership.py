@@ -11,7 +11,7 @@ for {A, C}; it is applied; A burns; C claims without 96 to 100.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from holdfast.authority.views import Cause, View, ViewChange, ViewMember, Why, next_epoch
+from holdfast.authority.views import ViewChange, ViewMember, Why
 from holdfast.model.ids import HostId
 from holdfast.sequence.followers import NOTHING, Follower
 from holdfast.sequence.footing import Footing
@@ -144,17 +144,5 @@ class Membership:
     # --- asking
 
     def _change(self, members: tuple[ViewMember, ...], why: Why, whom: ViewMember) -> None:
-        on = self._on
-        seen = on.standing.seen
-        assert seen is not None
-        new = View(
-            group=on.group,
-            epoch=next_epoch(seen.value, on.ports.identity().value),
-            primary=on.me.host,
-            members=members,
-            nonce=on.ports.nonce(),
-            cause=Cause(why=why, host=whom.host, at_ns=on.ports.clock.wall()),
-        )
-        on.standing.pending = ViewChange(seen, new)
-        on.standing.joining = None
-        self._ask(on.standing.pending)
+        self._on.standing.joining = None
+        self._ask(self._on.wish(members, why, whom.host))

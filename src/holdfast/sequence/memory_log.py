@@ -88,6 +88,10 @@ class MemoryLog:
         known.followed = max(known.followed, point.epoch)
         return self._took()
 
+    def forget(self, group: GroupId) -> int:
+        del self._groups[group]
+        return self._took()
+
     def flush(self) -> None:
         if self.durable < self._appended:
             self.durable = self._appended

@@ -6,6 +6,7 @@ arrive, to arrive once, or in order.
 
 from msgspec import Struct
 
+from holdfast.authority.views import ViewMember
 from holdfast.model.ids import Epoch, GroupId, Incarnation, Opening, Position, StoreId
 from holdfast.storage.record import Point
 
@@ -93,6 +94,33 @@ class Compared(Struct, frozen=True, array_like=True, tag="compared"):
     is_doubtful: bool
 
 
+# --- asking before a forced recovery
+
+
+class Inspect(Struct, frozen=True, array_like=True, tag="inspect"):
+    """What do you hold? Asked for a person, of a member in any role; *number* is the question's."""
+
+    group: GroupId
+    epoch: Epoch
+    number: int
+
+
+class Held(Struct, frozen=True, array_like=True, tag="held"):
+    """This I hold."""
+
+    group: GroupId
+    epoch: Epoch
+    """The highest this member knows of."""
+    number: int
+    member: ViewMember
+    """As a view would list it now."""
+    tail: Point
+    committed: Position
+    is_doubtful: bool
+    role: str
+    is_serving: bool
+
+
 # --- checkpoints for learners (M3, M4)
 
 
@@ -125,7 +153,19 @@ class Chunk(Struct, frozen=True, array_like=True, tag="chunk"):
 
 
 GroupMessage = (
-    Submit | Accepted | Refused | Knows | Hello | Released | Compare | Compared | Offer | Fetch | Chunk
+    Submit
+    | Accepted
+    | Refused
+    | Knows
+    | Hello
+    | Released
+    | Compare
+    | Compared
+    | Inspect
+    | Held
+    | Offer
+    | Fetch
+    | Chunk
 )
 
 

@@ -37,6 +37,8 @@ class GroupLog(Protocol):
 
     def install(self, group: GroupId, point: Point) -> int: ...
 
+    def forget(self, group: GroupId) -> int: ...
+
     def groups(self) -> list[GroupId]: ...
 
     def tail(self, group: GroupId) -> Point: ...
@@ -114,6 +116,9 @@ class HostPorts:
     """A mark that no other change ever carries (A1)."""
     on_doubt_settled: Callable[[], None]
     """A member has compared its doubtful tail; when all have, the log's doubt is cleared (D2)."""
+    on_superseded: Callable[[GroupId], None]
+    """What a member holds is no part of its group's history any more, and it has stopped: forget that, and
+    let another take its place, which begins with nothing (V4)."""
     on_halted: Callable[[GroupId, str], None]
     """A member stopped for good and says why (A5)."""
 

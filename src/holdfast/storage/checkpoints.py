@@ -116,10 +116,12 @@ class CheckpointStore:
         """The state, in chunks, each checked again. Raises ``Corruption``."""
         return read_chunks(self._disk, checkpoint)
 
-    def forget(self, group: GroupId) -> None:
-        """The group has left this host."""
+    def forget(self, group: GroupId, then: Callable[[], None] | None = None) -> None:
+        """The group has left this host; *then* nothing of it can come back after a power cut."""
         for position in self.positions(group):
             self._remove(group, position)
+        if then is not None:
+            self._syncs.after((), then, directory=True)
 
     def on_synced(self, token: Token, ok: bool) -> bool:
         """Take the disk's answer; False when it was not for a checkpoint."""

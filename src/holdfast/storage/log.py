@@ -218,7 +218,7 @@ class Log:
         return self._gathering.appended
 
     def forget(self, group: GroupId) -> int:
-        """The group has left this host for good (V6: its number never comes back)."""
+        """The group has left this host, or begins anew here after a forced recovery (V4)."""
         self._control(Kind.FORGET, group, self._index(group).followed, ORIGIN)
         del self._groups[group]
         self._holds.release(group)

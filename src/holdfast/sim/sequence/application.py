@@ -80,7 +80,7 @@ class TokenList:
         self._table = Retention.load(saved.table)
         self._digest = saved.digest
         self.applied = self.checkpointed = position
-        self._book.applied(self.group, position, self._digest, self._process)
+        self._book.applied(self.group, self._generation(), position, self._digest, self._process)
 
     def catch_up(self) -> None:
         """Execute what is committed and was not yet."""
@@ -104,11 +104,15 @@ class TokenList:
                 self._table.raise_floor(call.client, call.number, EXPIRATION_S)
         self._digest = blake2b(self._digest + record.body, digest_size=16).digest()
         self.applied = record.last
-        self._book.applied(self.group, self.applied, self._digest, self._process)
+        self._book.applied(self.group, self._generation(), self.applied, self._digest, self._process)
         for call in msgspec.msgpack.decode(record.body, type=list[Ask]):
             client = self._waiting.pop((call.client, call.number), None)
             if client is not None:
                 self._answer(client, call)
+
+    def _generation(self) -> Epoch:
+        view = self.member.standing.view
+        return view.generation if view is not None else Epoch(0)
 
     def _save(self) -> bytes:
         return msgspec.msgpack.encode(_Saved(tuple(self.tokens), self._table.save(), self._digest))

@@ -27,7 +27,7 @@ class Book:
     """Clients ask nothing new."""
     answered: Counter[GroupId] = field(default_factory=Counter)
     """Operations answered since the healing."""
-    _digests: dict[tuple[GroupId, Position], tuple[bytes, str]] = field(default_factory=dict)
+    _digests: dict[tuple[GroupId, Epoch, Position], tuple[bytes, str]] = field(default_factory=dict)
     _primaries: dict[tuple[GroupId, Epoch], str] = field(default_factory=dict)
     _views: dict[GroupId, View] = field(default_factory=dict)
 
@@ -37,9 +37,11 @@ class Book:
 
     # --- what members report
 
-    def applied(self, group: GroupId, position: Position, digest: bytes, process: str) -> None:
-        """*process* takes this state at *position* for final: so must everybody else (S3)."""
-        known, by = self._digests.setdefault((group, position), (digest, process))
+    def applied(
+        self, group: GroupId, generation: Epoch, position: Position, digest: bytes, process: str
+    ) -> None:
+        """*process* takes this state at *position* for final: so must everybody of its generation (S3)."""
+        known, by = self._digests.setdefault((group, generation, position), (digest, process))
         if known != digest:
             said = f"group {group}: {by} and {process} made different operations final at {position}"
             self.world.violation("one-history", said)
@@ -58,6 +60,8 @@ class Book:
         if before is not None and view.epoch <= before.epoch:
             return
         self._views[view.group] = view
+        if before is not None and before.generation != view.generation:
+            return  # a person went below every bound, and knew it
         if len(view.members) < self.min_in_sync and before is not None and len(before.members) > 1:
             self.world.violation("M1", f"{view} lists fewer than {self.min_in_sync}")
         if before is not None and before.primary != view.primary:

@@ -1,5 +1,6 @@
 """A host's process: one member of every group, on the production parts, over the simulated machine."""
 
+from collections import Counter
 from collections.abc import Callable, Hashable
 from typing import Final
 
@@ -18,8 +19,9 @@ from holdfast.sequence.durability import Durability
 from holdfast.sequence.leases import Leases
 from holdfast.sequence.member import Member
 from holdfast.sequence.memory_log import MemoryLog
-from holdfast.sequence.messages import Beat, BeatAnswer, Confirm, Confirmed, Died
+from holdfast.sequence.messages import Beat, BeatAnswer, Confirm, Confirmed, Died, Held, Inspect
 from holdfast.sequence.ports import GroupLog, HostPorts
+from holdfast.sequence.recovery import Recovery
 from holdfast.sequence.role import Role
 from holdfast.sequence.store import GroupStore
 from holdfast.sim.node import NodePorts
@@ -79,6 +81,8 @@ class Host:
         self._name = HostId(ports.name)
         self._timers = ports.timers(self._on_timer)
         self._turns: dict[GroupId, None] = {}
+        self._saving: Counter[GroupId] = Counter()
+        self._members_ports: dict[GroupId, HostPorts] = {}
         self._client = AuthorityClient(
             server=AUTHORITY,
             clock=ports.clock,
@@ -100,6 +104,7 @@ class Host:
             per_transaction=CHANGES_PER_TRANSACTION,
             under_way=TRANSACTIONS,
         )
+        self.recovery: Recovery | None = None
         self._leases: Leases | None = None
         self._opened = Opened(ports, self._recipes, self._begin)
 
@@ -137,6 +142,16 @@ class Host:
             store = standing.memory_store(self._name, opened.incarnation)
             self._add_member(group, store, memory_ports, Position(0), is_doubtful=False)
         self._memory = memory
+        self.recovery = Recovery(
+            self._name,
+            clock=ports.clock,
+            timers=ports.timers,
+            network=ports.network,
+            recipes=self._recipes,
+            identity=lambda: opened.identity,
+            nonce=opened.nonce,
+            own=self._held,
+        )
         leases.start([host for host in self._hosts if host != self._name])
         if self._name == self._hosts[0]:
             self._recipes.start(self._create_groups(), lambda _: self._poll())
@@ -168,6 +183,7 @@ class Host:
             identity=lambda: self._opened.identity,
             nonce=self._opened.nonce,
             on_doubt_settled=self._on_doubt_settled,
+            on_superseded=self._on_superseded,
             on_halted=lambda group, why: self._on_halted(group, why),
         )
 
@@ -197,6 +213,7 @@ class Host:
         self, group: GroupId, store: StoreId, ports: HostPorts, position: Position, *, is_doubtful: bool
     ) -> None:
         opened = self._opened
+        self._members_ports[group] = ports
         me = ViewMember(host=self._name, store=store, incarnation=opened.incarnation, opening=opened.opening)
         application = TokenList(
             group,
@@ -242,6 +259,9 @@ class Host:
             case Beat() | BeatAnswer() | Confirm() | Confirmed():
                 if self._leases is not None:
                     self._leases.on_message(HostId(peer), message)
+            case Held():
+                if self.recovery is not None:
+                    self.recovery.on_held(HostId(peer), message)
             case Died(host=host, incarnation=incarnation):
                 for member in self.members.values():
                     member.on_death(HostId(host), incarnation)
@@ -258,10 +278,13 @@ class Host:
     def _on_timer(self, tag: Hashable) -> None:
         if tag == "poll":
             self._poll()
+        elif isinstance(tag, int):
+            self._begin_anew(GroupId(tag))
         elif tag == "turn":
             turns, self._turns = self._turns, {}
             for group in turns:
-                self.applications[group].turn()
+                if group in self.applications:
+                    self.applications[group].turn()
             self._keep_checkpoints()
 
     def _later(self, group: GroupId) -> None:
@@ -290,6 +313,9 @@ class Host:
                 self._book.world.sometimes("a hand-over was asked for")
                 member.hand_over(rng.choice(backups))
 
+    def _held(self, asked: Inspect) -> Held | None:
+        return self.members[asked.group].held(asked) if asked.group in self.members else None
+
     def _on_lapsed(self, host: HostId) -> None:
         for member in self.members.values():
             member.on_silence(host)
@@ -310,13 +336,45 @@ class Host:
     def _on_halted(self, group: GroupId, why: str) -> None:
         self._book.world.violation("halted", f"{self._name}: group {group}: {why}")
 
+    def _on_superseded(self, group: GroupId) -> None:
+        self._timers.set(0, group)  # not within the member's own event
+
+    def _begin_anew(self, group: GroupId) -> None:
+        """What it held was given up by a forced recovery: forget it, and join with nothing (V4)."""
+        self.members.pop(group, None)
+        self.applications.pop(group, None)
+        if self._saving[group]:
+            self._timers.set(POLL_NS, group)
+        elif group in self._memory_groups:
+            self._memory.forget(group)
+            self._memory.flush()
+            self._join_anew(group)
+        else:
+            log, durability = self._opened.log, self._members_ports[group].durability
+            durability.after(
+                log.forget(group),
+                lambda: self._opened.checkpoints.forget(group, lambda: self._join_anew(group)),
+            )
+            log.flush()
+
+    def _join_anew(self, group: GroupId) -> None:
+        in_memory = standing.memory_store(self._name, self._opened.incarnation)
+        store = in_memory if group in self._memory_groups else self._opened.store
+        self._add_member(group, store, self._members_ports[group], Position(0), is_doubtful=False)
+        self.members[group].start()
+
     # --- checkpoints
 
     def save(self, group: GroupId, point: Point, state: bytes, then: Callable[[], None]) -> None:
         """A learner's state."""
         writer = self._opened.checkpoints.begin(group, point)
         writer.write(state)
-        self._opened.checkpoints.finish(writer, lambda done: then())
+        self._saving[group] += 1
+        self._opened.checkpoints.finish(writer, lambda done: self._saved(group, then))
+
+    def _saved(self, group: GroupId, then: Callable[[], None]) -> None:
+        self._saving[group] -= 1
+        then()
 
     def _keep_checkpoints(self) -> None:
         for group, application in self.applications.items():

@@ -1,0 +1,236 @@
+"""Forced recovery: going on from what one member holds, when the group cannot go on by itself (PROTOCOL V4).
+
+A person decides, and must see before what is given up. So it has two steps. *Inspect* asks the authority for
+the view and every host for what its member holds, and says for each what would be lost. *Recover* puts a view
+in the place of the one inspected that lists one member alone, under a new generation: that member claims like
+any listed primary after a restart, and everybody else, whatever it holds, begins anew as a learner
+(:meth:`.member.Member.on_view`). The view's cause keeps what was known to be lost; it stays in the group's
+history.
+"""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+from holdfast.authority.identity import Identity
+from holdfast.authority.outcome import InDoubt, NoAnswer, Seen
+from holdfast.authority.recipe import Recipes
+from holdfast.authority.views import (
+    Cause,
+    IdentityChanged,
+    Lost,
+    NoGroup,
+    View,
+    ViewChange,
+    Why,
+    change_view,
+    next_epoch,
+    read_view,
+)
+from holdfast.model.errors import InvalidRequest
+from holdfast.model.ids import GroupId, HostId, Nonce
+from holdfast.model.ports import Clock, Network, Timers
+from holdfast.model.units import MILLISECOND, SECOND
+from holdfast.sequence.messages import Held, Inspect
+from holdfast.sequence.store import order_of
+from holdfast.storage.record import ORIGIN
+
+ANSWER_NS: Final = 1 * SECOND
+"""How long hosts are given to say what they hold."""
+RETRY_NS: Final = 100 * MILLISECOND
+"""A change without an answer is asked for again after this, the same with the same nonce (A1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """What going on from one member gives up."""
+
+    known: int
+    """Operations that some member knows to be committed and that this one lacks."""
+    possible: int
+    """Operations beyond those that another member holds and that may have been committed."""
+    is_listed: bool
+    """It is in the view: it holds all that was committed, unless its store went back. If not, operations may
+    be lost that nobody who answered knows of."""
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What is known of a group at one moment."""
+
+    view: Seen[View]
+    held: tuple[Held, ...]
+    """Of each member that answered, by host."""
+    silent: tuple[HostId, ...]
+    """Hosts that the group is placed on and that did not answer."""
+
+    @property
+    def is_served(self) -> bool:
+        """Whether a primary takes calls in the view that stands."""
+        return any(each.is_serving and each.epoch == self.view.value.epoch for each in self.held)
+
+    def of(self, host: HostId) -> Held:
+        for each in self.held:
+            if each.member.host == host:
+                return each
+        raise InvalidRequest(f"{host} did not say what it holds of group {self.view.value.group}")
+
+    def losses(self, host: HostId) -> Losses:
+        """What would be lost if the group went on from *host*. Raises ``InvalidRequest`` if it is silent."""
+        source = self.of(host)
+        mine = source.tail.position
+        committed = max(each.committed for each in self.held)
+        known = max(committed - mine, 0)
+        longer = [each.tail.position for each in self.held if order_of(each.tail) > order_of(source.tail)]
+        possible = max([*longer, mine + known]) - mine - known
+        listed = self.view.value.members
+        is_listed = any((each.host, each.store) == (host, source.member.store) for each in listed)
+        return Losses(known, possible, is_listed, _told(source, known, possible, is_listed))
+
+
+def _told(source: Held, known: int, possible: int, is_listed: bool) -> str:
+    mine = source.tail.position
+    parts = [f"from {source.member.host}, which holds up to {mine} (epoch {source.tail.epoch})"]
+    if known:
+        parts.append(f"{mine + 1} to {mine + known} were committed and are lost")
+    if possible:
+        first, last = mine + known + 1, mine + known + possible
+        parts.append(f"{first} to {last}, held by another member, may have been committed")
+    if not is_listed:
+        parts.append("it was not in-sync: more may be lost than anybody who answered knows of")
+    elif not known and not possible:
+        parts.append("nothing is known to be lost")
+    return "; ".join(parts)
+
+
+Inspected = Inspection | NoGroup | NoAnswer
+Recovered = Seen[View] | Lost | IdentityChanged
+
+
+@dataclass(slots=True)
+class _Question:
+    group: GroupId
+    hosts: tuple[HostId, ...]
+    then: Callable[[Inspected], None]
+    held: dict[HostId, Held] = field(default_factory=dict)
+    view: Seen[View] | None = None
+    is_over: bool = False
+
+
+class Recovery:
+    """One host's inspections and recoveries. *own* says what this host's member of a group holds."""
+
+    def __init__(
+        self,
+        host: HostId,
+        *,
+        clock: Clock,
+        timers: Callable[[Callable[[Hashable], None]], Timers],
+        network: Network,
+        recipes: Recipes,
+        identity: Callable[[], Seen[Identity]],
+        nonce: Callable[[], Nonce],
+        own: Callable[[Inspect], Held | None],
+    ) -> None:
+        self._host = host
+        self._clock = clock
+        self._timers = timers(self._on_timer)
+        self._network = network
+        self._recipes = recipes
+        self._identity = identity
+        self._nonce = nonce
+        self._own = own
+        self._asked = 0
+        self._questions: dict[int, _Question] = {}
+        self._again: dict[int, Callable[[], None]] = {}
+
+    # --- inspecting
+
+    def inspect(self, group: GroupId, hosts: tuple[HostId, ...], then: Callable[[Inspected], None]) -> None:
+        """Ask what the members of *group* on *hosts* hold, *then* tell; a second at most."""
+        self._asked += 1
+        number = self._asked
+        self._questions[number] = _Question(group, hosts, then)
+        self._timers.set(ANSWER_NS, number)
+        question = Inspect(group, ORIGIN.epoch, number)
+        for host in hosts:
+            if host != self._host:
+                self._network.send(host, question)
+        own = self._own(question)
+        if own is not None:
+            self.on_held(self._host, own)
+        self._recipes.start(read_view(group), partial(self._on_view, number))
+
+    def on_held(self, peer: HostId, held: Held) -> None:
+        question = self._questions.get(held.number)
+        if question is None or held.group != question.group or held.member.host != peer:
+            return
+        question.held[peer] = held
+        self._tell_if_done(held.number, question)
+
+    def _on_view(self, number: int, answer: Seen[View] | NoGroup | NoAnswer) -> None:
+        question = self._questions.get(number)
+        if question is None:
+            return
+        if not isinstance(answer, Seen):
+            del self._questions[number]
+            question.then(answer)
+            return
+        question.view = answer
+        self._tell_if_done(number, question)
+
+    def _on_timer(self, tag: Hashable) -> None:
+        assert isinstance(tag, int)
+        if tag in self._again:
+            self._again.pop(tag)()
+        elif tag in self._questions:
+            self._questions[tag].is_over = True
+            self._tell_if_done(tag, self._questions[tag])
+
+    def _tell_if_done(self, number: int, question: _Question) -> None:
+        silent = tuple(host for host in question.hosts if host not in question.held)
+        if question.view is None or (silent and not question.is_over):
+            return
+        del self._questions[number]
+        held = tuple(question.held[host] for host in sorted(question.held))
+        question.then(Inspection(question.view, held, silent))
+
+    # --- recovering
+
+    def recover(self, found: Inspection, source: HostId, then: Callable[[Recovered], None]) -> None:
+        """Let the group go on from what *source* holds, if its view is still the one inspected.
+
+        *then* is told the new view, or what stands instead. Raises ``InvalidRequest``, and nothing has
+        changed, for a group that is served and for a source that did not say what it holds.
+        """
+        view = found.view.value
+        if found.is_served:
+            raise InvalidRequest(
+                f"group {view.group} is served by {view.primary}: nothing is to be recovered"
+            )
+        held, epoch = found.of(source), next_epoch(view, self._identity().value)
+        new = View(
+            group=view.group,
+            epoch=epoch,
+            primary=source,
+            members=(held.member,),
+            nonce=self._nonce(),
+            cause=Cause(
+                why=Why.RECOVERED, host=source, at_ns=self._clock.wall(), text=found.losses(source).text
+            ),
+            generation=epoch,
+        )
+        self._change(ViewChange(found.view, new), then)
+
+    def _change(self, wanted: ViewChange, then: Callable[[Recovered], None]) -> None:
+        def changed(answer: Recovered | InDoubt) -> None:
+            if not isinstance(answer, InDoubt):
+                then(answer)
+                return
+            self._asked += 1
+            self._again[self._asked] = lambda: self._change(wanted, then)
+            self._timers.set(RETRY_NS, self._asked)
+
+        self._recipes.start(change_view(wanted, identity=self._identity()), changed)
