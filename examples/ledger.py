@@ -1,13 +1,19 @@
 """A ledger: accounts, and transfers between them. The sum of all balances changes by deposits alone.
 
-Run it::
+See it survive the death of its primary, on a domain of its own::
 
-    holdfast up --detach --app examples
-    holdfast group create ledger ledger:Ledger
+    python examples/ledger.py
+
+Or call it yourself::
+
+    holdfast up --detach --app examples --group ledger=ledger:Ledger
     holdfast call ledger deposit '"alice"' 5
     holdfast chaos kill-primary ledger
     holdfast call ledger balance '"alice"'
 """
+
+import asyncio
+from typing import Any
 
 import holdfast as hf
 
@@ -45,3 +51,32 @@ class Ledger:
     @hf.query
     def total(self) -> int:
         return sum(self.balances.values())
+
+
+ACCOUNTS, EACH, TRANSFERS = 10, 100, 50
+
+
+async def story(stage: Any) -> None:
+    """Many transfers at once, the primary killed in the middle of them: no money is lost or made."""
+    ledger = stage.group
+    for number in range(ACCOUNTS):
+        await ledger.deposit(f"account {number}", EACH)
+    print(f"{ACCOUNTS} accounts with {EACH} each: {await ledger.total()} in all", flush=True)
+
+    async def move_on(number: int) -> None:
+        for step in range(1, TRANSFERS + 1):
+            source, target = f"account {number}", f"account {(number + step) % ACCOUNTS}"
+            await ledger.transfer(source, target, 1)
+
+    moving = [asyncio.create_task(move_on(number)) for number in range(ACCOUNTS)]
+    await stage.kill_primary()
+    await asyncio.gather(*moving)
+    moved = ACCOUNTS * TRANSFERS
+    print(f"{moved} transfers later, on {await stage.primary()}: {await ledger.total()} in all")
+    assert await ledger.total() == ACCOUNTS * EACH
+
+
+if __name__ == "__main__":
+    from holdfast.demo.playing import play
+
+    play(Ledger, story)

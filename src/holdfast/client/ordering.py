@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.model.errors import BrokenInvariant, HoldfastError, InvalidRequest, Unavailable
 from holdfast.model.orders import (
+    STARTING,
     Answer,
     CreateGroup,
     DeleteGroup,
@@ -16,6 +17,7 @@ from holdfast.model.orders import (
     GroupList,
     ListGroups,
     Order,
+    OrderAnswer,
     OrderRefused,
     decode_order_answer,
     encode_order,
@@ -69,7 +71,7 @@ async def give(
     *,
     insecure: bool = False,
 ) -> Given:
-    """Have *wanted* done by the first host that can be reached; the answer is of *kind*.
+    """Have *wanted* done by the first host that can be reached and has started; the answer is of *kind*.
 
     Raises :class:`Refused`, ``Unavailable`` when it was not done, ``OutcomeUnknown`` when it may have been.
     """
@@ -91,12 +93,15 @@ async def give(
         finally:
             connection.close()
             await connection.wait_gone()
-        return _answer_in(body, kind)
+        answer = decode_order_answer(body)
+        if isinstance(answer, OrderRefused) and answer.code == STARTING:
+            failure = Unavailable(answer.text)
+            continue
+        return _taken(answer, kind)
     raise failure
 
 
-def _answer_in(body: bytes, kind: type[Given]) -> Given:
-    answer = decode_order_answer(body)
+def _taken(answer: OrderAnswer, kind: type[Given]) -> Given:
     if isinstance(answer, kind):
         return answer
     if not isinstance(answer, OrderRefused):

@@ -1,13 +1,13 @@
-"""A domain on this machine for a while: hosts as real processes, in a directory that goes with it."""
+"""A domain on this machine and what people do to it; or one for a while, that leaves nothing behind."""
 
 import asyncio
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Final, TypeVar
 
 from holdfast.client.ordering import give
 from holdfast.model.errors import Unavailable
@@ -23,54 +23,19 @@ from holdfast.node.starting import describe, hold, start_agent, wait_until_alive
 START_S: Final = 60.0
 POLL_S: Final = 0.05
 Given = TypeVar("Given", bound=Answer)
+Progress = Callable[[DomainStatus | None], None]
 
 
 class LocalDomain:
-    """``async with LocalDomain(app) as domain``: up when entered; afterwards nothing of it is left.
+    """The domain in *directory*, whose hosts are processes of this machine."""
 
-    *app* is the directory from which the hosts import classes.
-    """
+    def __init__(self, directory: Path) -> None:
+        self.layout = Layout(directory)
 
-    def __init__(
-        self,
-        app: Path,
-        *,
-        hosts: int = 3,
-        progress: Callable[[DomainStatus | None], None] = lambda status: None,
-    ) -> None:
-        self._app = app
-        self._hosts = hosts
-        self._progress = progress
-        self.directory = Path(tempfile.mkdtemp(prefix="holdfast-"))
-        self.layout = Layout(self.directory)
-        self.url = ""
-
-    async def __aenter__(self) -> Self:
-        try:
-            await self._start()
-        except BaseException:
-            await self.close()
-            raise
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
-
-    async def stop(self) -> None:
-        """End every process in order; the files stay until the domain is closed."""
-        if self.layout.exists:
-            await stop_domain(self.layout, self.layout.read())
-
-    async def close(self) -> None:
-        try:
-            # Not to be cut short by a second Ctrl-C: what would be left behind is processes.
-            await asyncio.shield(self.stop())
-        finally:
-            shutil.rmtree(self.directory, ignore_errors=True)
-
-    # --- what people do to it
+    async def url(self) -> str:
+        """What clients connect to. Raises ``InvalidRequest`` when there is no domain, ``Unavailable`` when
+        none of its hosts lives."""
+        return await url_of(self.layout, self.layout.read())
 
     async def ask(self, order: Order, kind: type[Given]) -> Given:
         """Have any host do *order*."""
@@ -103,21 +68,39 @@ class LocalDomain:
         """Signal a host's process; False when there is none."""
         return signal_holder(self.layout.host(host), number)
 
-    async def kill_primary(self, name: str) -> HostId:
-        """As a crash would; which host it was."""
-        primary = (await self.group(name)).primary
-        self.signal(primary, signal.SIGKILL)
-        return primary
+    async def stop(self) -> None:
+        """End every process in order; the files stay."""
+        if self.layout.exists:
+            await stop_domain(self.layout, self.layout.read())
 
-    # --- starting
 
-    async def _start(self) -> None:
-        lock = hold(self.layout)
+@asynccontextmanager
+async def temporary_domain(
+    app: Path, *, hosts: int = 3, progress: Progress = lambda status: None
+) -> AsyncIterator[LocalDomain]:
+    """A new domain, up; afterwards nothing of it is left. Its hosts import classes from *app*.
+
+    Raises ``Unavailable`` with what its processes said when none comes up.
+    """
+    directory = Path(tempfile.mkdtemp(prefix="holdfast-"))
+    domain = LocalDomain(directory)
+    try:
+        await _start(domain.layout, app, hosts, progress)
+        yield domain
+    finally:
         try:
-            description = describe(self.layout, hosts=self._hosts, etcd=(), app=self._app)
-            # The agent ends with this process, however that ends, and its hosts with it.
-            agent = start_agent(self.layout, with_parent=True)
+            # Not to be cut short by a second Ctrl-C: what would be left behind is processes.
+            await asyncio.shield(domain.stop())
         finally:
-            lock.release()
-        await wait_until_alive(self.layout, description, agent, within_s=START_S, progress=self._progress)
-        self.url = await url_of(self.layout, description)
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+async def _start(layout: Layout, app: Path, hosts: int, progress: Progress) -> None:
+    lock = hold(layout)
+    try:
+        description = describe(layout, hosts=hosts, etcd=(), app=app)
+        # The agent ends with this process, however that ends, and its hosts with it.
+        agent = start_agent(layout, with_parent=True)
+    finally:
+        lock.release()
+    await wait_until_alive(layout, description, agent, within_s=START_S, progress=progress)

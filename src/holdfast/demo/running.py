@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from holdfast.client.domain import connect
 from holdfast.demo.counting import Count, Remains, count, read_member
-from holdfast.demo.domain import LocalDomain
+from holdfast.demo.domain import temporary_domain
 from holdfast.demo.faults import RECOVERY_S, Fault, Harassment
 from holdfast.demo.load import Load
 from holdfast.model.errors import InvalidRequest
@@ -76,9 +76,9 @@ class Watcher(Struct, frozen=True):
 async def run_demo(app: Path, *, seconds: float, callers: int, every_s: float, watcher: Watcher) -> Result:
     """Raises ``InvalidRequest`` when there is no ledger in *app*, ``Unavailable`` when no domain comes up."""
     definition = _definition(app)
-    async with LocalDomain(app, progress=watcher.on_starting) as domain:
+    async with temporary_domain(app, progress=watcher.on_starting) as domain:
         load = Load.of(callers)
-        async with connect(domain.url) as client:
+        async with connect(await domain.url()) as client:
             ledger = await client.create(CLASS, name=GROUP)
             info = await domain.group(GROUP)
             members = len(info.placed_on)

@@ -122,6 +122,10 @@ class Deafened(Struct, frozen=True, kw_only=True, tag="deafened"):
     deaf_to: tuple[HostId, ...]
 
 
+STARTING: Final = "starting"
+"""The code of a host that can do no order yet; another can."""
+
+
 class OrderRefused(Struct, frozen=True, kw_only=True, tag="refused"):
     """It was not done; *is_final*: and never will be, as it is written."""
 

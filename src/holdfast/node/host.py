@@ -24,6 +24,7 @@ from holdfast.housing.groups import Groups
 from holdfast.machine import MachineRandom
 from holdfast.model.errors import Corruption, DiskFailed, HoldfastError, InvalidRequest, NoSpace, Unavailable
 from holdfast.model.ids import HostId, Incarnation
+from holdfast.model.orders import STARTING, OrderRefused, encode_order
 from holdfast.model.units import MILLISECOND
 from holdfast.net import (
     Address,
@@ -203,6 +204,8 @@ class Host:
 
     def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
         if self._agents is None or self._receiving is None:
+            if kind is Kind.GROUP_ORDER:
+                self._refuse(connection, payload)
             return  # it is still starting, and has nothing to say that would stay true
         if kind is not Kind.STATUS_REQUEST:
             self._receiving.on_frame(connection, kind, payload)
@@ -212,6 +215,12 @@ class Host:
 
     def on_closed(self, connection: Connection, reason: Reason) -> None:
         return None
+
+    def _refuse(self, connection: Connection, payload: bytes) -> None:
+        """Whoever orders waits for an answer, and another host may give it."""
+        number, _ = split_number(payload)
+        refused = OrderRefused(code=STARTING, text=f"{self._host} is still starting", is_final=False)
+        connection.send(Kind.GROUP_ANSWER, with_number(number, encode_order(refused)))
 
     def _on_peers(self, groups: Groups, sessions: Mapping[HostId, Session]) -> None:
         self._keeper.check(sessions)

@@ -1,0 +1,67 @@
+"""Orders go to the first host that can do them."""
+
+import asyncio
+
+import pytest
+
+from holdfast.client.ordering import order
+from holdfast.model.errors import Unavailable
+from holdfast.model.orders import STARTING, GroupList, ListGroups, OrderAnswer, OrderRefused, encode_order
+from holdfast.net import (
+    Address,
+    Connection,
+    Endpoint,
+    Identity,
+    Kind,
+    Reason,
+    Role,
+    Server,
+    serve,
+    split_number,
+    with_number,
+)
+
+ANY_PORT = Address("127.0.0.1", 0)
+BUSY = OrderRefused(code=STARTING, text="host1 is still starting", is_final=False)
+NOTHING = GroupList(groups=())
+
+
+class Host:
+    """Answers every order alike."""
+
+    def __init__(self, answer: OrderAnswer) -> None:
+        self._answer = answer
+        self.asked = 0
+
+    def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
+        self.asked += 1
+        number, _ = split_number(payload)
+        connection.send(Kind.GROUP_ANSWER, with_number(number, encode_order(self._answer)))
+
+    def on_closed(self, connection: Connection, reason: Reason) -> None:
+        return None
+
+    async def listen(self) -> Server:
+        return await serve(ANY_PORT, lambda _: self, Endpoint(Identity("d", Role.HOST, "h")))
+
+
+async def ordered(*hosts: Host) -> object:
+    servers = [await host.listen() for host in hosts]
+    try:
+        endpoint = Endpoint(Identity("d", Role.ADMIN, "test"))
+        return await order([server.address for server in servers], endpoint, ListGroups())
+    finally:
+        for server in servers:
+            await server.close()
+
+
+def test_a_host_that_is_still_starting_is_passed_over() -> None:
+    """It was told at once, and nothing was done: the next one does it."""
+    starting, ready = Host(BUSY), Host(NOTHING)
+    assert asyncio.run(ordered(starting, ready)) == ()
+    assert (starting.asked, ready.asked) == (1, 1)
+
+
+def test_when_all_hosts_are_starting_that_is_what_is_said() -> None:
+    with pytest.raises(Unavailable, match="host1 is still starting"):
+        asyncio.run(ordered(Host(BUSY), Host(BUSY)))
