@@ -29,6 +29,18 @@ def take_all(decoder: FrameDecoder) -> list[Frame]:
     return frames
 
 
+def hand_all(decoder: FrameDecoder) -> list[Frame]:
+    """As ``take_all``, the other way."""
+    frames: list[Frame] = []
+
+    def take(to: list[Frame], kind: Kind, payload: bytes) -> None:
+        to.append((kind, payload))
+
+    while not decoder.hand_run(take, frames) and (frame := decoder.take_one()) is not None:
+        frames.append(frame)
+    return frames
+
+
 def split(data: bytes, cuts: list[int]) -> list[bytes]:
     ends = sorted(cut % (len(data) + 1) for cut in cuts)
     return [data[a:b] for a, b in zip([0, *ends], [*ends, len(data)], strict=True)]
@@ -42,6 +54,18 @@ def test_any_split_gives_the_same_frames(frames: list[Frame], cuts: list[int]) -
     assert found == frames
     assert decoder.fault is None
     assert decoder.is_between_frames
+
+
+@settings(max_examples=300)
+@given(data=FRAMES.map(lambda frames: b"".join(encode_frame(*frame) for frame in frames)) | st.binary())
+def test_frames_handed_on_are_those_that_are_taken(data: bytes) -> None:
+    """Frames, or random bytes: the same frames, the same fault, and as much is kept for later."""
+    one, other = FrameDecoder(BOUND), FrameDecoder(BOUND)
+    for piece in split(data, [len(data) // 3]):
+        one.feed(piece)
+        other.feed(piece)
+        assert hand_all(other) == take_all(one)
+        assert (other.fault, other.held_bytes) == (one.fault, one.held_bytes)
 
 
 @given(frames=FRAMES)

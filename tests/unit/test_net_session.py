@@ -20,7 +20,7 @@ from holdfast.net.handshake import (
     encode_welcome,
     read_goodbye,
 )
-from holdfast.net.session import Session, State
+from holdfast.net.session import ALIVE_FRAME, Session, State
 
 HOST = Identity("test", Role.HOST, "host1", 7)
 CLIENT = Identity("test", Role.CLIENT, "client1")
@@ -86,6 +86,40 @@ def test_both_ends_know_each_other_after_the_handshake() -> None:
     assert one.agreed.payload_bytes_max == PAYLOAD_BYTES_MAX
     assert other.receive(one.frame(Kind.STATUS_REQUEST, b"?")) == [(Kind.STATUS_REQUEST, b"?")]
     assert one.receive(other.frame(Kind.STATUS_REPLY, b"!")) == [(Kind.STATUS_REPLY, b"!")]
+
+
+def test_frames_are_handed_on_until_the_session_ends() -> None:
+    """Those before a frame of the connection itself at once, those behind it as a list, in order; none after
+    the one at which the receiver has ended the session."""
+    session, taken = open_acceptor(), list[bytes]()
+
+    def take(to: list[bytes], kind: Kind, payload: bytes) -> None:
+        to.append(payload)
+        if payload == b"enough":
+            session.end(Reason(Why.DONE, "enough"))
+
+    ordinary = [encode_frame(Kind.HEARTBEAT, b"%d" % number) for number in range(3)]
+    data = ordinary[0] + ordinary[1] + ALIVE_FRAME + ordinary[2]
+    assert session.hand_on(data[:-1], take, taken) == []
+    assert session.hand_on(data[-1:], take, taken) == []
+    assert session.hand_on(ordinary[0] + ALIVE_FRAME + ordinary[1], take, taken) == [(Kind.HEARTBEAT, b"1")]
+    assert taken == [b"0", b"1", b"2", b"0"]
+    assert session.hand_on(encode_frame(Kind.HEARTBEAT, b"enough") + ordinary[0], take, taken) == []
+    assert taken[4:] == [b"enough"]
+    assert session.hand_on(ordinary[1], take, taken) == []
+
+
+def test_a_frame_that_could_not_be_handed_on_is_named() -> None:
+    session = open_acceptor()
+
+    def take(to: None, kind: Kind, payload: bytes) -> None:
+        if kind is Kind.STATUS_REQUEST:
+            raise msgspec.DecodeError("not what it should be")
+
+    data = encode_frame(Kind.HEARTBEAT, b"fine") + encode_frame(Kind.STATUS_REQUEST, b"not")
+    with pytest.raises(msgspec.DecodeError):
+        session.hand_on(data, take, None)
+    assert session.kind_at_hand is Kind.STATUS_REQUEST
 
 
 def test_frames_right_behind_the_welcome_are_given() -> None:

@@ -15,10 +15,10 @@ from holdfast.model.errors import BrokenInvariant, InvalidRequest
 from holdfast.net.address import Address
 from holdfast.net.endpoint import Endpoint
 from holdfast.net.flow import Flow
-from holdfast.net.frame import HEADER, HEADER_BYTES, UNDECODABLE, Frame, encode_frame
+from holdfast.net.frame import HEADER, UNDECODABLE, Frame, encode_frame
 from holdfast.net.handshake import Agreed, Identity, encode_goodbye
 from holdfast.net.kind import Kind
-from holdfast.net.layer import LayerFailed, layer_for
+from holdfast.net.layer import Bytes, LayerFailed, layer_for
 from holdfast.net.reason import ON_PURPOSE, NotConnected, Reason, Why
 from holdfast.net.session import ALIVE_FRAME, Session
 
@@ -85,10 +85,9 @@ class Connection(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0.0
         self._tick_s = 0.0
-        # Frames of this turn, header and payload alternating, and from how many bytes on something must
-        # happen: at once while no flush is on its way, at FLUSH_BYTES when one is.
-        self._gathered: list[bytes] = []
-        self._gathered_bytes = 0
+        # The frames of this turn, and from how many bytes on something must happen: at once while no flush
+        # is on its way, at FLUSH_BYTES when one is.
+        self._gathered = bytearray()
         self._flush_at = 0
         # The longest payload that may be sent now; below zero while the connection is not open, so that
         # sending has one thing to check.
@@ -117,7 +116,7 @@ class Connection(asyncio.Protocol):
     def unsent_bytes(self) -> int:
         """What was sent here and not yet taken by the system."""
         waiting = self._transport.get_write_buffer_size() if self._transport is not None else 0
-        return waiting + self._gathered_bytes
+        return waiting + len(self._gathered)
 
     def send(self, kind: Kind, payload: bytes) -> None:
         """Send one frame, without waiting and without a promise: on a connection that has ended it does
@@ -126,9 +125,10 @@ class Connection(asyncio.Protocol):
         if length > self._payload_bytes_max:
             self._refuse_to_send(kind, length)
             return
-        self._gathered += (_pack_header(length, kind), payload)
-        self._gathered_bytes += length + HEADER_BYTES
-        if self._gathered_bytes >= self._flush_at:
+        gathered = self._gathered
+        gathered += _pack_header(length, kind)
+        gathered += payload
+        if len(gathered) >= self._flush_at:
             self._flush_soon()
 
     async def drain(self) -> None:
@@ -229,13 +229,13 @@ class Connection(asyncio.Protocol):
         self._write_plain(self._session.take_output())
 
     def _receive_plain(self, session: Session, data: bytes) -> None:
-        frames = session.receive(data)
-        if self._receiver is None and session.agreed is not None:
-            self._become_open(session, session.agreed)
-        # Answers given while frames are delivered leave together, at the end: no flush of their own.
-        self._flush_at = FLUSH_BYTES
-        self._deliver(frames)
-        self._flush()
+        early: list[Frame] = []
+        if self._receiver is None:
+            early, data = session.receive(data), b""
+            if session.agreed is not None:
+                self._become_open(session, session.agreed)
+        if self._receiver is not None:
+            self._deliver(self._receiver, session, early, data)
         self._finish_if_ended()
 
     def _become_open(self, session: Session, agreed: Agreed) -> None:
@@ -256,21 +256,24 @@ class Connection(asyncio.Protocol):
         elif not self.opening.done():
             self.opening.set_result(None)
 
-    def _deliver(self, frames: list[Frame]) -> None:
-        if self._receiver is None:
-            return
-        on_frame = self._receiver.on_frame
-        kind = Kind.HELLO
+    def _deliver(self, receiver: Receiver, session: Session, early: list[Frame], data: bytes) -> None:
+        """Hand on the frames that came with the handshake, or those in *data*."""
+        on_frame = receiver.on_frame
+        kind: Kind | None = None
+        # Answers given while frames are delivered leave together, at the end: no flush of their own.
+        self._flush_at = FLUSH_BYTES
         try:
-            for kind, payload in frames:
+            for kind, payload in early or session.hand_on(data, on_frame, self):
                 if self.reason is not None:
                     break
                 on_frame(self, kind, payload)
         except UNDECODABLE as error:
-            self.close(Reason(Why.MALFORMED, f"{kind.name}: {error}"))
+            self.close(Reason(Why.MALFORMED, f"{(kind or session.kind_at_hand).name}: {error}"))
         except Exception:
-            log.exception("a frame's receiver failed", peer=str(self.peer), kind=kind.name)
-            self.close(Reason(Why.INTERNAL, f"{kind.name} could not be handled"))
+            name = (kind or session.kind_at_hand).name
+            log.exception("a frame's receiver failed", peer=str(self.peer), kind=name)
+            self.close(Reason(Why.INTERNAL, f"{name} could not be handled"))
+        self._flush()
 
     # --- sending
 
@@ -279,7 +282,7 @@ class Connection(asyncio.Protocol):
             raise InvalidRequest(f"{kind.name} of {length} bytes: the peer takes {self._payload_bytes_max}")
 
     def _flush_soon(self) -> None:
-        if self._gathered_bytes >= FLUSH_BYTES:
+        if len(self._gathered) >= FLUSH_BYTES:
             self._flush()
         else:
             self._flush_at = FLUSH_BYTES
@@ -293,16 +296,14 @@ class Connection(asyncio.Protocol):
                 self.close(Reason(Why.TOO_SLOW, f"{self.unsent_bytes} bytes wait to be taken"))
 
     def _write_gathered(self) -> None:
-        data = b"".join(self._gathered)
-        self._gathered.clear()
-        self._gathered_bytes = 0
+        data, self._gathered = self._gathered, bytearray()
         self._write_plain(data)
 
-    def _write_plain(self, data: bytes) -> None:
+    def _write_plain(self, data: Bytes) -> None:
         self._has_sent = True
         self._write_wire(self._layer.wrap(data))
 
-    def _write_wire(self, data: bytes) -> None:
+    def _write_wire(self, data: Bytes) -> None:
         # uvloop raises on a write to a closed transport.
         if data and self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)

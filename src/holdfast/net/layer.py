@@ -13,6 +13,8 @@ from holdfast.net.kind import Kind
 from holdfast.net.reason import Reason, Why
 from holdfast.net.tls import Tls, TlsFailed, TlsPipe, looks_like_tls
 
+Bytes = bytes | bytearray
+
 
 class LayerFailed(HoldfastError):
     """Raised when a layer cannot go on: the connection is over. ``take_output`` may still have an alert."""
@@ -38,7 +40,7 @@ class Layer(Protocol):
         """The plain bytes in what the socket brought. Raises ``LayerFailed``."""
         ...
 
-    def wrap(self, plain: bytes) -> bytes:
+    def wrap(self, plain: Bytes) -> Bytes:
         """What to write to the socket to send *plain*, other output included."""
         ...
 
@@ -75,7 +77,7 @@ class PlainLayer:
         self._is_first = False
         return data
 
-    def wrap(self, plain: bytes) -> bytes:
+    def wrap(self, plain: Bytes) -> Bytes:
         return plain
 
     def take_output(self) -> bytes:
@@ -112,7 +114,7 @@ class TlsLayer:
         self.is_ready = self._pipe.is_ready
         return plain
 
-    def wrap(self, plain: bytes) -> bytes:
+    def wrap(self, plain: Bytes) -> Bytes:
         if plain:
             self._pipe.send(plain)
         return self._pipe.take_output()

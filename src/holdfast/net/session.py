@@ -8,11 +8,12 @@
 session with one reason, which is also sent to the peer as a Goodbye; frames before it are still given.
 """
 
+from collections.abc import Callable
 from enum import Enum, auto
 from typing import Final
 
 from holdfast.model.errors import invariant
-from holdfast.net.frame import Frame, FrameDecoder, encode_frame
+from holdfast.net.frame import Frame, FrameDecoder, To, encode_frame
 from holdfast.net.handshake import (
     HANDSHAKE_BYTES_MAX,
     Agreed,
@@ -81,10 +82,27 @@ class Session:
         """Take what arrived, in any pieces; returns the application's frames in it, in order."""
         if self.state is State.ENDED:
             return []
-        decoder = self._decoder
-        decoder.feed(data)
-        frames = decoder.take_run() if self.state is State.OPEN else []
-        # What the run left is not whole, or is a frame of the connection itself.
+        self._decoder.feed(data)
+        frames = self._decoder.take_run() if self.state is State.OPEN else []
+        return frames + self._receive_unusual()
+
+    def hand_on(self, data: bytes, take: Callable[[To, Kind, bytes], None], to: To) -> list[Frame]:
+        """As ``receive``, for an open session's hot path: the frames go to *take* as they are found. Returns
+        those behind a frame of the connection itself."""
+        if self.state is State.ENDED:
+            return []
+        self._decoder.feed(data)
+        is_all = self._decoder.hand_run(take, to)
+        return self._receive_unusual() if not is_all and self.state is State.OPEN else []
+
+    @property
+    def kind_at_hand(self) -> Kind:
+        """The kind of the frame at which ``hand_on`` has raised."""
+        return self._decoder.next_kind
+
+    def _receive_unusual(self) -> list[Frame]:
+        """Go on where a run ended: its rest is not whole, or begins with a frame of the connection itself."""
+        decoder, frames = self._decoder, list[Frame]()
         while (frame := decoder.take_one()) is not None:
             self._on_unusual(*frame)
             if self.reason is not None:
@@ -151,3 +169,4 @@ class Session:
         if self.state is not State.ENDED:
             self.state = State.ENDED
             self.reason = reason
+            self._decoder.is_stopped = True

@@ -103,7 +103,7 @@ class TlsPipe:
             self._shake_hands()
         return self._read_all() if self.is_ready else b""
 
-    def send(self, plain: bytes) -> None:
+    def send(self, plain: bytes | bytearray) -> None:
         # In a pipe that broke nothing can be sent; the ``receive`` that broke it has said why.
         with contextlib.suppress(ssl.SSLError):
             self._tls.write(plain)
