@@ -43,6 +43,8 @@ class SimDisk:
         # Syncs under way, in the order they were asked for; a power cut forgets them.
         self._syncs: dict[int, tuple[SimFile | SimDirectory, int, DiskHandle, Token]] = {}
         self._last_sync = 0
+        self.rot: list[tuple[str, int]] = []
+        """Every fault that has damaged bytes behind everyone's back: the file's name, and where in it."""
         self.bytes_max: int | None = None
         """Capacity; None stands for plenty."""
         self.slow_factor = 1
@@ -103,8 +105,9 @@ class SimDisk:
         found = self._locate(where)
         if found is None:
             return False
-        file, offset = found
+        name, file, offset = found
         file.corrupt(offset, bytes([file.durable[offset] ^ (1 << bit)]))
+        self.rot.append((name, offset))
         return True
 
     def zero_sector(self, where: float) -> bool:
@@ -112,9 +115,10 @@ class SimDisk:
         found = self._locate(where)
         if found is None:
             return False
-        file, offset = found
+        name, file, offset = found
         start = offset - offset % SECTOR
         file.corrupt(start, bytes(min(SECTOR, len(file.durable) - start)))
+        self.rot.append((name, start))
         return True
 
     def crash_after(self, operations: int, *, power: bool, then: Callable[[], None] = lambda: None) -> None:
@@ -211,17 +215,17 @@ class SimDisk:
     def coin(self) -> bool:
         return self._rng.random() < 0.5
 
-    def _locate(self, where: float) -> tuple[SimFile, int] | None:
+    def _locate(self, where: float) -> tuple[str, SimFile, int] | None:
         """The durable byte at the share *where*, trailing zeros of files (reserved space) not counted."""
         spans = [
-            (file, len(file.durable.rstrip(b"\0")))
+            (name, file, len(file.durable.rstrip(b"\0")))
             for _, directory in sorted(self._image.items())
-            for _, file in sorted(directory.entries.items())
+            for name, file in sorted(directory.entries.items())
         ]
-        offset = int(where * sum(length for _, length in spans))
-        for file, length in spans:
+        offset = int(where * sum(length for _, _, length in spans))
+        for name, file, length in spans:
             if offset < length:
-                return file, offset
+                return name, file, offset
             offset -= length
         return None
 

@@ -83,8 +83,9 @@ class Ledger:
     def objection(self, found: dict[int, History], *, lost_reports: int = 0) -> str | None:
         """What is wrong with what the log holds after a restart; None when it is as it must be.
 
-        It may lack what the last *lost_reports* added: each of so many faults may have spoilt the batch that
-        was the last one readable, and with it the mark that vouched for the one before.
+        It may lack what the last *lost_reports* added: the log reports batch by batch, and each of so many
+        faults may have spoilt the batch that was the last one readable, and with it the mark that vouched
+        for the one before.
         """
         state, last = self._before(lost_reports) if lost_reports else (copied(self.state), [])
         wrong = first_wrong = _difference(state, found)
@@ -105,11 +106,10 @@ class Ledger:
     def _before(self, lost_reports: int) -> tuple[dict[int, History], list[tuple[int, int, Change]]]:
         """What was durable before the last reports, and what those added."""
         state = copied(self._accepted)
-        reports = [report for report in self._reports if report]
-        for report in reports[:-lost_reports]:
+        for report in self._reports[:-lost_reports]:
             for change in report:
                 _settle(state, *change)
-        return state, [change for report in reports[-lost_reports:] for change in report]
+        return state, [change for report in self._reports[-lost_reports:] for change in report]
 
 
 def copied(state: dict[int, History]) -> dict[int, History]:

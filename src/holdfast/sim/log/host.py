@@ -108,7 +108,8 @@ class Host:
         )
 
         def opened() -> None:
-            self.account.ledger.accept(state)
+            assert self._log is not None
+            self.account.opened(state, self._log.mark)
             self._begin_work(store.store)
 
         def durable(number: int) -> None:
