@@ -190,14 +190,18 @@ def _objection_to_create(
         raise InvalidRequest("the coordinator takes part in its own transactions")
     if standing.open_transaction is not None:
         return TransactionOpen(standing.open_transaction)
-    next_cas = max(0 if standing.last.value is None else standing.last.value.cas, standing.floors.cas) + 1
-    if cas != next_cas:
-        return WrongCas(next_cas)
-    unready = tuple(host for host in participants if not _holds_context(standing, host))
+    if cas != next_cas(standing):
+        return WrongCas(next_cas(standing))
+    unready = tuple(host for host in participants if not holds_context(standing, host))
     return NotReady(unready) if unready else None
 
 
-def _holds_context(standing: Standing, host: HostId) -> bool:
+def next_cas(standing: Standing) -> int:
+    """The number that the next transaction must have."""
+    return max(0 if standing.last.value is None else standing.last.value.cas, standing.floors.cas) + 1
+
+
+def holds_context(standing: Standing, host: HostId) -> bool:
     """It declared the committed context, or is the very process that stored it as a participant (T3)."""
     found = standing.member(host)
     if found is None or MANAGER not in found.value.roles:

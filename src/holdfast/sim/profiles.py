@@ -70,6 +70,7 @@ NARROW: Final[dict[str, Narrow]] = {
     "syncs": Narrow(kinds=("sync_fail", "power_cut", "kill"), gap_ns=300 * MILLISECOND),
     "full": Narrow(kinds=("disk_full", "kill_inside"), gap_ns=300 * MILLISECOND),
     "views": Narrow(kinds=("authority_mute", "host_away", "primary_falls"), gap_ns=350 * MILLISECOND),
+    "terms": Narrow(kinds=("usurp", "stall", "authority_mute"), gap_ns=350 * MILLISECOND),
     "tails": Narrow(kinds=("last_batch_rots",), gap_ns=300 * MILLISECOND),
     "damage": Narrow(kinds=(*DAMAGE_KINDS, "kill", "power_cut"), gap_ns=500 * MILLISECOND),
 }

@@ -129,7 +129,7 @@ def _start_after_a_gap(subscriptions: Subscriptions, subscription: Any, session:
 # --- the recipes
 
 
-def _changing(
+def changing(
     compares_kept: Callable[[Compare], bool] = lambda compare: True,
     changes_kept: Callable[[Change], bool] = lambda change: True,
     *,
@@ -150,7 +150,7 @@ def _is_binding(changes: Sequence[Change]) -> bool:
     return isinstance(changes[0], Put) and changes[0].key.startswith(keys.NAMES)
 
 
-def _is_decision(changes: Sequence[Change]) -> bool:
+def is_decision(changes: Sequence[Change]) -> bool:
     return not any(isinstance(each, Delete) for each in changes)
 
 
@@ -163,7 +163,7 @@ def _unbind_anybody(name: str, *, owner: sessions.Session, nonce: Nonce) -> Reci
     return result if isinstance(result, InDoubt) else Removed()
 
 
-def _read_standing_as_closed() -> Recipe[Standing]:
+def read_standing_as_closed() -> Recipe[Standing]:
     standing = yield from read_standing()
     last = standing.last.value
     if last is None:
@@ -298,7 +298,7 @@ PLANTED = (
         "Binding over a dead entry does not compare what was checked.",
         names,
         "change",
-        _changing(lambda compare: False, only=_is_binding),
+        changing(lambda compare: False, only=_is_binding),
     ),
     _bug(
         "incarnation-reused",
@@ -306,7 +306,7 @@ PLANTED = (
         "The session is opened without raising the host's incarnation.",
         sessions,
         "change",
-        _changing(changes_kept=lambda each: not each.key.startswith("hosts/")),
+        changing(changes_kept=lambda each: not each.key.startswith("hosts/")),
     ),
     _bug(
         "strangers-welcome",
@@ -322,7 +322,7 @@ PLANTED = (
         "A decision is put without comparing the term and the open record.",
         transactions,
         "change",
-        _changing(lambda compare: False, only=_is_decision),
+        changing(lambda compare: False, only=is_decision),
     ),
     _bug(
         "initial-left-open",
@@ -346,6 +346,6 @@ PLANTED = (
         "A host may join while a transaction is open.",
         membership,
         "read_standing",
-        _read_standing_as_closed,
+        read_standing_as_closed,
     ),
 )

@@ -1,0 +1,165 @@
+"""Bootstrap: settle what was left open, join, and learn who coordinates (IM F1, N-3).
+
+Every way into a role leads through here, in this order: a left-over log is settled by the authority's record;
+the process joins, saying which context it holds; then it takes the role that the current term gives it,
+electing if that names nobody who lives.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from holdfast.authority import election, membership
+from holdfast.authority.election import Elected, TermMoved
+from holdfast.authority.membership import Held, NotJoined
+from holdfast.authority.outcome import NoAnswer, Seen, answering
+from holdfast.authority.recipe import Recipe
+from holdfast.authority.sessions import NoSession, Session
+from holdfast.authority.standing import Member, Participant, Standing, Status, Transaction, read_standing
+from holdfast.authority.transactions import NoTransaction, find_transaction
+from holdfast.control.tenure import Self, Tenure
+from holdfast.model.ids import HostId, Term
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """How things stand, and what became of the transaction whose log is here."""
+
+    standing: Standing
+    left: Transaction | NoTransaction | None
+
+
+@answering
+def survey(log_cas: int | None) -> Recipe[Surveyed]:
+    standing = yield from read_standing()
+    left = None if log_cas is None else (yield from find_transaction(log_cas))
+    return Surveyed(standing, left)
+
+
+class Bootstrap(Tenure):
+    """*given_up*: the last term that this process has coordinated and left; *is_gone* tells whom it takes for
+    dead; *coordinate* and *follow* end the bootstrap."""
+
+    def __init__(
+        self,
+        me: Self,
+        session: Session,
+        *,
+        given_up: Term,
+        is_gone: Callable[[Participant], bool],
+        coordinate: Callable[[Term], None],
+        follow: Callable[[Term, Participant], None],
+    ) -> None:
+        super().__init__(me)
+        self._session = session
+        self._given_up = given_up
+        self._is_gone = is_gone
+        self._coordinate = coordinate
+        self._follow = follow
+
+    def begin(self) -> None:
+        # What an earlier role asked of the disk must be there, or it would be found missing and come later.
+        self.me.archive.when_idle(self.still(self._survey))
+
+    def _survey(self) -> None:
+        log = self.me.archive.log
+        self.ask(survey(None if log is None else log.cas), self._surveyed)
+
+    def _survey_later(self) -> None:
+        self.later(self.me.config.retry_ns, self._survey)
+
+    def _surveyed(self, found: Surveyed | NoAnswer) -> None:
+        if isinstance(found, NoAnswer):
+            self._survey_later()
+            return
+        standing, archive = found.standing, self.me.archive
+        mine = standing.member(self.me.host)
+        if archive.log is not None:
+            self._settle(standing, found.left)
+        elif mine is None or mine.value.incarnation != self.me.incarnation:
+            self._join(standing)
+        elif mine.value.context_cas != archive.context.cas:
+            self._declare()
+        else:
+            self._take_role(standing)
+
+    # --- a left-over log (IM-31 to IM-33)
+
+    def _settle(self, standing: Standing, left: Transaction | NoTransaction | None) -> None:
+        archive = self.me.archive
+        if isinstance(left, Transaction) and left.status is Status.INITIAL:
+            # Its coordinator may still commit it; only a new term makes sure that it will not (N-3).
+            self._end_or_wait(standing)
+        elif isinstance(left, Transaction) and left.status is Status.COMMIT:
+            archive.promote(left.cas, self.still(self._survey))
+        else:
+            archive.drop_log(self.still(self._survey))
+
+    # --- joining (IM-2, IM-34)
+
+    def _join(self, standing: Standing) -> None:
+        nonce, cas = self.me.ports.nonce(), self.me.archive.context.cas
+
+        def joined(answer: Seen[Member] | Held | NoSession) -> None:
+            if isinstance(answer, NoSession):
+                self.me.ports.on_session_lost()
+            elif isinstance(answer, Held):
+                self._end_or_wait(standing)
+            else:
+                self._survey()
+
+        self.insist(lambda: membership.join(self._session, context_cas=cas, nonce=nonce), joined)
+
+    def _declare(self) -> None:
+        nonce, cas = self.me.ports.nonce(), self.me.archive.context.cas
+
+        def declared(_: Seen[Member] | NotJoined) -> None:
+            self._survey()
+
+        self.insist(
+            lambda: membership.declare_context(
+                self.me.host, self.me.incarnation, context_cas=cas, nonce=nonce
+            ),
+            declared,
+        )
+
+    # --- the role (IM-62, IM-67, IM-68)
+
+    def _take_role(self, standing: Standing) -> None:
+        coordinator = self._living(standing)
+        if coordinator is None:
+            self._elect(standing)
+        elif coordinator.host != self.me.host:
+            self._follow(standing.current_term, coordinator)
+        else:
+            self._coordinate(standing.current_term)
+
+    def _living(self, standing: Standing) -> Participant | None:
+        """Who coordinates, unless that is over: it is gone, or this very process has given it up."""
+        found = standing.coordinator()
+        if found is None:
+            return None
+        elected = Participant(host=found.value.host, incarnation=found.value.incarnation)
+        is_mine = elected.host == self.me.host
+        if (is_mine and standing.current_term <= self._given_up) or self._is_gone(elected):
+            return None
+        return elected
+
+    def _end_or_wait(self, standing: Standing) -> None:
+        """A transaction is open: end it by a new term if nobody is left to end it, else wait."""
+        if self._living(standing) is None:
+            self._elect(standing)
+        else:
+            self._survey_later()
+
+    def _elect(self, standing: Standing) -> None:
+        if not election.eligible(standing) and standing.open_transaction is None:
+            # No coordinator rather than any (IM-139): wait for one that holds the context.
+            self._survey_later()
+            return
+        nonce, host = self.me.ports.nonce(), HostId(self.me.host)
+
+        def elected(answer: Elected | TermMoved) -> None:
+            self.me.ports.trace.note("elected", answer=answer)
+            self._survey_later()
+
+        self.insist(lambda: election.elect(standing.current_term, nonce=nonce, prefer=host), elected)

@@ -1,0 +1,175 @@
+"""The thin heart of the control plane on one host: which role it has, and who gets which event.
+
+A process never resumes a role (IM-2), and every change of role leads through bootstrap (IM-5, IM-63).
+"""
+
+from collections.abc import Callable
+
+from holdfast.authority.sessions import Session
+from holdfast.authority.standing import Participant, TermRecord
+from holdfast.control.archive import Archive
+from holdfast.control.bootstrap import Bootstrap
+from holdfast.control.config import ControlConfig
+from holdfast.control.context import Context
+from holdfast.control.coordinating import Coordinator
+from holdfast.control.following import Replica
+from holdfast.control.messages import Message, Newer
+from holdfast.control.ports import Application, ControlPorts, Tell
+from holdfast.control.role import Role
+from holdfast.control.tenure import Self, Tenure
+from holdfast.model.errors import Unavailable
+from holdfast.model.ids import HostId, Incarnation, Term
+
+
+class NotCoordinator(Unavailable):
+    """Raised when a change is wished for where it cannot be made; names who might (IM-137)."""
+
+    code = "not_coordinator"
+
+    def __init__(self, coordinator: HostId | None) -> None:
+        who = f"{coordinator} does" if coordinator is not None else "nobody is known to"
+        super().__init__(f"this host does not coordinate the domain; {who}")
+        self.coordinator = coordinator
+
+
+class Manager:
+    """One process's part in the control plane."""
+
+    def __init__(
+        self,
+        session: Session,
+        archive: Archive,
+        *,
+        ports: ControlPorts,
+        application: Application,
+        config: ControlConfig,
+    ) -> None:
+        self.role = Role.BOOTSTRAP
+        self.term = Term(0)
+        """The highest term this process has heard of."""
+        self._me = Self(session.host, session.incarnation, archive, ports, application, config)
+        self._session = session
+        self._tenure: Tenure | None = None
+        self._given_up = Term(0)
+        self._dead: dict[HostId, Incarnation] = {}
+        """The last process of each host that is proved to be dead."""
+        self._silent: dict[HostId, Incarnation] = {}
+        """Who is taken for dead, until it is heard again."""
+
+    def start(self) -> None:
+        for damage in self._me.archive.damaged:
+            self._me.ports.trace.note("damaged", what=str(damage))
+        self._enter_bootstrap("it has just started")
+
+    @property
+    def context(self) -> Context:
+        """The newest context that this host knows to be committed."""
+        tenure = self._tenure
+        return tenure.context if isinstance(tenure, Coordinator) else self._me.archive.context
+
+    @property
+    def coordinator(self) -> HostId | None:
+        """Who coordinates, as far as this host knows."""
+        match self._tenure:
+            case Coordinator():
+                return self._me.host
+            case Replica(coordinator=coordinator):
+                return coordinator.host
+        return None
+
+    # --- events
+
+    def update(self, change: bytes, tell: Tell) -> None:
+        """Wish for *change*: *tell* gets the outcome. Raises :class:`NotCoordinator` or ``Overloaded``."""
+        if not isinstance(self._tenure, Coordinator):
+            raise NotCoordinator(self.coordinator)
+        self._tenure.update(change, tell)
+
+    def on_message(self, peer: HostId, message: Message) -> None:
+        self._silent.pop(peer, None)
+        if message.term > self.term:
+            self._hear_of(message.term)
+        elif isinstance(message, Newer):
+            return
+        elif message.term < self.term:
+            self._me.ports.network.send(peer, Newer(self.term))
+        else:
+            self._pass_on(peer, message)
+
+    def on_term(self, record: TermRecord) -> None:
+        """The authority says that this term has begun (IM-66, IM-110)."""
+        if record.term > self.term:
+            self._hear_of(record.term)
+
+    def on_death(self, host: HostId, incarnation: Incarnation) -> None:
+        """An agent has proof that exactly this process is gone (K2)."""
+        self._dead[host] = max(incarnation, self._dead.get(host, incarnation))
+        tenure = self._tenure
+        if isinstance(tenure, Replica) and self._is_gone(tenure.coordinator):
+            self._enter_bootstrap(f"{host} is dead")
+
+    def _pass_on(self, peer: HostId, message: Message) -> None:
+        match self._tenure:
+            case Coordinator() as coordinator if coordinator.term == message.term:
+                coordinator.on_message(peer, message)
+            case Replica() as replica if replica.term == message.term and replica.coordinator.host == peer:
+                replica.on_message(message)
+
+    def _hear_of(self, term: Term) -> None:
+        """A newer term than one's own: out of date (IM-142)."""
+        self.term = term
+        if not isinstance(self._tenure, Bootstrap):
+            self._enter_bootstrap(f"term {term} has begun")
+
+    # --- roles
+
+    def _enter_bootstrap(self, why: str) -> None:
+        if isinstance(self._tenure, Coordinator):
+            self._given_up = self._tenure.term
+        bootstrap = Bootstrap(
+            self._me,
+            self._session,
+            given_up=self._given_up,
+            is_gone=self._is_gone,
+            coordinate=self._coordinate,
+            follow=self._follow,
+        )
+        self._change(Role.BOOTSTRAP, bootstrap, bootstrap.begin, why)
+
+    def _coordinate(self, term: Term) -> None:
+        if not self._takes_up(term):
+            return
+        coordinator = Coordinator(self._me, term, self._enter_bootstrap)
+        self._change(Role.COORDINATOR, coordinator, coordinator.begin, f"it was elected in term {term}")
+
+    def _follow(self, term: Term, coordinator: Participant) -> None:
+        if not self._takes_up(term):
+            return
+
+        def leave(why: str, is_gone: bool) -> None:
+            if is_gone:
+                self._silent[coordinator.host] = coordinator.incarnation
+            self._enter_bootstrap(why)
+
+        replica = Replica(self._me, term, coordinator, leave)
+        self._change(Role.REPLICA, replica, replica.begin, f"{coordinator.host} coordinates term {term}")
+
+    def _takes_up(self, term: Term) -> bool:
+        """Whether *term* is still the newest heard of; if not, everything is looked at again."""
+        if term < self.term:
+            self._enter_bootstrap(f"term {self.term} has begun")
+            return False
+        self.term = term
+        return True
+
+    def _change(self, role: Role, tenure: Tenure, begin: Callable[[], None], why: str) -> None:
+        self._me.ports.trace.note("role", role=role.value, term=self.term, why=why)
+        former, self._tenure, self.role = self._tenure, tenure, role
+        if former is not None:
+            former.close()
+        self._me.application.on_role(role, self.term)
+        begin()
+
+    def _is_gone(self, participant: Participant) -> bool:
+        dead, silent = (known.get(participant.host, 0) for known in (self._dead, self._silent))
+        return max(dead, silent) >= participant.incarnation

@@ -1,0 +1,1 @@
+"""Hosts of the scenario `control`: the production managers, a context of unique tokens, and its book."""

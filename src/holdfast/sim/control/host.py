@@ -1,0 +1,250 @@
+"""A host's process: its session, its archive, its manager, and a context that is a list of tokens."""
+
+import itertools
+from collections.abc import Callable, Hashable
+from typing import Final
+
+import msgspec
+
+from holdfast.authority import keys, sessions
+from holdfast.authority.client import AuthorityClient, ClientConfig
+from holdfast.authority.contract import (
+    Compacted,
+    Events,
+    LeaseGone,
+    LeaseGrant,
+    LeaseGranted,
+    LeaseKeep,
+    Result,
+    WatchEvent,
+)
+from holdfast.authority.election import elect
+from holdfast.authority.outcome import Seen, answering
+from holdfast.authority.recipe import Recipe, Recipes
+from holdfast.authority.sessions import Session
+from holdfast.authority.standing import TermRecord, read_standing
+from holdfast.control.archive import Archive, Then
+from holdfast.control.config import ControlConfig
+from holdfast.control.context import Context
+from holdfast.control.manager import Manager, NotCoordinator
+from holdfast.control.ports import Accepted, ControlPorts, Failed, Outcome
+from holdfast.control.role import Role
+from holdfast.model.errors import HoldfastError, InvalidRequest, Overloaded
+from holdfast.model.ids import HostId, Incarnation, LeaseId, Nonce, Revision, Term
+from holdfast.model.ports import Disk, Token
+from holdfast.model.units import MILLISECOND, SECOND
+from holdfast.sequence.messages import Died
+from holdfast.sim.control.book import Book, tokens_of
+from holdfast.sim.control.messages import Said, Wish
+from holdfast.sim.node import NodePorts
+
+AUTHORITY: Final = "authority"
+DIRECTORY: Final = "control"
+LEASE_SECONDS: Final = 2
+KEEP_NS: Final = LEASE_SECONDS * SECOND // 3
+CONFIG: Final = ControlConfig(
+    beat_ns=60 * MILLISECOND,
+    silence_ns=500 * MILLISECOND,
+    prepare_ns=300 * MILLISECOND,
+    retry_ns=40 * MILLISECOND,
+    poll_ns=250 * MILLISECOND,
+    isolation_ns=1200 * MILLISECOND,
+    changes_max=5,
+    patience_ns=2 * SECOND,
+)
+BAD: Final = "bad "
+"""Begins a token that no context takes."""
+
+
+class Tokens:
+    """The application: a list to which unique tokens are added."""
+
+    def __init__(self, host: "Host") -> None:
+        self.host = host
+
+    def apply(self, body: bytes, change: bytes) -> tuple[bytes, bytes]:
+        token, tokens = change.decode(), tokens_of(body)
+        if token.startswith(BAD):
+            raise InvalidRequest("no context takes this")
+        return msgspec.msgpack.encode([*tokens, token]), b"%d" % len(tokens)
+
+    def on_context(self, context: Context) -> None:
+        self.host.book.holds(context, self.host.process)
+
+    def on_role(self, role: Role, term: Term) -> None:
+        if role is Role.COORDINATOR:
+            self.host.book.coordinates(term, self.host.process)
+
+
+class ObservedArchive(Archive):
+    """An archive that tells the book what becomes durable."""
+
+    def __init__(self, host: "Host", disk: Disk, on_failed: Callable[[HoldfastError], None]) -> None:
+        super().__init__(disk, on_failed)
+        self._host = host
+
+    def keep_log(self, proposed: Context, then: Then) -> None:
+        def kept() -> None:
+            self._host.book.logged(self._host.name, proposed.cas)
+            then()
+
+        super().keep_log(proposed, kept)
+
+    def promote(self, cas: int, then: Then) -> None:
+        def promoted() -> None:
+            self._host.book.holds(self.context, self._host.process)
+            then()
+
+        super().promote(cas, promoted)
+
+    def drop_log(self, then: Then) -> None:
+        if self.log is not None:
+            self._host.book.dropped(self.log.cas, self._host.process)
+        super().drop_log(then)
+
+
+class Host:
+    """The process of one host, from its start to its end."""
+
+    def __init__(self, ports: NodePorts, book: Book) -> None:
+        self.book = book
+        self.process = f"{ports.name}#{ports.incarnation}"
+        self.manager: Manager | None = None
+        self.incarnation: Incarnation | None = None
+        self.ports = ports
+        self.name = HostId(ports.name)
+        self._nonces = itertools.count(1)
+        self._lease = LeaseId(0)
+        self._timers = ports.timers(self._on_timer)
+        self._client = AuthorityClient(
+            server=AUTHORITY,
+            clock=ports.clock,
+            timers=ports.timers,
+            network=ports.network,
+            random=ports.random,
+            trace=ports.trace,
+            on_authority=lambda token, result: self._on_authority(token, result),
+            on_watch=self._on_watch,
+            config=ClientConfig(deadline_ns=600 * MILLISECOND),
+        )
+        self._recipes = Recipes(self._client)
+        self._client.start()
+        self._recipes.start(self._open(), self._opened)
+
+    @property
+    def is_coordinating(self) -> bool:
+        return self.manager is not None and self.manager.role is Role.COORDINATOR
+
+    def elect(self) -> None:
+        """Begin a new term, as an impatient host would."""
+
+        def usurp() -> Recipe[None]:
+            standing = yield from read_standing()
+            yield from elect(standing.current_term, nonce=self._nonce(), prefer=self.name)
+
+        self._recipes.start(answering(usurp)(), lambda _: None)
+
+    # --- the session
+
+    def _open(self) -> Recipe[Session]:
+        nonce = self._nonce()
+        while True:
+            granted = yield LeaseGrant(LEASE_SECONDS)
+            if not isinstance(granted, LeaseGranted):
+                continue
+            self._lease = granted.lease
+            found = yield from sessions.open_session(
+                self.name, lease=granted.lease, address=f"{self.name}:1", nonce=nonce
+            )
+            if isinstance(found, Seen):
+                return found.value
+
+    def _opened(self, session: Session) -> None:
+        self.incarnation = session.incarnation
+        self._timers.set(KEEP_NS, "keep")
+        self._client.watch(keys.TERM, Revision(0), "term")
+        archive = ObservedArchive(self, self.ports.disk(DIRECTORY, self._on_synced), self._fail)
+        self._archive = archive
+        self.manager = Manager(
+            session,
+            archive,
+            ports=ControlPorts(
+                clock=self.ports.clock,
+                timers=self.ports.timers,
+                network=self.ports.network,
+                random=self.ports.random,
+                trace=self.ports.trace,
+                recipes=self._recipes,
+                nonce=self._nonce,
+                on_session_lost=lambda: self.ports.stop("the session is gone"),
+            ),
+            application=Tokens(self),
+            config=CONFIG,
+        )
+        self.manager.start()
+
+    def _keep(self) -> Recipe[None]:
+        kept = yield LeaseKeep(self._lease)
+        if isinstance(kept, LeaseGone):
+            self.ports.stop("the session's lease is gone")
+
+    def _nonce(self) -> Nonce:
+        return Nonce(f"{self.name}/{self.ports.incarnation}/{next(self._nonces)}")
+
+    # --- events
+
+    def on_message(self, peer: str, message: object) -> None:
+        match message:
+            case Wish(token=token):
+                if self.book.arrives(token):
+                    self._wish(peer, token)
+            case Died(host=host, incarnation=incarnation):
+                if self.manager is not None:
+                    self.manager.on_death(HostId(host), incarnation)
+            case _ if type(message).__module__ == "holdfast.control.messages":
+                if self.manager is not None:
+                    self.manager.on_message(HostId(peer), message)  # type: ignore[arg-type]  # by its module
+            case _:
+                self._client.on_message(peer, message)
+
+    def _wish(self, client: str, token: str) -> None:
+        def tell(outcome: Outcome) -> None:
+            match outcome:
+                case Accepted(cas=cas):
+                    said = Said(token, "accepted", cas)
+                case Failed(why=why):
+                    said = Said(token, "failed", 0, str(why))
+                case _:
+                    said = Said(token, "unsettled", outcome.cas)
+            self.ports.network.send(client, said)
+
+        if self.manager is None:
+            self.ports.network.send(client, Said(token, "elsewhere"))
+            return
+        try:
+            self.manager.update(token.encode(), tell)
+        except NotCoordinator as error:
+            self.ports.network.send(client, Said(token, "elsewhere", 0, error.coordinator or ""))
+        except Overloaded as error:
+            self.ports.network.send(client, Said(token, "failed", 0, str(error)))
+
+    def _on_timer(self, tag: Hashable) -> None:
+        self._recipes.start(self._keep(), lambda _: None)
+        self._timers.set(KEEP_NS, "keep")
+
+    def _on_authority(self, token: Hashable, result: Result) -> None:
+        self._recipes.on_authority(token, result)
+
+    def _on_watch(self, token: Hashable, event: WatchEvent) -> None:
+        if isinstance(event, Compacted):
+            return  # it is polled as well (IM-66)
+        if isinstance(event, Events) and self.manager is not None:
+            for change in event.changes:
+                if change.item is not None:
+                    self.manager.on_term(msgspec.json.decode(change.item.value, type=TermRecord))
+
+    def _on_synced(self, token: Token, ok: bool) -> None:
+        self._archive.on_synced(token, ok)
+
+    def _fail(self, error: HoldfastError) -> None:
+        self.ports.stop(f"{error.code}: {error}")

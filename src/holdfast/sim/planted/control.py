@@ -1,0 +1,280 @@
+"""Bugs planted in the control plane: each leaves out one rule of its two-phase commit or of its roles."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from holdfast.authority import election, membership, transactions
+from holdfast.authority.outcome import Contended, InDoubt, NoAnswer
+from holdfast.authority.standing import MANAGER, Standing, Status, Transaction
+from holdfast.authority.transactions import set_transaction_status
+from holdfast.control.bootstrap import Bootstrap
+from holdfast.control.context import Context
+from holdfast.control.coordinating import Coordinator, Update
+from holdfast.control.following import Replica
+from holdfast.control.messages import Decided, Prepare, Prepared
+from holdfast.control.ports import Accepted
+from holdfast.model.errors import InvalidRequest, Rejected
+from holdfast.model.ids import HostId
+from holdfast.sim.planted import Planted, replacing
+from holdfast.sim.planted.authority import changing, is_decision, read_standing_as_closed
+
+_accepted = Coordinator._accepted
+_close = Coordinator.close
+_decide = Coordinator._decide
+_keep = Replica._keep
+_prepare = Coordinator._prepare
+_settle = Bootstrap._settle
+_set_status = set_transaction_status
+
+
+# --- the commit point
+
+
+def _tell_first(coordinator: Coordinator, host: HostId, update: Update) -> None:
+    """Everybody hears the decision, and then it is posted."""
+    is_last = list(update.missing) == [host] and update.decision is None
+    if is_last:
+        for each in update.participants:
+            coordinator._send(each, Decided(coordinator.term, update.cas, True))
+    _accepted(coordinator, host, update)
+
+
+def _accept_first(coordinator: Coordinator, host: HostId, update: Update) -> None:
+    """Clients are told when all have accepted, before the decision is posted."""
+    is_last = list(update.missing) == [host] and update.decision is None
+    if is_last:
+        tells, update.tells = update.tells, []
+        for tell, reply in zip(tells, update.replies, strict=True):
+            tell(Accepted(update.cas, reply))
+        update.replies = []
+    _accepted(coordinator, host, update)
+
+
+def _fail_in_doubt(coordinator: Coordinator, update: Update, status: Status, why: str = "") -> None:
+    """A commit without an answer is taken for one that was not made."""
+    update.decision = status
+    if status is Status.ROLLBACK:
+        _decide(coordinator, update, status, why)
+        return
+
+    def answered(answer: Any) -> None:
+        if isinstance(answer, InDoubt | NoAnswer | Contended):
+            update.tell_failed(Rejected("no answer"))
+            coordinator._finish(update, is_commit=False)
+        else:
+            coordinator._decided(update, answer)
+
+    nonce = coordinator.me.ports.nonce()
+    coordinator.ask(_set_status(coordinator.term, update.cas, status, nonce=nonce), answered)
+
+
+def _commit_without_all(coordinator: Coordinator, update: Update, status: Status, why: str = "") -> None:
+    """Whoever has not accepted in time will catch up."""
+    _decide(coordinator, update, Status.COMMIT, why)
+
+
+def _close_with_failures(coordinator: Coordinator) -> None:
+    """Whatever is under way when the role ends has failed."""
+    update = coordinator._update
+    if update is not None:
+        update.tell_failed(Rejected("it no longer coordinates"))
+    _close(coordinator)
+
+
+# --- replicas
+
+
+def _keep_unsynced(replica: Replica, asked: Prepare) -> None:
+    """Accepted as soon as it is read."""
+    replica._send(Prepared(replica.term, asked.cas))
+    _keep(replica, asked)
+
+
+def _make_of_anything(replica: Replica, asked: Prepare) -> Context | None:
+    body = replica.me.archive.context.body
+    try:
+        for change in asked.changes:
+            body, _ = replica.me.application.apply(body, change)
+    except InvalidRequest:
+        return None
+    return Context(asked.cas, body)
+
+
+def _prepare_over_holes(replica: Replica, asked: Prepare) -> None:
+    """The changes are made to whatever is here."""
+    archive = replica.me.archive
+    if archive.log is not None and archive.log.cas == asked.cas:
+        replica._send(Prepared(replica.term, asked.cas))
+    elif not replica._is_writing and asked.cas > archive.context.cas:
+        proposed = _make_of_anything(replica, asked)
+        if proposed is not None:
+            archive.keep_log(
+                proposed, replica.still(lambda: replica._send(Prepared(replica.term, asked.cas)))
+            )
+
+
+def _skip_holes(replica: Replica, cas: int) -> None:
+    """Updates that were missed are not missed."""
+
+
+# --- bootstrap and elections
+
+
+def _drop_initial(bootstrap: Bootstrap, standing: Standing, left: Any) -> None:
+    if isinstance(left, Transaction) and left.status is Status.INITIAL:
+        bootstrap.me.archive.drop_log(bootstrap.still(bootstrap._survey))
+    else:
+        _settle(bootstrap, standing, left)
+
+
+def _promote_initial(bootstrap: Bootstrap, standing: Standing, left: Any) -> None:
+    if isinstance(left, Transaction) and left.status is not Status.ROLLBACK:
+        bootstrap.me.archive.promote(left.cas, bootstrap.still(bootstrap._survey))
+    else:
+        _settle(bootstrap, standing, left)
+
+
+def _elect_anybody(standing: Standing, member: Any) -> bool:
+    return MANAGER in member.roles
+
+
+def _prepare_unkept(coordinator: Coordinator, update: Update, transaction: Transaction) -> None:
+    """Its own log may come later."""
+    _prepare(coordinator, update, transaction)
+    coordinator._accepted(coordinator.me.host, update)
+
+
+def _bug(
+    name: str,
+    rule: str,
+    summary: str,
+    owner: Any,
+    attribute: str,
+    broken: object,
+    profile: str | None = None,
+) -> Planted:
+    plant: Callable[[], Any] = partial(replacing, owner, attribute, broken)
+    return Planted(f"control-{name}", rule, "control", summary, plant, profile)
+
+
+PLANTED: Final = (
+    _bug(
+        "status-unbound",
+        "N-2",
+        "A decision is put without comparing the term and the open record.",
+        transactions,
+        "change",
+        changing(lambda compare: False, only=is_decision),
+        "terms",
+    ),
+    _bug(
+        "initial-dropped",
+        "N-3",
+        "A log is dropped while its transaction may still be committed.",
+        Bootstrap,
+        "_settle",
+        _drop_initial,
+        "terms",
+    ),
+    _bug(
+        "initial-promoted",
+        "IM-33",
+        "A log is taken for committed while its transaction is open.",
+        Bootstrap,
+        "_settle",
+        _promote_initial,
+    ),
+    _bug(
+        "told-before-posted",
+        "IM-30",
+        "Replicas hear the decision before it is posted.",
+        Coordinator,
+        "_accepted",
+        _tell_first,
+    ),
+    _bug(
+        "success-before-posted",
+        "IM-13",
+        "Clients hear of success before the commit is posted.",
+        Coordinator,
+        "_accepted",
+        _accept_first,
+        "terms",
+    ),
+    _bug(
+        "doubt-is-failure",
+        "IM-132",
+        "A commit without an answer is rolled back.",
+        Coordinator,
+        "_decide",
+        _fail_in_doubt,
+        "terms",
+    ),
+    _bug(
+        "commits-without-all",
+        "IM-24",
+        "An update is committed although a participant did not accept it.",
+        Coordinator,
+        "_decide",
+        _commit_without_all,
+    ),
+    _bug(
+        "unsettled-is-failure",
+        "IM-14",
+        "Clients are told of failure when only the record can say.",
+        Coordinator,
+        "close",
+        _close_with_failures,
+        "terms",
+    ),
+    _bug(
+        "accepts-unsynced",
+        "IM-23",
+        "A replica accepts before its log is durable.",
+        Replica,
+        "_keep",
+        _keep_unsynced,
+    ),
+    _bug(
+        "hole-accepted",
+        "IM-140",
+        "A replica that missed updates takes part in the next.",
+        Replica,
+        "_prepare",
+        _prepare_over_holes,
+    ),
+    _bug(
+        "hole-unnoticed",
+        "IM-80",
+        "A replica that missed updates stays behind.",
+        Replica,
+        "_compare",
+        _skip_holes,
+    ),
+    _bug(
+        "elected-without-context",
+        "T3",
+        "A host without the committed context is elected.",
+        election,
+        "_is_eligible",
+        _elect_anybody,
+        "terms",
+    ),
+    _bug(
+        "joins-while-open",
+        "IM-34",
+        "A newcomer is admitted during a transaction.",
+        membership,
+        "read_standing",
+        read_standing_as_closed,
+    ),
+    _bug(
+        "log-not-kept",
+        "IM-22",
+        "The coordinator does not wait for its own log.",
+        Coordinator,
+        "_prepare",
+        _prepare_unkept,
+    ),
+)

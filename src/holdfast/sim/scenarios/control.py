@@ -1,0 +1,119 @@
+"""The control plane under every fault: production managers, recipes, archive files and authority.
+
+Three hosts, the embedded authority, and clients that wish for unique tokens. Checked: every revision of the
+authority against PROTOCOL T; one coordinator per term; contexts equal at equal CAS, and committed by the
+record; no false positive and no hidden false negative (IM-13, IM-14); after healing, changes are accepted
+and all hosts hold the same context.
+"""
+
+from functools import partial
+from typing import ClassVar, Final
+
+import msgspec
+
+from holdfast.authority import keys
+from holdfast.authority.standing import Transaction
+from holdfast.control.context import Context
+from holdfast.control.role import Role
+from holdfast.sim.authority.leases import LeaseBook
+from holdfast.sim.authority.server_node import AuthorityNode
+from holdfast.sim.authority.truth import Truth
+from holdfast.sim.control import turmoil
+from holdfast.sim.control.book import Book
+from holdfast.sim.control.client import Client
+from holdfast.sim.control.host import AUTHORITY, Host
+from holdfast.sim.control.messages import Codec
+from holdfast.sim.faults import (
+    CLOCK_KINDS,
+    DISK_KINDS,
+    KINDS,
+    NETWORK_KINDS,
+    POWER_KINDS,
+    PROCESS_KINDS,
+    FaultKind,
+)
+from holdfast.sim.options import SECOND, FaultEvent
+from holdfast.sim.scenario import Bound, Scenario
+from holdfast.sim.sequence.agents import Agents
+from holdfast.sim.world import World
+
+HOSTS: Final = ("h1", "h2", "h3")
+CLIENTS: Final = ("c1", "c2", "c3")
+ENDING_NS: Final = 4 * SECOND
+DEMANDED: Final = 5
+HOST_DAMAGE: Final = ("wipe", "copy", "roll_back")
+
+
+def _hosts_only(name: str) -> FaultKind:
+    """A kind that spares the authority: its disk is what the design relies on."""
+
+    def apply(world: World, event: FaultEvent) -> bool:
+        source = event.parameters.get("source", event.target)
+        return AUTHORITY not in (event.target, source) and KINDS[name].apply(world, event)
+
+    return FaultKind(name, KINDS[name].draw, apply)
+
+
+class Control(Scenario):
+    name = "control"
+    nodes = (AUTHORITY, *HOSTS)
+    clients = CLIENTS
+    kinds = (*PROCESS_KINDS, *POWER_KINDS, *NETWORK_KINDS, *CLOCK_KINDS, *DISK_KINDS)
+    own_kinds = (*map(_hosts_only, HOST_DAMAGE), *turmoil.FAULTS)
+    bounds = (Bound(kinds=HOST_DAMAGE, nodes=1),)
+    fault_ns: ClassVar[int] = 10 * SECOND
+    heal_ns: ClassVar[int] = 14 * SECOND
+
+    def __init__(self) -> None:
+        self.book: Book
+
+    def build(self, world: World) -> None:
+        truth = Truth(world)
+        self.book = book = Book(world, truth)
+        world.network.codec = Codec()
+        world.add_node(AUTHORITY, partial(AuthorityNode, truth=truth, leases=LeaseBook(world)))
+        for name in HOSTS:
+            world.add_node(name, partial(Host, book=book))
+        for name in CLIENTS:
+            world.add_node(name, partial(Client, book=book, hosts=HOSTS))
+        Agents(world, HOSTS).start()
+
+    def healed(self, world: World) -> None:
+        # Connections hide loss in production; here each lost message costs its sender a deadline.
+        world.network.weather(msgspec.structs.replace(world.options.network, loss=0.0))
+        world.after(self.heal_ns - ENDING_NS, self._begin_ending)
+
+    def finish(self, world: World) -> None:
+        hosts = {name: world.nodes[name].core for name in HOSTS}
+        contexts = {
+            name: host.manager.context
+            for name, host in hosts.items()
+            if host is not None and host.manager is not None
+        }
+        if not self._can_govern(contexts):
+            world.unavailable("no host holds the last committed context (IM-139)")
+            return
+        roles = {name: hosts[name].manager.role.value for name in contexts}
+        if self.book.progress < DEMANDED:
+            world.violation("progress", f"{self.book.progress} changes accepted after healing; {roles}")
+        elif sorted(roles.values()) != [Role.COORDINATOR.value, Role.REPLICA.value, Role.REPLICA.value]:
+            world.violation("progress", f"roles in the end: {roles}")
+        elif len({context.cas for context in contexts.values()}) > 1:
+            held = {name: context.cas for name, context in contexts.items()}
+            world.violation("progress", f"contexts are not equal in the end: {held}")
+        else:
+            self.book.check(contexts[HOSTS[0]])
+
+    def _can_govern(self, contexts: dict[str, Context]) -> bool:
+        item = self.book.truth.items.get(keys.COMMITTED)
+        if item is None:
+            return True
+        committed = msgspec.json.decode(item.value, type=Transaction)
+        took_part = [each.host for each in committed.participants]
+        return any(context.cas == committed.cas for name, context in contexts.items() if name in took_part)
+
+    def _begin_ending(self) -> None:
+        self.book.is_ending = True
+
+
+SCENARIO = Control
