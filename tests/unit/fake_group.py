@@ -18,6 +18,7 @@ from holdfast.sequence.ports import Captured
 from holdfast.storage.record import ORIGIN
 from holdfast.storage.record import Record as Stored
 from holdfast.styles.active import Active
+from holdfast.styles.attempts import Attempts
 from holdfast.styles.cold import Cold
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
@@ -147,6 +148,8 @@ class FakeGroup:
         self.woken: list[str] = []
         self.outgoing: list[tuple[str, Outgoing]] = []
         self.faults: list[tuple[str, str, str]] = []
+        self.attempts = {name: Attempts() for name in names}
+        """What each knows of calls that ended processes."""
         self.sequence = 0
         self.final: list[Stored] = []
         """Everything that was ever committed, in order."""
@@ -177,6 +180,7 @@ class FakeGroup:
             member.keep,
             lambda kind, text: self.faults.append((name, kind, text)),
             self.copies[name],
+            self.attempts[name],
         )
         replica = self.replicas[name] = STYLES[self.style](self.definition, ports, self.config)
         replica.bind(member)

@@ -1,6 +1,7 @@
 """Links: one connection to a peer, made anew whenever it ends."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
@@ -88,3 +89,26 @@ def test_a_peer_that_ends_every_connection_does_not_make_a_busy_loop() -> None:
         assert all(one.closed[0].why is Why.REFUSED for one in kept[:-1])
 
     run(main)
+
+
+def test_a_link_that_is_closed_in_the_middle_of_a_handshake_leaves_no_socket_behind() -> None:
+    """The peer's process stands still: it takes the connection and says nothing."""
+
+    async def main() -> None:
+        taken = asyncio.Event()
+        ends: list[asyncio.StreamWriter] = []
+
+        async def say_nothing(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            ends.append(writer)
+            taken.set()
+
+        async with asyncio.timeout(30), await asyncio.start_server(say_nothing, "127.0.0.1") as server:
+            host, port = server.sockets[0].getsockname()
+            link = Link("peer", lambda: Address(host, port), lambda _: Kept(), CLIENT, random=Random(1))
+            await taken.wait()
+            await link.close()
+            for end in ends:
+                end.close()
+
+    asyncio.run(main())
+    gc.collect()  # a socket that is still open now is complained about, and that fails the test

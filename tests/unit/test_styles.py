@@ -24,7 +24,7 @@ from holdfast.model.outcome import (
     encode_outcome,
 )
 from holdfast.model.units import MILLISECOND, SECOND
-from holdfast.styles.active import Active
+from holdfast.styles.attempts import NO_GROUP, Attempt
 from holdfast.styles.capture import InvalidState, NoStateAvailable
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
@@ -54,6 +54,10 @@ class Spy:
         runs.append(line)
         self.lines.append(line)
         return len(self.lines)
+
+    async def ask(self, line: str) -> int:
+        await hf.context.group("other").get(line)
+        return self.write(line)
 
     @hf.query
     def read(self) -> list[str]:
@@ -477,12 +481,70 @@ def test_replies_survive_the_pruning_of_their_records(style: str) -> None:
 def test_a_passive_call_that_ends_processes_is_given_up() -> None:
     """E4."""
     made = group("warm")
-    made.replicas["a"].poison(Request(A, 1), 1_000_000, attempts=2)
+    made.attempts["a"].ended(Attempt(NO_GROUP, A, 1, 1, 2))
+    write(made, 1, 2)
+    made.settle()
+    assert told(made) == [("t", [1, 2], [Poisoned(2, "write('line 1')"), Returned(1)])]
+    assert runs == ["line 2"]
+    assert [kind for _, kind, _ in made.faults] == ["poisoned"]
+    made.attempts["b"].ended(Attempt(NO_GROUP, A, 1, 1, 2))
+    made.fail_over("b", is_crash=True)
+    write(made, 1, token="again")
+    made.settle()
+    assert told(made)[-1] == ("again", [1], [Poisoned(2, "write('line 1')")])
+    assert lines(made, "b") == ["line 2"]
+
+
+def test_a_call_that_ended_one_process_is_tried_once_more() -> None:
+    """E4: a host may have been killed while it happened to run."""
+    made = group("warm")
+    made.attempts["a"].ended(Attempt(NO_GROUP, A, 1, 100, 1))
     write(made, 1)
     made.settle()
-    assert told(made) == [("t", [1], [Poisoned(2)])]
-    assert runs == []
-    assert [kind for _, kind, _ in made.faults] == ["poisoned"]
+    assert told(made) == [("t", [1], [Returned(1)])]
+
+
+def test_an_operation_that_ends_processes_after_it_waited_is_given_up_where_it_waits() -> None:
+    """E4: it was ordered without an outcome, so every replay meets it; what stands behind it goes on."""
+    made = group("warm")
+    made.replicas["a"].on_calls("t", sent(call(1, "ask", "x"), call(2, "write", "behind")))
+    made.settle()
+    for name in "bc":
+        made.attempts[name].ended(Attempt(NO_GROUP, A, 1, 1, 2))
+    made.outgoing.clear()
+    made.fail_over("b", is_crash=True)
+    made.settle()
+    made.replicas["b"].on_calls("again", sent(call(1, "ask", "x"), call(2, "write", "behind")))
+    made.settle()
+    assert [(numbers, outcomes) for token, numbers, outcomes in told(made) if token == "again"] == [
+        ([1], [Poisoned(2, "ask('x')")]),
+        ([2], [Returned(1)]),
+    ]
+    assert lines(made, "b") == ["behind"]
+
+
+def test_a_call_that_was_answered_and_cannot_be_executed_again_costs_the_object_not_the_host() -> None:
+    """E4: it can neither be given up nor left out."""
+    made = group("warm")
+    write(made, 1)
+    made.settle()
+    made.attempts["b"].ended(Attempt(NO_GROUP, A, 1, 1, 2))
+    made.fail_over("b", is_crash=True)
+    with pytest.raises(Unavailable):
+        write(made, 2)
+    assert [(name, kind) for name, kind, _ in made.faults] == [("b", "object_failed")]
+    assert runs == ["line 1"]
+
+
+def test_a_query_that_ends_processes_is_given_up_without_a_record() -> None:
+    """E4."""
+    made = group("warm")
+    made.attempts["a"].ended(Attempt(NO_GROUP, A, 1, 1, 2))
+    tail = made.members["a"].tail
+    made.replicas["a"].on_calls("q", sent(call(1, "read")))
+    made.settle()
+    assert told(made) == [("q", [1], [Poisoned(2)])]
+    assert made.members["a"].tail == tail
 
 
 # --- active
@@ -530,10 +592,8 @@ def test_an_active_call_that_ends_processes_is_given_up_by_all() -> None:
     made.replicas["a"].turn()
     for name in "abc":
         made.replicate(name)
-    for name in "bc":
-        replica = made.replicas[name]
-        assert isinstance(replica, Active)
-        replica.hold(Request(A, 1), 1_000_000, attempts=2)
+    made.attempts["b"].ended(Attempt(NO_GROUP, A, 1, 1, 2))
+    made.attempts["c"].ended(Attempt(NO_GROUP, A, 1, 1, 1))  # it has heard of one death only
     made.fail_over("b", is_crash=True)
     assert runs == []
     with pytest.raises(Unavailable):
@@ -542,7 +602,10 @@ def test_an_active_call_that_ends_processes_is_given_up_by_all() -> None:
     assert runs == ["line 2"] * 2
     write(made, 1, 2, token="again")
     made.settle()
-    assert told(made)[-2:] == [("again", [1], [Poisoned(2)]), ("again", [2], [Returned(1)])]
+    assert told(made)[-2:] == [
+        ("again", [1], [Poisoned(2, "write('line 1')")]),
+        ("again", [2], [Returned(1)]),
+    ]
 
 
 class Unsteady:

@@ -23,6 +23,7 @@ from holdfast.housing.nesting import Nesting
 from holdfast.housing.ports import EndingTimers, HouseConfig, HousePorts, OpenStore
 from holdfast.housing.serving import Answers, Serving
 from holdfast.housing.stamps import Stamps
+from holdfast.housing.suspects import Suspects
 from holdfast.model.errors import Corruption, DiskFailed, HoldfastError, NoSpace
 from holdfast.model.ids import ClientId, Epoch, GroupId, HostId, Incarnation, Revision
 from holdfast.model.ports import TimerId
@@ -73,6 +74,7 @@ class Groups:
         self._deaths: dict[HostId, Incarnation] = {}
         self._gone: dict[GroupId, None] = {}
         """Groups that were removed, and whose members have not ended yet."""
+        self.suspects = Suspects(ports.slot, ports.clock)
         self._turns: dict[Housed, None] = {}
         self._wakes: dict[GroupId, TimerId] = {}
         self._wake_timers = self._timers(self._on_wake)
@@ -185,7 +187,8 @@ class Groups:
         return housed.member.held(asked) if housed is not None else None
 
     def on_death(self, host: HostId, incarnation: Incarnation) -> None:
-        """An agent has proof that exactly this process is gone (K2)."""
+        """An agent has proof that exactly this process is gone (K2). What it was executing was told to
+        ``suspects`` before: who takes over must know what not to run (E4)."""
         self._deaths[host] = max(incarnation, self._deaths.get(host, incarnation))
         for housed in self.housed.values():
             housed.chronicle.on_ground(housed.view, host)
@@ -309,6 +312,7 @@ class Groups:
         self._wake_at(housed, None)
         if group in self._gone:
             del self._gone[group]
+            self.suspects.forget(group)
             self._keeping.forget(group)
 
     def _copies(self, group: GroupId) -> GroupCopies | None:
@@ -342,6 +346,7 @@ class Groups:
             save_checkpoint=lambda captured: self._keeping.keep(housed.group, captured),
             fault=partial(ports.on_fault, housed.group),
             copies=housed.copies,
+            attempts=self.suspects.of(housed.group),
         )
 
     # --- turns

@@ -18,6 +18,7 @@ from holdfast.sequence.config import LeaseConfig, SequenceConfig
 from holdfast.storage.checkpoint import Checkpoint, Framing
 from holdfast.storage.checkpoints import CheckpointStore
 from holdfast.storage.log import Log
+from holdfast.styles.attempts import Slot
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
 from holdfast.styles.ports import NotCopied, Snapshot
@@ -153,6 +154,8 @@ class HousePorts:
     on_fault: Callable[[GroupId, str, str], None]
     """An object has a fault: its group, the kind (:class:`holdfast.styles.ports.StylePorts`), and what is
     known of it."""
+    slot: Slot
+    """Where it is noted what is being executed, for those who see this process die (E4)."""
     on_halted: Callable[[GroupId, str], None]
     """A member has stopped for good, and says why (A5)."""
     copies: CopyPort | None = None

@@ -38,6 +38,8 @@ class Poisoned(msgspec.Struct, frozen=True, array_like=True, tag=3):
     """The call ended several processes and is not tried again (PROTOCOL E4)."""
 
     attempts: int
+    call: str = ""
+    """The call, for people."""
 
 
 class Unknown(msgspec.Struct, frozen=True, array_like=True, tag=4):
@@ -120,8 +122,8 @@ def value_of(outcome: Outcome) -> Any:
             raise MethodRaised(type_name, text)
         case Refused(code=reason, text=text):
             raise CallCycle(reason, text) if reason == CallCycle.code else CallRefused(reason, text)
-        case Poisoned(attempts=attempts):
-            raise CallPoisoned(f"the call ended {attempts} processes and is not tried again")
+        case Poisoned(attempts=attempts, call=call):
+            raise CallPoisoned(f"{call or 'the call'} ended {attempts} processes and is not tried again")
         case Unknown(text=text):
             raise NestedOutcomeUnknown(text)
 

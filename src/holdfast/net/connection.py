@@ -152,6 +152,12 @@ class Connection(asyncio.Protocol):
         else:
             self._finish(reason)
 
+    def abort(self) -> None:
+        """Close at once: what was written need not arrive, and nobody waits for the socket."""
+        self.close()
+        if self._transport is not None:
+            self._transport.abort()
+
     async def wait_gone(self) -> None:
         """Wait until the socket of a connection that was closed is gone: ``linger_s`` at most."""
         await self._gone.wait()

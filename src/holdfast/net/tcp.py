@@ -134,9 +134,12 @@ async def connect(
         reason = Reason(Why.LOST, error.strerror or str(error))
         if isinstance(error, TimeoutError):
             reason = Reason(Why.HANDSHAKE_TIMEOUT, f"no connection within {deadline_s:g} s")
+    except asyncio.CancelledError:
+        # Nobody else knows of the connection, and the loop may end before it has lingered.
+        connection.abort()
+        raise
     finally:
         if not connection.is_open:
-            # Also when this task was cancelled: nobody else knows of the connection.
             connection.close()
     if reason is not None:
         raise NotConnected(str(address), reason)

@@ -17,7 +17,7 @@ import structlog
 
 from holdfast.machine import MachineClock
 from holdfast.model.errors import Unavailable
-from holdfast.model.ids import HostId
+from holdfast.model.ids import HostId, Incarnation
 from holdfast.model.units import SECOND
 from holdfast.net import (
     Address,
@@ -32,6 +32,7 @@ from holdfast.net import (
     split_number,
     with_number,
 )
+from holdfast.node.executing import read_slot
 from holdfast.node.layout import Description, Layout
 from holdfast.node.messages import (
     AgentStatus,
@@ -44,6 +45,7 @@ from holdfast.node.messages import (
     ToAgent,
 )
 from holdfast.node.ward import Death, Ward, WardState
+from holdfast.styles.attempts import Attempt
 
 AGENT_ID: Final = "agent1"
 DEATHS_KEPT: Final = 256
@@ -127,13 +129,24 @@ class Agent:
     def _on_host_death(self, ward: Ward, death: Death) -> None:
         host = HostId(ward.name)
         if death.incarnation is not None:
-            died = HostDied(host=host, incarnation=death.incarnation, proof=death.proof, how=death.how)
+            died = HostDied(
+                host=host,
+                incarnation=death.incarnation,
+                proof=death.proof,
+                how=death.how,
+                during=self._during(host, death.incarnation),
+            )
             self._deaths.append(died)
             payload = _encode(died)
             for connection in tuple(self._subscribers):  # one that does not keep up is closed by the sending
                 connection.send(Kind.AGENT_REPORT, payload)
         self._reports.pop(host, None)
         log.info("host ended", host=host, incarnation=death.incarnation, proof=death.proof, how=death.how)
+
+    def _during(self, host: HostId, incarnation: Incarnation) -> Attempt | None:
+        """What that process was executing when it ended (E4)."""
+        found = read_slot(self._layout.host(host))
+        return found[1] if found is not None and found[0] == incarnation else None
 
     def _on_authority_death(self, ward: Ward, death: Death) -> None:
         log.warning("authority ended", how=death.how)

@@ -16,6 +16,7 @@ from holdfast.machine import MachineClock
 from holdfast.model.ids import HostId, Incarnation
 from holdfast.net import Address, Connection, Endpoint, Expected, Kind, Link, Reason, Role
 from holdfast.node.messages import DeathHeard, HostDied, HostReport, Subscribe
+from holdfast.styles.attempts import Attempt
 
 DEATHS_KEPT: Final = 64
 PROCESSES_KEPT: Final = 1024
@@ -29,7 +30,7 @@ _decode = msgspec.msgpack.Decoder(HostDied).decode
 
 class Agents:
     """The agents this host knows, by address. *report* makes what its own agent is told once a second;
-    *on_death* is told of each death once."""
+    *on_death* is told of each death once, *on_attempt* of what a process was executing when it died."""
 
     def __init__(
         self,
@@ -39,12 +40,14 @@ class Agents:
         random: Random,
         report: Callable[[], HostReport],
         on_death: Callable[[HostId, Incarnation], None] = lambda host, incarnation: None,
+        on_attempt: Callable[[HostId, Incarnation, Attempt], None] = lambda *_: None,
     ) -> None:
         self._own = own
         self._endpoint = replace(endpoint, expected=Expected(roles=frozenset({Role.AGENT})))
         self._random = random
         self.report = report
         self._on_death = on_death
+        self._on_attempt = on_attempt
         self._links: dict[str, Link] = {}
         self._agent_of: dict[tuple[HostId, Incarnation], str] = {}
         """The processes lately seen in session, and the address of the agent that each named."""
@@ -76,6 +79,9 @@ class Agents:
 
     def on_told(self, died: HostDied, by: str) -> None:
         """The agent at *by* says that a host has died; only that host's own agent can know (K2)."""
+        if died.during is not None:
+            # First, so that who takes over knows. Whoever says it: a call is watched more closely, no more.
+            self._on_attempt(died.host, died.incarnation, died.during)
         if self._agent_of.get((died.host, died.incarnation)) != by:
             return
         heard = DeathHeard(host=died.host, incarnation=died.incarnation, at_ns=self._clock.now())

@@ -151,7 +151,7 @@ class Host:
         hosts, domain = self._description.hosts, self._description.domain
         self._callees = callees = HostCallees(endpoint, ClientConfig())
         groups = await open_groups(
-            session, store, self._authority, self._questions, links, callees, hosts, domain
+            session, store, self._authority, self._questions, links, callees, hosts, domain, self._directory
         )
         self._receiving = Receiving(
             groups, self._authority, self._deafness, allows_chaos=self._description.allows_chaos
@@ -162,6 +162,7 @@ class Host:
             random=random.stream("agents"),
             report=lambda: self._report(store, session),
             on_death=groups.on_death,
+            on_attempt=groups.suspects.on_death,
         )
         log.info("host serves", host=self._host, incarnation=session.incarnation, address=session.address)
         peers = Peers(self._authority, lambda sessions: self._on_peers(groups, sessions))

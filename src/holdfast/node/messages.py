@@ -5,6 +5,7 @@ from typing import Literal
 from msgspec import Struct
 
 from holdfast.model.ids import HostId, Incarnation
+from holdfast.styles.attempts import Attempt
 
 Proof = Literal["waitpid", "lock"]
 """How an agent knows: it waited for its own child, or it got the lock that the host held (K2)."""
@@ -28,6 +29,8 @@ class HostDied(Struct, frozen=True, tag="host_died", kw_only=True):
     incarnation: Incarnation
     proof: Proof
     how: str
+    during: Attempt | None = None
+    """What it was executing when it ended (E4)."""
 
 
 class DeathHeard(Struct, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import Callable, Hashable, Iterable
+from pathlib import Path
 
 import structlog
 
@@ -18,10 +19,12 @@ from holdfast.model.ids import GroupId, HostId, Nonce
 from holdfast.node.callees import HostCallees
 from holdfast.node.classes import definition_of
 from holdfast.node.copying import ProcessCopies
+from holdfast.node.executing import open_slot, read_slot
 from holdfast.node.insisting import insist
 from holdfast.node.links import HostLinks
 from holdfast.node.questions import Questions
 from holdfast.node.store import HostStore
+from holdfast.styles.attempts import Slot
 
 log = structlog.get_logger("holdfast.groups")
 
@@ -39,6 +42,7 @@ async def open_groups(
     callees: HostCallees,
     hosts: Iterable[HostId],
     domain: str,
+    directory: Path,
 ) -> Groups:
     """Learn from the authority what a host of groups must know, open its clock, and house its groups."""
     nonce = fresh_nonce()
@@ -50,14 +54,21 @@ async def open_groups(
     )
     stamps = await store.open_stamps(replica.value.replica)
     copies = ProcessCopies(store.directory, store.adopt, store.fail)
-    ports = _ports(questions, links, callees, copies)
+    last = read_slot(directory)
+    slot = open_slot(directory, session.incarnation)
+    ports = _ports(questions, links, callees, copies, slot)
     groups = Groups(session.host, session.incarnation, store, stamps, identity, hosts, ports, HouseConfig())
     callees.events = groups.nesting
+    if last is not None:
+        # Nobody else may have seen it: this may be the only host.
+        groups.suspects.on_death(session.host, *last)
     groups.start()
     return groups
 
 
-def _ports(questions: Questions, links: HostLinks, callees: HostCallees, copies: ProcessCopies) -> HousePorts:
+def _ports(
+    questions: Questions, links: HostLinks, callees: HostCallees, copies: ProcessCopies, slot: Slot
+) -> HousePorts:
     loop = asyncio.get_running_loop()
 
     def timers(on_timer: Callable[[Hashable], None]) -> LoopTimers:
@@ -79,6 +90,7 @@ def _ports(questions: Questions, links: HostLinks, callees: HostCallees, copies:
         define=definition_of,
         nonce=fresh_nonce,
         on_fault=_on_fault,
+        slot=slot,
         on_halted=_on_halted,
         copies=copies,
     )

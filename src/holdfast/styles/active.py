@@ -30,6 +30,7 @@ from holdfast.styles.operation import (
     decode_calls,
     decode_record,
 )
+from holdfast.styles.poison import Poisonous, among_calls
 from holdfast.styles.ports import StylePorts, Token
 from holdfast.styles.replica import Replica, Then
 
@@ -39,7 +40,7 @@ class Active(Replica):
 
     def __init__(self, definition: Definition, ports: StylePorts, config: StyleConfig) -> None:
         super().__init__(definition, ports, config)
-        self._execution = Execution(definition)
+        self._execution = Execution(self.definition)
         self._loading: Iterator[Execution | None] | None = None
         """The object that takes its place, on its way from a checkpoint."""
         self._then: dict[Position, tuple[Token, Then]] = {}
@@ -53,18 +54,14 @@ class Active(Replica):
         """The primary's, while this member's is not known yet."""
         self._digest_to_tell: Digested | None = None
         self._is_marking = False
-        self._held: dict[Request, tuple[int, int]] = {}
-        """Calls that ended processes and must not be executed here: expiration, and how many processes."""
+        self._held: list[Poisonous] = []
+        """Calls that come next and must not be executed: each is to be given up (E4)."""
         self._given_up: dict[Request, None] = {}
         """Those of them whose end this primary has ordered."""
 
     @property
     def execution(self) -> Execution | None:
         return self._execution if self._loading is None else None
-
-    def hold(self, request: Request, expiration_s: int, attempts: int) -> None:
-        """This call has ended *attempts* processes: do not execute it here, but have it given up (E4)."""
-        self._held[request] = (expiration_s, attempts)
 
     # --- the sequence's events
 
@@ -135,9 +132,7 @@ class Active(Replica):
             if record.first > execution.position and record.last <= up_to
         ]
         records = [(each.first, decode_record(each.body)) for each in stored]
-        if self._held:
-            records = self._forewarned(records)
-        for first, record in records:
+        for first, record in self._forewarned(records, up_to):
             self._execute(first, record)
 
     def _execute(self, first: Position, record: Record) -> None:
@@ -158,21 +153,39 @@ class Active(Replica):
             case Digested():
                 self._compare(record)
 
-    def _forewarned(self, records: list[tuple[Position, Record]]) -> list[tuple[Position, Record]]:
-        """The records that may be executed: up to the first that holds a call which ended processes, unless
-        its end as poisoned is among them. That comes after the call, and must be known before it (E4)."""
-        for _, record in records:
-            if isinstance(record, Poison):
-                request = Request(record.client, record.number)
-                if self._held.pop(request, None) is not None:
-                    self._execution.line.poisoned[request] = record.attempts
+    def _forewarned(
+        self, records: list[tuple[Position, Record]], up_to: Position
+    ) -> list[tuple[Position, Record]]:
+        """The records that may be executed: up to the first that holds a call which ended too many processes.
+        Its end as poisoned comes after it in the sequence, and must be known before it is reached (E4)."""
+        ends = {each.request: each for _, each in records if isinstance(each, Poison)}
+        attempts, execution = self._ports.attempts, self._execution
+        self._held = []
+        if not ends and not attempts.has_suspects:
+            return records
+        # An end that is ordered and not committed yet is waited for: the primary knows more than this member.
+        coming = self._ends_beyond(up_to) if attempts.has_suspects else {}
         for index, (_, record) in enumerate(records):
-            if isinstance(record, Calls) and any(
-                Request(record.sent.client, each.number) in self._held
-                for each in decode_calls(record.sent.calls)
-            ):
-                return records[:index]
+            if isinstance(record, Calls):
+                client, calls = record.sent.client, decode_calls(record.sent.calls)
+                found = among_calls(attempts, client, calls)
+                self._held = [each for each in found if each.request not in ends and execution.is_new(each)]
+                requests = [Request(client, each.number) for each in calls]
+                if self._held or any(request in coming for request in requests):
+                    return records[:index]
+                known = [ends[request] for request in requests if request in ends]
+                execution.line.poisoned.update((end.request, end.outcome) for end in known)
         return records
+
+    def _ends_beyond(self, position: Position) -> dict[Request, None]:
+        """Calls whose end as poisoned is ordered beyond *position*."""
+        if self.sequence.tail <= position:
+            return {}
+        beyond = [
+            decode_record(each.body)
+            for each in self.sequence.read(Position(position + 1), self.sequence.tail)
+        ]
+        return {each.request: None for each in beyond if isinstance(each, Poison)}
 
     def _order_calls(self, execution: Execution, token: Token, sent: Sent, calls: list[Call]) -> None:
         last = self._submit(Calls(self._stamping.next(len(calls)), sent), len(calls))
@@ -201,10 +214,10 @@ class Active(Replica):
         return (timer, due_ns) in self._fired
 
     def _do_due(self) -> None:
-        for request, (expiration_s, attempts) in self._held.items():
-            if request not in self._given_up:
-                self._given_up[request] = None
-                self.poison(request, expiration_s, attempts)
+        for found in self._held:
+            if found.request not in self._given_up:
+                self._given_up[found.request] = None
+                self.poison(found)
         if self._digest_to_tell is not None:
             digested, self._digest_to_tell = self._digest_to_tell, None
             self._submit(digested)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from holdfast.model.ids import ClientId
+from holdfast.styles.attempts import Attempts
 from holdfast.styles.capture import Capture
 from holdfast.styles.context import Scope, scope_now
 from holdfast.styles.interface import Interface
@@ -23,6 +24,8 @@ class Definition:
     """Of the class (E7)."""
     created_ns: int = 0
     """When the group was created: the time that ``__init__`` sees, on every member."""
+    attempts: Attempts = field(default_factory=Attempts, compare=False)
+    """What is known of its calls that ended processes, where it is executed (E4)."""
     interface: Interface = field(init=False)
     capture: Capture = field(init=False)
 

@@ -49,3 +49,7 @@ class Job(msgspec.Struct, frozen=True, array_like=True, gc=False):
     time_ns: int
     chain: tuple[str, ...] = ()
     is_timer: bool = False
+
+    @property
+    def request(self) -> Request:
+        return Request(self.client, self.number)

@@ -20,8 +20,8 @@ import msgspec
 from holdfast.model.calls import Request
 from holdfast.model.csn import ZERO
 from holdfast.model.errors import invariant
-from holdfast.model.ids import ClientId, Position
-from holdfast.model.outcome import Poisoned, Refused, Unknown, decode_outcome, encode_outcome
+from holdfast.model.ids import Position
+from holdfast.model.outcome import Refused, Unknown, decode_outcome, encode_outcome
 from holdfast.sequence.retention import (
     ABANDONED,
     EXPIRED,
@@ -58,8 +58,9 @@ from holdfast.styles.operation import (
     Upgraded,
     decode_calls,
 )
+from holdfast.styles.poison import Poisonous
 from holdfast.styles.saving import Saved
-from holdfast.styles.timers import Timers
+from holdfast.styles.timers import Timers, is_timer
 from holdfast.styles.weight import weighs_over
 
 TIMER_DURATION_S: Final = 300
@@ -108,6 +109,10 @@ class Execution:
         """The call to another group that is being waited for."""
         return self.line.outgoing()
 
+    def is_new(self, call: Poisonous) -> bool:
+        """Whether it would run, were it met now."""
+        return self.retention.judge(*call.request, call.expiration_s) is FRESH
+
     # --- records
 
     def apply(self, first: Position, record: Record) -> Effects:
@@ -147,6 +152,7 @@ class Execution:
         retention.raise_floor(client, sent.floor, sent.horizon_s)
         outcomes: list[bytes | None] = []
         token = scope_now.set(self.line.scope)
+        note = self.definition.attempts.enter(client, calls)
         try:
             for position, each in enumerate(calls, first):
                 number, expiration_s = each.number, each.expiration_s
@@ -155,11 +161,14 @@ class Execution:
                     outcomes.append(_known(verdict))
                     continue
                 retention.begin(client, number, Position(position), expiration_s)
+                if note is not None:
+                    note(number)
                 outcome = start(each, client, time_ns, sent.chain, self.position)
                 if outcome is not None:
                     retention.finish(client, number, outcome)
                 outcomes.append(outcome)
         finally:
+            self.definition.attempts.leave()
             scope_now.reset(token)
         return Effects(outcomes)
 
@@ -168,7 +177,11 @@ class Execution:
         invariant(self.is_at_rest, "a query never sees half an operation")
         scope = Scope(self.definition.group, self.definition.interface, None)
         scope.begin(*request, self.time_ns)
-        return run_at_once(self.line.instance, self.definition.interface, scope, method, arguments)
+        self.definition.attempts.enter_one(*request)
+        try:
+            return run_at_once(self.line.instance, self.definition.interface, scope, method, arguments)
+        finally:
+            self.definition.attempts.leave()
 
     # --- state
 
@@ -210,7 +223,7 @@ class Execution:
         execution.retention = Retention.load(found.retention)
         execution.replace_timers(found.timers)
         execution.line.queue.extend(found.queue)
-        execution.line.poisoned = {Request(client, number): n for client, number, n in found.poisoned}
+        execution.line.poisoned = {Request(client, number): end for client, number, end in found.poisoned}
         return execution
 
     def _saved(self, state: bytes) -> Saved:
@@ -225,7 +238,7 @@ class Execution:
             self.retention.save(),
             self.timers.save(),
             list(self.line.queue),
-            [(*request, attempts) for request, attempts in self.line.poisoned.items()],
+            [(*request, outcome) for request, outcome in self.line.poisoned.items()],
         )
 
     def go_on(self) -> Effects:
@@ -323,8 +336,7 @@ class Execution:
         if timer is None:
             return
         job = Job(
-            ClientId(f"timer/{timer.number}"),
-            timer.firings + 1,
+            *timer.request,
             timer.method,
             timer.arguments,
             self.retention.time_s + TIMER_DURATION_S,
@@ -335,17 +347,16 @@ class Execution:
         self._end(self.line.drain(self.position), effects)
 
     def _poison(self, record: Poison, effects: Effects) -> None:
-        outcome = encode_outcome(Poisoned(record.attempts))
-        client, number = record.client, record.number
-        verdict = self.retention.judge(client, number, record.expiration_s)
-        if verdict is FRESH:
-            self.retention.begin(client, number, self.position, record.expiration_s)
-            self.retention.finish(client, number, outcome)
-        elif isinstance(verdict, InProgress):
-            self.line.poisoned[Request(client, number)] = record.attempts
+        request, outcome = record.request, record.outcome
+        verdict = self.retention.judge(*request, record.expiration_s)
+        if is_timer(request) or isinstance(verdict, InProgress):
+            self._end(self.line.poison(request, outcome, self.position), effects)
+        elif verdict is FRESH:
+            self.retention.begin(*request, self.position, record.expiration_s)
+            self.retention.finish(*request, outcome)
         elif isinstance(verdict, Repeated) and verdict.reply != outcome:
-            effects.divergence = f"{Request(client, number)} is poisoned, but here it ran"
-            self.retention.finish(client, number, outcome)
+            effects.divergence = f"{request} is poisoned, but here it ran"
+            self.retention.finish(*request, outcome)
 
     def _move_to(self, first: int, last: int) -> None:
         invariant(first == self.position + 1, f"position {first} does not follow {self.position}")

@@ -13,7 +13,7 @@ import msgspec
 from holdfast.model.calls import Request
 from holdfast.model.errors import invariant
 from holdfast.model.ids import ClientId, Position
-from holdfast.model.outcome import Outcome, Poisoned, Refused, encode_outcome
+from holdfast.model.outcome import Outcome, Refused, encode_outcome
 from holdfast.styles.context import NestedCall, Scope, scope_now
 from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Job, Outgoing
@@ -41,8 +41,8 @@ class Line:
         self.scope = Scope(definition.group, definition.interface, timers)
         """Of the operations that do not wait; current while a batch of them runs."""
         self.queue: deque[Job] = deque()
-        self.poisoned: dict[Request, int] = {}
-        """Requests that must not run when their turn comes, with how many processes they ended (E4)."""
+        self.poisoned: dict[Request, bytes] = {}
+        """Requests that must not run when their turn comes, with the outcome they have instead (E4)."""
         self._definition = definition
         self._operations = definition.interface.operations
         self._running: _Running | None = None
@@ -72,7 +72,7 @@ class Line:
             return None
         job, nested = self._running.job, self._running.waits_for
         return Outgoing(
-            Request(job.client, job.number),
+            job.request,
             nested.call,
             nested.group,
             nested.method,
@@ -84,11 +84,7 @@ class Line:
 
     def is_waiting_for(self, caller: Request, call: int) -> bool:
         running = self._running
-        return (
-            running is not None
-            and running.waits_for.call == call
-            and (running.job.client, running.job.number) == caller
-        )
+        return running is not None and running.waits_for.call == call and running.job.request == caller
 
     # --- running
 
@@ -133,6 +129,21 @@ class Line:
             if outcome is not None:
                 yield job, outcome
 
+    def poison(self, request: Request, outcome: bytes, position: Position) -> Iterator[tuple[Job, bytes]]:
+        """Give up an operation that waits, in the middle or in line (E4). Yields what has ended by that."""
+        running = self._running
+        if running is None or running.job.request != request:
+            self.poisoned[request] = outcome
+            return
+        close(running.coroutine)
+        self._running = None
+        yield running.job, outcome
+        yield from self.drain(position)
+
+    def in_progress(self) -> list[Job]:
+        """The operations that were ordered and have not ended."""
+        return [*([self._running.job] if self._running is not None else []), *self.queue]
+
     def discard(self) -> None:
         """Give up the object and the method that waits in it. Whoever waited for a moment of rest is called,
         and finds none."""
@@ -148,9 +159,9 @@ class Line:
             then()
 
     def _run(self, job: Job, position: Position) -> bytes | None:
-        attempts = self.poisoned.pop(Request(job.client, job.number), 0)
-        if attempts:
-            return encode_outcome(Poisoned(attempts))
+        poisoned = self.poisoned.pop(job.request, None)
+        if poisoned is not None:
+            return poisoned
         try:
             operation = self._definition.interface.operation(job.method)
             args, kwargs = operation.decoded(job.arguments)
@@ -162,15 +173,19 @@ class Line:
         if operation.is_async:
             return self._step(job, method(*args, **kwargs), scope, None, position)
         token = scope_now.set(scope)
+        self._definition.attempts.enter_one(job.client, job.number)
         try:
             return call(method, args, kwargs)
         finally:
+            self._definition.attempts.leave()
             scope_now.reset(token)
 
     def _step(
         self, job: Job, coroutine: Suspended, scope: Scope, send: Outcome | None, position: Position
     ) -> bytes | None:
+        self._definition.attempts.enter_one(job.client, job.number)
         reached = step(coroutine, scope, send)
+        self._definition.attempts.leave()
         if isinstance(reached, bytes):
             self._running = None
             return reached

@@ -33,6 +33,7 @@ import msgspec
 from holdfast.model.calls import Request
 from holdfast.model.csn import Csn
 from holdfast.model.ids import ClientId, Position
+from holdfast.model.outcome import Poisoned, encode_outcome
 from holdfast.model.units import SECOND
 
 
@@ -131,6 +132,16 @@ class Poison(msgspec.Struct, frozen=True, array_like=True, tag=7, gc=False):
     number: int
     expiration_s: int
     attempts: int
+    call: str = ""
+    """The call, for people."""
+
+    @property
+    def request(self) -> Request:
+        return Request(self.client, self.number)
+
+    @property
+    def outcome(self) -> bytes:
+        return encode_outcome(Poisoned(self.attempts, self.call))
 
 
 class Upgraded(msgspec.Struct, frozen=True, array_like=True, tag=8, gc=False):

@@ -23,7 +23,7 @@ from contextlib import suppress
 from typing import Final
 
 from holdfast.model.calls import Request
-from holdfast.model.errors import Overloaded, Rejected, Unavailable, invariant
+from holdfast.model.errors import HoldfastError, Overloaded, Rejected, Unavailable, invariant
 from holdfast.model.ids import Position
 from holdfast.storage.record import Record as Stored
 from holdfast.styles.config import StyleConfig
@@ -40,9 +40,11 @@ from holdfast.styles.operation import (
     Stamp,
     State,
     Update,
+    decode_calls,
     decode_record,
     encode_record,
 )
+from holdfast.styles.poison import among_calls, among_jobs
 from holdfast.styles.ports import StylePorts, Token
 from holdfast.styles.replica import CALLS_PER_RECORD_MAX, Replica, Then
 
@@ -52,6 +54,12 @@ _STEPS: Final = tuple(encode_record(each)[1:2] for each in (State(b""), Update(b
 
 PAGE_POSITIONS: Final = 1024
 """So many are read from the log at a time."""
+
+
+class CannotReplay(HoldfastError):
+    """Raised when an operation that was acknowledged cannot be executed again: the object is lost here."""
+
+    code = "cannot_replay"
 
 
 class Passive(Replica):
@@ -163,8 +171,11 @@ class Passive(Replica):
 
     def _replay(self, execution: Execution, records: list[Stored]) -> Iterator[None]:
         """Execute again what the former primary executed; its outcomes are known, and stand (E1)."""
-        for record in records:
-            effects = execution.apply(record.first, decode_record(record.body))
+        for each in records:
+            record = decode_record(each.body)
+            if self._ports.attempts.has_suspects and isinstance(record, Executed):
+                self._refuse_poisonous(execution, record)
+            effects = execution.apply(each.first, record)
             if effects.divergence:
                 self._ports.fault("divergence", effects.divergence)
             yield None
@@ -181,6 +192,13 @@ class Passive(Replica):
                 return
             position = records[-1].last
             yield records
+
+    def _refuse_poisonous(self, execution: Execution, record: Executed) -> None:
+        """A call that was answered, and that ends the processes in which it is executed again, can neither be
+        given up nor left out: this member has no object, and the host lives on to say so."""
+        for found in among_calls(self._ports.attempts, record.sent.client, decode_calls(record.sent.calls)):
+            if execution.is_new(found):
+                raise CannotReplay(f"executed again, {found.call} ended {found.attempts} processes")
 
     def _after(self, position: Position, up_to: Position) -> list[Stored]:
         if position >= up_to:
@@ -270,8 +288,12 @@ class Passive(Replica):
         return False  # what is ordered here has been executed, and is not due any more
 
     def _do_due(self) -> None:
-        if self._execution is not None:
-            self._step(self._execution)
+        execution = self._execution
+        if execution is not None:
+            if self._ports.attempts.has_suspects:
+                for found in list(among_jobs(self._ports.attempts, execution.line.in_progress())):
+                    self.poison(found)
+            self._step(execution)
 
     def _step_by(self, execution: Execution, record: Record) -> None:
         """Order a record that brings backups forward; on the object itself it has no effect."""

@@ -1,7 +1,7 @@
 """What a style asks of its surroundings: the sequence it stands on, and the host."""
 
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from holdfast.model.csn import Csn
@@ -9,6 +9,7 @@ from holdfast.model.ids import Position
 from holdfast.model.ports import Clock, Trace
 from holdfast.sequence.ports import Captured
 from holdfast.storage.record import Record
+from holdfast.styles.attempts import Attempts
 from holdfast.styles.effects import Outgoing
 
 Token = Hashable
@@ -114,3 +115,5 @@ class StylePorts:
     what is known of it."""
     copies: Copies | None = None
     """None: every state is captured between two calls, however large."""
+    attempts: Attempts = field(default_factory=Attempts)
+    """Calls of the group that have ended processes (E4)."""

@@ -8,6 +8,7 @@ an event of the sequence; what such an event makes necessary is done in the next
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -15,7 +16,7 @@ import msgspec
 from holdfast.model.calls import Request
 from holdfast.model.errors import BrokenInvariant, Overloaded, Rejected, Unavailable
 from holdfast.model.ids import ClientId, Epoch, Position
-from holdfast.model.outcome import Refused, Unknown, encode_outcome
+from holdfast.model.outcome import Poisoned, Refused, Unknown, encode_outcome
 from holdfast.sequence.ports import Captured
 from holdfast.sequence.retention import FRESH, NEVER, InProgress, Repeated, Verdict
 from holdfast.styles.checkpointing import Checkpointing
@@ -35,6 +36,7 @@ from holdfast.styles.operation import (
     decode_calls,
     encode_record,
 )
+from holdfast.styles.poison import Poisonous, among_calls, in_words
 from holdfast.styles.ports import Sequence, StylePorts, Token
 from holdfast.styles.queries import Queries
 from holdfast.styles.stamping import Stamping
@@ -53,7 +55,7 @@ class Replica(ABC):
     """One member's object and the calls that wait at it."""
 
     def __init__(self, definition: Definition, ports: StylePorts, config: StyleConfig) -> None:
-        self.definition = definition
+        self.definition = replace(definition, attempts=ports.attempts)
         self._ports = ports
         self._config = config
         self._sequence: Sequence | None = None
@@ -143,6 +145,8 @@ class Replica(ABC):
             self._ports.answer(token, [each.number for each in calls], [outcome] * len(calls))
             return
         operations = self._ask_queries(execution, token, sent.client, calls)
+        if self._ports.attempts.has_suspects:
+            self._poison_calls(execution, sent.client, operations)
         if len(operations) < len(calls):
             sent = sent.of(operations)
         if operations and not self._answer_known(execution, token, sent.client, operations):
@@ -155,7 +159,7 @@ class Replica(ABC):
             raise Unavailable(f"group {self.definition.group} has no object at rest here")
         if method not in self.definition.interface.queries:
             raise BadCall(f"{method} is not a query: it must be called as an operation")
-        return execution.query(method, arguments, request)
+        return self._known_end(request) or execution.query(method, arguments, request)
 
     def on_outcome_asked(self, token: Token, client: ClientId, number: int, expiration_s: int) -> None:
         """Somebody wants to know what became of a request, and it shall not run any more (X3)."""
@@ -176,11 +180,13 @@ class Replica(ABC):
         except (Rejected, Unavailable):
             self._called = None  # it is asked again when calls are taken again, by whoever takes them
 
-    def poison(self, request: Request, expiration_s: int, attempts: int) -> None:
-        """Give up a call that ended *attempts* processes (E4)."""
+    def poison(self, found: Poisonous) -> None:
+        """Give up a call that ended too many processes (E4)."""
         execution = self._serving()
-        self._order(execution, Poison(self._stamping.next(), *request, expiration_s, attempts))
-        self._ports.fault("poisoned", f"{request} ended {attempts} processes and is not tried again")
+        stamp = self._stamping.next()
+        self._order(execution, Poison(stamp, *found.request, found.expiration_s, found.attempts, found.call))
+        ended = f"{found.call} of request {found.request} ended {found.attempts} processes"
+        self._ports.fault("poisoned", f"{ended} and is not tried again")
 
     def turn(self) -> None:
         """The end of whatever came in together: send it off, and do what has fallen due."""
@@ -287,11 +293,23 @@ class Replica(ABC):
                 self._ports.forsake(token)
                 return
             for each in queries:
-                outcome = execution.query(each.method, each.arguments, Request(client, each.number))
+                request = Request(client, each.number)
+                outcome = self._known_end(request) or execution.query(each.method, each.arguments, request)
                 self._queries.add(execution.position, token, each.number, outcome)
 
         execution.when_at_rest(ask)
         return [each for each in calls if each.method not in named]
+
+    def _poison_calls(self, execution: Execution, client: ClientId, calls: list[Call]) -> None:
+        """Order that those of a frame's operations never run which ended too many processes (E4)."""
+        for found in among_calls(self._ports.attempts, client, calls):
+            if execution.is_new(found):
+                self.poison(found)
+
+    def _known_end(self, request: Request) -> bytes | None:
+        """The outcome of a query that ended too many processes; it needs no record, as it changes nothing."""
+        ended = self._ports.attempts.given_up(request)
+        return encode_outcome(Poisoned(ended)) if ended else None
 
     def _answer_known(self, execution: Execution, token: Token, client: ClientId, calls: list[Call]) -> bool:
         """Answer a frame of which nothing is new, without ordering anything; False if something is."""
@@ -346,4 +364,8 @@ class Replica(ABC):
         time_ns = max(self._ports.clock.wall(), self._stamping.time_ns)
         for timer in execution.timers.due(time_ns, self._config.timers_per_turn_max):
             if not self._is_fired(timer.number, timer.due_ns):
+                ended = self._ports.attempts.given_up(timer.request)
+                if ended:
+                    words = in_words(timer.method, timer.arguments)
+                    self.poison(Poisonous(timer.request, 0, ended, words))
                 self._order(execution, TimerFired(self._stamping.next(), timer.number, timer.due_ns))

@@ -32,7 +32,7 @@ class Saved(msgspec.Struct, frozen=True, array_like=True):
     retention: bytes
     timers: bytes
     queue: list[Job]
-    poisoned: list[tuple[ClientId, int, int]]
+    poisoned: list[tuple[ClientId, int, bytes]]
 
 
 def pieces(saved: Saved, capture: Capture, instance: object) -> Iterator[bytes]:

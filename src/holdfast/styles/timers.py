@@ -10,11 +10,17 @@ from typing import Final
 
 import msgspec
 
+from holdfast.model.calls import Request
 from holdfast.model.errors import InvalidRequest
+from holdfast.model.ids import ClientId
 from holdfast.styles.cron import parse_schedule
 
 TIMERS_MAX: Final = 100_000
 """Per group. They are in every checkpoint."""
+
+
+_CLIENT: Final = "timer/"
+"""No client's id begins so: theirs have no slash."""
 
 
 class TooManyTimers(InvalidRequest):
@@ -34,10 +40,20 @@ class Timer(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The cron expression of one that comes again."""
     firings: int = 0
 
+    @property
+    def request(self) -> Request:
+        """The id under which its next firing is executed."""
+        return Request(ClientId(f"{_CLIENT}{self.number}"), self.firings + 1)
+
 
 class _Saved(msgspec.Struct, frozen=True, array_like=True):
     issued: int
     timers: list[Timer]
+
+
+def is_timer(request: Request) -> bool:
+    """Whether a timer made it; nobody waits for its outcome."""
+    return request.client.startswith(_CLIENT)
 
 
 class Timers:

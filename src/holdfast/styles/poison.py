@@ -1,0 +1,55 @@
+"""Finding the calls that must not run because they ended too many processes (PROTOCOL E4)."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.model.calls import Request
+from holdfast.model.ids import ClientId
+from holdfast.styles.attempts import Attempts
+from holdfast.styles.effects import Job
+from holdfast.styles.interface import POSITIONAL
+from holdfast.styles.operation import Call
+
+WORDS_MAX: Final = 300
+"""Of a call, for people: it is in the log and in every checkpoint."""
+
+
+@dataclass(frozen=True, slots=True)
+class Poisonous:
+    """A call that must not run."""
+
+    request: Request
+    expiration_s: int
+    attempts: int
+    """Processes that it has ended."""
+    call: str
+
+
+def among_calls(attempts: Attempts, client: ClientId, calls: Iterable[Call]) -> Iterator[Poisonous]:
+    for each in calls:
+        request = Request(client, each.number)
+        ended = attempts.given_up(request)
+        if ended:
+            yield Poisonous(request, each.expiration_s, ended, in_words(each.method, each.arguments))
+
+
+def among_jobs(attempts: Attempts, jobs: Iterable[Job]) -> Iterator[Poisonous]:
+    for each in jobs:
+        ended = attempts.given_up(each.request)
+        if ended:
+            words = in_words(each.method, each.arguments)
+            yield Poisonous(each.request, each.expiration_s, ended, words)
+
+
+def in_words(method: str, arguments: msgspec.Raw) -> str:
+    """A call as people write it."""
+    try:
+        found: Any = msgspec.msgpack.decode(arguments)
+    except msgspec.DecodeError:
+        found = ["?"]
+    positional = found.pop(POSITIONAL, []) if isinstance(found, dict) else found
+    named = [f"{name}={value!r}" for name, value in found.items()] if isinstance(found, dict) else []
+    return f"{method}({', '.join([*map(repr, positional), *named])})"[:WORDS_MAX]

@@ -1,0 +1,127 @@
+"""A call that ends the interpreter ends two hosts at most; then it is given up, and all serve on (E4)."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from domain import Domain, is_whole
+from group_client import Client, run
+
+from holdfast.model.outcome import CallPoisoned
+
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("poison")]
+
+APPS = Path(__file__).parent / "apps"
+
+
+@pytest.fixture(scope="module")
+def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
+    with Domain(tmp_path_factory.mktemp("poison") / "d", "--app", str(APPS)) as made:
+        yield made
+
+
+@pytest.fixture
+def whole(domain: Domain) -> Domain:
+    """The domain, with every host alive and hearing every other."""
+    domain.wait("every host hears every other", is_whole)
+    return domain
+
+
+def restarts(domain: Domain) -> int:
+    """How often hosts were started again, in all."""
+    return sum(host["restarts"] for host in domain.status()["hosts"])
+
+
+@pytest.mark.parametrize(
+    ("style", "method", "arguments", "is_long"),
+    [
+        ("warm_passive", "exit", ["for good"], False),
+        ("cold_passive", "crash", [], True),
+        ("active", "exit", ["for good"], False),
+        ("warm_passive", "look_and_exit", [], True),
+    ],
+)
+def test_two_hosts_restart_at_most_and_then_the_call_is_poisoned(
+    whole: Domain, style: str, method: str, arguments: list[str], is_long: bool, rounds: Callable[..., int]
+) -> None:
+    """And it can be looked at afterwards: the fault in the host's log names the call and the request."""
+    if is_long and not rounds(short=0, long=1):
+        pytest.skip("of the long form: each case restarts two hosts")
+
+    async def work(client: Client) -> None:
+        name = f"{style} {method}"
+        deadly = await client.connection.create("deadly:Deadly", name=name, style=style)
+        beside = await client.connection.create("deadly:Deadly", name=f"beside {name}", style=style)
+        assert await deadly.write("before") == 1
+        await client.wait_in_sync(name)
+        before = await asyncio.to_thread(restarts, whole)
+        with pytest.raises(CallPoisoned, match="ended 2 processes"):
+            await deadly.call(method, *arguments)
+        assert await deadly.write("after") == 2
+        assert await deadly.read() == ["before", "after"]
+        assert await beside.write("unharmed") == 1
+        # Every host lives again, and none dies of what it replays.
+        await client.wait_in_sync(name)
+        await asyncio.to_thread(whole.wait, "every host hears every other", is_whole)
+        assert 1 <= await asyncio.to_thread(restarts, whole) - before <= 2
+
+    run(whole, work)
+    if arguments:
+        said = "".join(path.read_text(encoding="utf-8") for path in whole.directory.rglob("*.log"))
+        assert "kind=poisoned" in said
+        assert "exit('for good') of request" in said
+
+
+def test_an_operation_that_waited_is_given_up_too_and_its_nested_call_was_made_once(
+    whole: Domain, rounds: Callable[..., int]
+) -> None:
+    if not rounds(short=0, long=1):
+        pytest.skip("of the long form: it restarts two hosts")
+
+    async def work(client: Client) -> None:
+        deadly = await client.connection.create("deadly:Deadly", name="waiting")
+        other = await client.connection.create("deadly:Deadly", name="asked")
+        before = await asyncio.to_thread(restarts, whole)
+        with pytest.raises(CallPoisoned, match=r"ask_and_exit\('asked'\) ended 2 processes"):
+            await deadly.ask_and_exit("asked")
+        assert await deadly.write("after") == 1
+        assert await other.read() == ["asked"]
+        await asyncio.to_thread(whole.wait, "every host hears every other", is_whole)
+        assert await asyncio.to_thread(restarts, whole) - before <= 2
+
+    run(whole, work)
+
+
+def test_a_timer_that_ends_processes_is_given_up(whole: Domain, rounds: Callable[..., int]) -> None:
+    if not rounds(short=0, long=1):
+        pytest.skip("of the long form: it restarts two hosts")
+
+    async def work(client: Client) -> None:
+        deadly = await client.connection.create("deadly:Deadly", name="timed")
+        before = await asyncio.to_thread(restarts, whole)
+        await deadly.exit_later()
+        async with asyncio.timeout(60):
+            while await asyncio.to_thread(restarts, whole) - before < 2:
+                await asyncio.sleep(0.05)
+        assert await deadly.write("after") == 1
+        await asyncio.to_thread(whole.wait, "every host hears every other", is_whole)
+        assert await asyncio.to_thread(restarts, whole) - before == 2
+
+    run(whole, work)
+
+
+def test_the_only_host_of_a_group_learns_from_its_own_deaths(
+    whole: Domain, rounds: Callable[..., int]
+) -> None:
+    """Nobody else may have seen them."""
+    if not rounds(short=0, long=1):
+        pytest.skip("of the long form: it restarts a host twice")
+
+    async def work(client: Client) -> None:
+        lonely = await client.connection.create("deadly:Deadly", name="only", replicas=1)
+        with pytest.raises(CallPoisoned, match=r"exit\('alone'\) ended 2 processes"):
+            await lonely.exit("alone")
+        assert await lonely.read() == []
+
+    run(whole, work)
