@@ -23,6 +23,7 @@ from holdfast.model.outcome import (
     decode_outcome,
     encode_outcome,
 )
+from holdfast.model.properties import Style, UnsupportedProperty
 from holdfast.model.units import MILLISECOND, SECOND
 from holdfast.styles.attempts import NO_GROUP, Attempt
 from holdfast.styles.capture import InvalidState, NoStateAvailable
@@ -33,7 +34,7 @@ from holdfast.styles.interface import BadCall
 from holdfast.styles.operation import Calls, Executed, decode_record, encode_arguments
 from holdfast.styles.stamping import Stamping
 from holdfast.styles.stateless import Stateless
-from holdfast.styles.style import Style, UnsupportedProperty, make_member, style_named
+from holdfast.styles.style import make_member, style_named
 
 INTERVAL_NS = 10 * SECOND
 CONFIG = StyleConfig(checkpoint_interval_ns=INTERVAL_NS, scan_positions=1, uncommitted_max=50)

@@ -35,9 +35,10 @@ from holdfast.model.orders import (
     GroupList,
     ListGroups,
 )
+from holdfast.model.properties import Style
 from holdfast.node.classes import check_makes, definition_of
 from holdfast.node.insisting import insist
-from holdfast.styles.style import Style, UnsupportedProperty, style_named
+from holdfast.styles.style import no_voting, style_named
 
 IN_SYNC_DEFAULT: Final = 2
 UNKNOWN_STORE: Final = StoreId("")
@@ -94,7 +95,7 @@ class Creating:
     def _planned(self, order: CreateGroup, nonce: Nonce) -> GroupRecord:
         """Raises ``InvalidRequest`` for what cannot be, ``Unavailable`` when too few hosts live."""
         if style_named(order.style) is Style.ACTIVE_WITH_VOTING:
-            raise UnsupportedProperty("active_with_voting is not supported yet; active is the nearest")
+            raise no_voting()
         in_sync = order.min_in_sync or min(IN_SYNC_DEFAULT, order.replicas)
         if in_sync > order.replicas:
             raise InvalidRequest(f"min_in_sync is {in_sync}, but there are {order.replicas} replicas")

@@ -1,8 +1,7 @@
-"""The replication styles and their numbers (FTC-125)."""
-
-import enum
+"""The replication styles by name, and their members."""
 
 from holdfast.model.errors import InvalidRequest
+from holdfast.model.properties import REPLICATION_STYLE, Style, UnsupportedProperty
 from holdfast.styles.active import Active
 from holdfast.styles.cold import Cold
 from holdfast.styles.config import StyleConfig
@@ -10,22 +9,6 @@ from holdfast.styles.definition import Definition
 from holdfast.styles.ports import StylePorts
 from holdfast.styles.stateless import Stateless
 from holdfast.styles.warm import Warm
-
-
-class Style(enum.IntEnum):
-    """Who executes a group's operations; the values are the standard's."""
-
-    STATELESS = 0
-    COLD_PASSIVE = 1
-    WARM_PASSIVE = 2
-    ACTIVE = 3
-    ACTIVE_WITH_VOTING = 4
-
-
-class UnsupportedProperty(InvalidRequest):
-    """Raised when a property is known and its value is not available here."""
-
-    code = "unsupported_property"
 
 
 def style_named(name: str) -> Style:
@@ -51,4 +34,10 @@ def make_member(
         case Style.ACTIVE:
             return Active(definition, ports, config)
         case Style.ACTIVE_WITH_VOTING:
-            raise UnsupportedProperty("active_with_voting is not supported yet; active is the nearest")
+            raise no_voting()
+
+
+def no_voting() -> UnsupportedProperty:
+    return UnsupportedProperty(
+        REPLICATION_STYLE, "active_with_voting", "voting is not supported yet; active is the nearest"
+    )

@@ -1,0 +1,284 @@
+"""Fault tolerance properties: their names, values, and where each may be set (FTC sections K and N).
+
+A property may be set as the domain's default, for a type, at a group's creation, and while the group runs;
+each later level takes precedence over the earlier ones (FTC-167). Times are in units of 100 ns, as in the
+source.
+"""
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from holdfast.model.errors import InvalidRequest
+
+Properties: TypeAlias = Mapping[str, Any]
+"""Name to value, the value as JSON has it."""
+
+PREFIX: Final = "org.omg.ft."
+COUNT_MAX: Final = 2**16 - 1
+TIME_MAX: Final = 2**64 - 1
+LOCATION_PARTS_MAX: Final = 16
+FACTORIES_MAX: Final = 1_000
+TEXT_MAX: Final = 256
+
+
+class Style(enum.IntEnum):
+    """Who executes a group's operations (FTC-125)."""
+
+    STATELESS = 0
+    COLD_PASSIVE = 1
+    WARM_PASSIVE = 2
+    ACTIVE = 3
+    ACTIVE_WITH_VOTING = 4
+
+
+class MembershipStyle(enum.IntEnum):
+    """Who keeps the number of members (FTC-132)."""
+
+    MEMB_APP_CTRL = 0
+    MEMB_INF_CTRL = 1
+
+
+class ConsistencyStyle(enum.IntEnum):
+    """Who logs, checkpoints and recovers (FTC-136)."""
+
+    CONS_APP_CTRL = 0
+    CONS_INF_CTRL = 1
+
+
+class MonitoringStyle(enum.IntEnum):
+    """How members are watched (FTC-141)."""
+
+    PULL = 0
+    PUSH = 1
+    NOT_MONITORED = 2
+
+
+class MonitoringGranularity(enum.IntEnum):
+    """Which of them (FTC-143)."""
+
+    MEMB = 0
+    LOC = 1
+    LOC_AND_TYPE = 2
+
+
+class Level(enum.IntEnum):
+    """Where a property is set; a higher one takes precedence."""
+
+    DEFAULT = 0
+    TYPE = 1
+    CREATION = 2
+    DYNAMIC = 3
+
+
+class _OfOneProperty(InvalidRequest):
+    def __init__(self, name: str, value: object, why: str) -> None:
+        super().__init__(f"{name} = {value!r}: {why}")
+        self.name = name
+        self.value = value
+
+
+class UnsupportedProperty(_OfOneProperty):
+    """Raised when a property, or its value, is known to the standard and not available here (FTC-174)."""
+
+    code = "unsupported_property"
+
+
+class InvalidProperty(_OfOneProperty):
+    """Raised when a value is wrong in itself, at this level, or beside another (FTC-166, FTC-175)."""
+
+    code = "invalid_property"
+
+
+Kind = Callable[[str, Any], Any]
+"""Checks a value and gives it its plain form; raises :class:`InvalidProperty` or an unsupported one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Specified:
+    """One property of the source."""
+
+    name: str
+    kind: Kind
+    levels: tuple[Level, ...]
+
+
+def one_of(values: type[enum.IntEnum], *unsupported: enum.IntEnum) -> Kind:
+    """A number of *values*, or its name in either case, which becomes the number."""
+
+    def check(name: str, value: Any) -> int:
+        known = ", ".join(f"{each.name} ({each.value})" for each in values)
+        if isinstance(value, str) and value.upper() in values.__members__:
+            value = values[value.upper()].value
+        if isinstance(value, bool) or not isinstance(value, int) or value not in values._value2member_map_:
+            raise InvalidProperty(name, value, f"it must be one of {known}")
+        if values(value) in unsupported:
+            raise UnsupportedProperty(name, value, f"{values(value).name} is not supported yet")
+        return value
+
+    return check
+
+
+def _whole(name: str, value: Any, least: int, most: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise InvalidProperty(name, value, f"it must be a whole number from {least} to {most}")
+    return value
+
+
+def _count(name: str, value: Any) -> int:
+    return _whole(name, value, 1, COUNT_MAX)
+
+
+def _time(name: str, value: Any) -> int:
+    return _whole(name, value, 1, TIME_MAX)
+
+
+def _interval_and_timeout(name: str, value: Any) -> dict[str, int]:
+    """A timeout is given beside the interval (FTC-151); the interval alone stands for both."""
+    if isinstance(value, int):
+        value = {"monitoring_interval": value, "timeout": value}
+    if not isinstance(value, Mapping) or set(value) != {"monitoring_interval", "timeout"}:
+        raise InvalidProperty(name, value, "it must have monitoring_interval and timeout")
+    return {part: _time(f"{name}.{part}", value[part]) for part in ("monitoring_interval", "timeout")}
+
+
+def _factories(name: str, value: Any) -> list[dict[str, Any]]:
+    """Where members may be made, with what each place is told (FTC-148, FTC-169)."""
+    if not isinstance(value, Sequence) or isinstance(value, str | bytes) or len(value) > FACTORIES_MAX:
+        raise InvalidProperty(name, value, f"it must be a list of at most {FACTORIES_MAX} factories")
+    found = [_factory(name, each) for each in value]
+    places = [each["location"] for each in found]
+    twice = next((place for place in places if places.count(place) > 1), None)
+    if twice is not None:
+        raise InvalidProperty(name, value, f"location {twice!r} is named twice")
+    return found
+
+
+def _factory(name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping) or not {"location"} <= set(value) <= {
+        "factory",
+        "location",
+        "criteria",
+    }:
+        raise InvalidProperty(name, value, "a factory has a location, and may have a factory and criteria")
+    location, criteria = value["location"], value.get("criteria", {})
+    if not is_location(location):
+        raise InvalidProperty(
+            name, value, "a location is written rack1/host2: 1 to 16 parts of 1 to 256 letters"
+        )
+    if not isinstance(criteria, Mapping) or not all(isinstance(each, str) for each in criteria):
+        raise InvalidProperty(name, value, "criteria are names with values")
+    return {"factory": str(value.get("factory", "")), "location": location, "criteria": dict(criteria)}
+
+
+def is_location(text: object) -> bool:
+    """Whether *text* names a region of faults, from the widest to the narrowest (FTC-170)."""
+    if not isinstance(text, str):
+        return False
+    parts = text.split("/")
+    return len(parts) <= LOCATION_PARTS_MAX and all(0 < len(part) <= TEXT_MAX for part in parts)
+
+
+_ALL: Final = (Level.DEFAULT, Level.TYPE, Level.CREATION, Level.DYNAMIC)
+_NOT_DYNAMIC: Final = (Level.DEFAULT, Level.TYPE, Level.CREATION)
+_BY_TYPE: Final = (Level.DEFAULT, Level.TYPE)
+_NO_DEFAULT: Final = (Level.TYPE, Level.CREATION, Level.DYNAMIC)
+
+REPLICATION_STYLE: Final = f"{PREFIX}ReplicationStyle"
+MEMBERSHIP_STYLE: Final = f"{PREFIX}MembershipStyle"
+CONSISTENCY_STYLE: Final = f"{PREFIX}ConsistencyStyle"
+MONITORING_STYLE: Final = f"{PREFIX}FaultMonitoringStyle"
+MONITORING_GRANULARITY: Final = f"{PREFIX}FaultMonitoringGranularity"
+FACTORIES: Final = f"{PREFIX}Factories"
+INITIAL_NUMBER: Final = f"{PREFIX}InitialNumberReplicas"
+MINIMUM_NUMBER: Final = f"{PREFIX}MinimumNumberReplicas"
+MONITORING_INTERVAL: Final = f"{PREFIX}FaultMonitoringIntervalAndTimeout"
+CHECKPOINT_INTERVAL: Final = f"{PREFIX}CheckpointInterval"
+
+ALIASES: Final = {f"{PREFIX}FaultMonitoringInterval": MONITORING_INTERVAL}
+
+SPECIFIED: Final = {
+    each.name: each
+    for each in (
+        # Table 27-2 of the source, row by row (FTC-156 to FTC-165).
+        Specified(REPLICATION_STYLE, one_of(Style, Style.ACTIVE_WITH_VOTING), _NOT_DYNAMIC),
+        Specified(MEMBERSHIP_STYLE, one_of(MembershipStyle), _NOT_DYNAMIC),
+        Specified(CONSISTENCY_STYLE, one_of(ConsistencyStyle), _BY_TYPE),
+        Specified(MONITORING_STYLE, one_of(MonitoringStyle, MonitoringStyle.PUSH), _BY_TYPE),
+        Specified(MONITORING_GRANULARITY, one_of(MonitoringGranularity), _ALL),
+        Specified(FACTORIES, _factories, _NO_DEFAULT),
+        Specified(INITIAL_NUMBER, _count, _NOT_DYNAMIC),
+        Specified(MINIMUM_NUMBER, _count, _ALL),
+        Specified(MONITORING_INTERVAL, _interval_and_timeout, _ALL),
+        Specified(CHECKPOINT_INTERVAL, _time, _ALL),
+    )
+}
+
+BUILT_IN: Final[Properties] = {
+    REPLICATION_STYLE: Style.WARM_PASSIVE.value,
+    MEMBERSHIP_STYLE: MembershipStyle.MEMB_INF_CTRL.value,
+    CONSISTENCY_STYLE: ConsistencyStyle.CONS_INF_CTRL.value,
+    MONITORING_STYLE: MonitoringStyle.PULL.value,
+    MONITORING_GRANULARITY: MonitoringGranularity.MEMB.value,
+    INITIAL_NUMBER: 3,
+    MINIMUM_NUMBER: 2,
+}
+"""What holds where nobody has set anything."""
+
+
+def checked(properties: Properties, level: Level) -> dict[str, Any]:
+    """*properties* in plain form, if each may be set at *level*. Raises as the values do.
+
+    Names may be written without their prefix. The first that is wrong is named, and nothing is taken.
+    """
+    found: dict[str, Any] = {}
+    for given, value in properties.items():
+        name = full_name(given)
+        specified = SPECIFIED.get(name)
+        if specified is None:
+            known = ", ".join(each.removeprefix(PREFIX) for each in SPECIFIED)
+            raise UnsupportedProperty(given, value, f"there is no such property; there are: {known}")
+        if level not in specified.levels:
+            where = ", ".join(each.name.lower() for each in specified.levels)
+            raise InvalidProperty(given, value, f"it can be set only at: {where}")
+        found[name] = specified.kind(name, value)
+    return found
+
+
+def full_name(name: str) -> str:
+    prefixed = name if name.startswith(PREFIX) else PREFIX + name
+    return ALIASES.get(prefixed, prefixed)
+
+
+def merged(*levels: Properties) -> dict[str, Any]:
+    """What is in effect, *levels* given from the weakest to the strongest (FTC-167, FTC-190)."""
+    found: dict[str, Any] = dict(BUILT_IN)
+    for level in levels:
+        found.update(level)
+    if not any(MINIMUM_NUMBER in level for level in levels):
+        # A group of one, made on purpose, is not short of a second.
+        found[MINIMUM_NUMBER] = min(found[MINIMUM_NUMBER], found[INITIAL_NUMBER])
+    return found
+
+
+def check_together(explicit: Properties, effective: Properties) -> None:
+    """Raise :class:`InvalidProperty` for values that exclude each other (FTC-153).
+
+    *explicit*: what somebody asked for, which alone may be at fault; *effective*: all that holds with it.
+    """
+    style = Style(effective[REPLICATION_STYLE])
+    if CHECKPOINT_INTERVAL in explicit:
+        interval = explicit[CHECKPOINT_INTERVAL]
+        if style is Style.STATELESS:
+            raise InvalidProperty(
+                CHECKPOINT_INTERVAL, interval, "a stateless group has no state to checkpoint"
+            )
+        if effective[CONSISTENCY_STYLE] == ConsistencyStyle.CONS_APP_CTRL:
+            raise InvalidProperty(
+                CHECKPOINT_INTERVAL, interval, "with CONS_APP_CTRL the application checkpoints"
+            )
+    least, first = effective[MINIMUM_NUMBER], effective[INITIAL_NUMBER]
+    if least > first and (MINIMUM_NUMBER in explicit or INITIAL_NUMBER in explicit):
+        name = MINIMUM_NUMBER if MINIMUM_NUMBER in explicit else INITIAL_NUMBER
+        raise InvalidProperty(name, explicit[name], f"{least} replicas at least, but only {first} at first")
