@@ -1,4 +1,4 @@
-"""`holdfast group`: create, list, show, history, handover, delete."""
+"""`holdfast group`: create, list, show, history, handover, recover, delete."""
 
 import uvloop
 from cyclopts import App
@@ -7,6 +7,7 @@ from holdfast.cli.domain import Dir
 from holdfast.cli.history import print_history
 from holdfast.cli.ordering import check_host, give_at, order_at
 from holdfast.cli.output import Output, print_json, print_table, talk
+from holdfast.cli.recover import recover
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.orders import (
     REPLICAS_DEFAULT,
@@ -21,7 +22,8 @@ from holdfast.model.orders import (
 )
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 
-app = App(name="group", help="Create, show and delete groups.")
+app = App(name="group", help="Create, show, move, recover and delete groups.")
+app.command(recover)
 
 
 @app.command

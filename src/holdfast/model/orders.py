@@ -58,6 +58,21 @@ class HandOver(Struct, frozen=True, kw_only=True, tag="hand_over"):
     to: HostId
 
 
+class InspectGroup(Struct, frozen=True, kw_only=True, tag="inspect"):
+    """What does each member of that group hold, and what would be lost if the group went on from there?"""
+
+    name: Name
+
+
+class RecoverGroup(Struct, frozen=True, kw_only=True, tag="recover"):
+    """Let a group that cannot go on by itself go on from what *source* holds, under a new generation (V4).
+    From an admin who has seen what *epoch* gives up: any later view is left alone."""
+
+    name: Name
+    source: HostId
+    epoch: Epoch
+
+
 class Deafen(Struct, frozen=True, kw_only=True, tag="deafen"):
     """Take nothing from these hosts, as if the way from there were cut; or take it again. From an admin, and
     only where the domain allows chaos. Ends with the process that was told."""
@@ -115,6 +130,39 @@ class HandedOver(Struct, frozen=True, kw_only=True, tag="handed_over"):
     took_ms: float
 
 
+class HeldInfo(Struct, frozen=True, kw_only=True):
+    """What one member holds, and what going on from it would give up. An interface: changes by adding."""
+
+    host: HostId
+    epoch: Epoch
+    position: int
+    committed: int
+    """Up to here it knows operations to be final."""
+    is_listed: bool
+    """It is in-sync in the view that stands."""
+    known_lost: int
+    """Operations known to be committed that it lacks."""
+    possibly_lost: int
+    """Operations that another member holds and that may have been committed."""
+    text: str
+
+
+class GroupInspected(Struct, frozen=True, kw_only=True, tag="inspected"):
+    group: GroupInfo
+    epoch: Epoch
+    """Of the view that was looked at: what :class:`RecoverGroup` is to name."""
+    is_served: bool
+    members: tuple[HeldInfo, ...]
+    silent: tuple[HostId, ...]
+    """Hosts that the group is placed on and that did not answer."""
+
+
+class GroupRecovered(Struct, frozen=True, kw_only=True, tag="recovered"):
+    group: GroupInfo
+    text: str
+    """What was given up, as the history keeps it."""
+
+
 class Deafened(Struct, frozen=True, kw_only=True, tag="deafened"):
     """To whom the host is deaf now."""
 
@@ -134,8 +182,8 @@ class OrderRefused(Struct, frozen=True, kw_only=True, tag="refused"):
     is_final: bool
 
 
-Order = CreateGroup | DeleteGroup | ListGroups | ShowHistory | HandOver | Deafen
-Answer = GroupList | GroupHistory | HandedOver | Deafened
+Order = CreateGroup | DeleteGroup | ListGroups | ShowHistory | HandOver | InspectGroup | RecoverGroup | Deafen
+Answer = GroupList | GroupHistory | HandedOver | GroupInspected | GroupRecovered | Deafened
 OrderAnswer = Answer | OrderRefused
 
 _encode: Final = msgspec.msgpack.Encoder().encode

@@ -1,4 +1,4 @@
-"""What people order of a host, besides making and ending groups: tell a history, hand over, be deaf."""
+"""What people order of a host besides making groups: tell a history, hand over, recover, be deaf."""
 
 import asyncio
 from typing import TYPE_CHECKING, Final
@@ -18,10 +18,12 @@ from holdfast.model.orders import (
     GroupHistory,
     HandedOver,
     HandOver,
+    InspectGroup,
     ListGroups,
     Order,
     OrderAnswer,
     OrderRefused,
+    RecoverGroup,
     ShowHistory,
     ViewInfo,
 )
@@ -30,6 +32,7 @@ from holdfast.net import Role
 from holdfast.node.creating import Creating
 from holdfast.node.deafness import Deafness
 from holdfast.node.insisting import insist
+from holdfast.node.recovering import Recovering
 
 if TYPE_CHECKING:
     from holdfast.housing.groups import Groups
@@ -54,6 +57,7 @@ class Administering:
         self._groups = groups
         self._authority = authority
         self._creating = creating
+        self._recovering = Recovering(groups.recovery, creating)
         self._deafness = deafness
         self._allows_chaos = allows_chaos
         self._clock = MachineClock()
@@ -70,6 +74,10 @@ class Administering:
                     raise InvalidRequest(f"that is for an admin to order, not for a {by.value}")
                 case HandOver():
                     return await self._hand_over(order)
+                case InspectGroup():
+                    return await self._recovering.inspect(order)
+                case RecoverGroup():
+                    return await self._recovering.recover(order)
                 case Deafen():
                     return self._deafen(order)
         except HoldfastError as error:

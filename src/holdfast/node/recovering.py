@@ -1,0 +1,83 @@
+"""Forced recovery, as people order it of any host: first to see what would be lost, then to do it (V4)."""
+
+import asyncio
+
+from holdfast.authority.outcome import Seen
+from holdfast.authority.views import Lost, NoGroup
+from holdfast.model.errors import Conflict, InvalidRequest, Unavailable
+from holdfast.model.orders import (
+    GroupInfo,
+    GroupInspected,
+    GroupRecovered,
+    HeldInfo,
+    InspectGroup,
+    RecoverGroup,
+)
+from holdfast.node.creating import Creating
+from holdfast.sequence.messages import Held
+from holdfast.sequence.recovery import Inspected, Inspection, Recovered, Recovery
+
+
+class Recovering:
+    """Inspections and recoveries through one host."""
+
+    def __init__(self, recovery: Recovery, creating: Creating) -> None:
+        self._recovery = recovery
+        self._creating = creating
+
+    async def inspect(self, order: InspectGroup) -> GroupInspected:
+        info = await self._creating.info(order.name)
+        found = await self._inspected(info)
+        return GroupInspected(
+            group=info,
+            epoch=found.view.value.epoch,
+            is_served=found.is_served,
+            members=tuple(_held_info(found, each) for each in found.held),
+            silent=found.silent,
+        )
+
+    async def recover(self, order: RecoverGroup) -> GroupRecovered:
+        """Raises ``InvalidRequest`` for a group that is served or a source that is silent, ``Conflict`` when
+        the view is not the one that was inspected."""
+        info = await self._creating.info(order.name)
+        found = await self._inspected(info)
+        if found.view.value.epoch != order.epoch:
+            raise _moved_on(order)
+        done: asyncio.Future[Recovered] = asyncio.get_running_loop().create_future()
+        self._recovery.recover(found, order.source, done.set_result)
+        answer = await done
+        if isinstance(answer, Lost):
+            raise _moved_on(order)
+        if not isinstance(answer, Seen):
+            raise Unavailable("the authority was restored meanwhile; hosts must be started again (A5)")
+        return GroupRecovered(group=await self._creating.info(order.name), text=answer.value.cause.text)
+
+    async def _inspected(self, info: GroupInfo) -> Inspection:
+        told: asyncio.Future[Inspected] = asyncio.get_running_loop().create_future()
+        self._recovery.inspect(info.group, info.placed_on, told.set_result)
+        found = await told
+        if isinstance(found, NoGroup):
+            raise InvalidRequest(f"there is no group {info.name!r} any more")
+        if not isinstance(found, Inspection):
+            raise Unavailable("the authority does not answer")
+        return found
+
+
+def _moved_on(order: RecoverGroup) -> Conflict:
+    return Conflict(
+        f"{order.name} has another view than epoch {order.epoch}, which was looked at; look again"
+    )
+
+
+def _held_info(found: Inspection, held: Held) -> HeldInfo:
+    losses = found.losses(held.member.host)
+    return HeldInfo(
+        host=held.member.host,
+        epoch=held.tail.epoch,
+        position=held.tail.position,
+        committed=held.committed,
+        is_listed=losses.is_listed,
+        known_lost=losses.known,
+        possibly_lost=losses.possible,
+        text=losses.text,
+    )

@@ -1,0 +1,124 @@
+"""`holdfast group recover`: all in-sync disks are lost, and a person decides to go on from what is left."""
+
+import asyncio
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from domain import HOLDFAST, WAIT_S, Domain, is_whole
+
+from holdfast.cli.ordering import give_at, order_at
+from holdfast.model.errors import Unavailable
+from holdfast.model.orders import (
+    CreateGroup,
+    GroupHistory,
+    GroupInfo,
+    GroupRecovered,
+    ListGroups,
+    RecoverGroup,
+    ShowHistory,
+)
+from holdfast.node.layout import Layout
+from holdfast.node.store import STORE
+
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("recover"), pytest.mark.timeout(300)]
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.fixture
+def domain(tmp_path: Path) -> Iterator[Domain]:
+    with Domain(tmp_path / "d", "--app", str(EXAMPLES)) as made:
+        made.wait("every host hears every other", is_whole)
+        yield made
+
+
+def typed(domain: Domain, *words: str) -> "subprocess.CompletedProcess[str]":
+    command = [*HOLDFAST, *words, "--dir", str(domain.directory)]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=100, check=False, stdin=subprocess.DEVNULL
+    )
+
+
+def done(domain: Domain, *words: str) -> str:
+    ended = typed(domain, *words)
+    assert ended.returncode == 0, f"{words}: {ended.stdout} {ended.stderr}"
+    return ended.stdout
+
+
+def shown(domain: Domain) -> GroupInfo:
+    return asyncio.run(order_at(Layout(domain.directory), ListGroups(name="ledger")))[0]
+
+
+def wait_in_sync(domain: Domain, members: int) -> GroupInfo:
+    deadline = time.monotonic() + WAIT_S
+    while len((found := shown(domain)).in_sync) != members:
+        assert time.monotonic() < deadline, f"never {members} in sync: {found}"
+        time.sleep(0.1)
+    return found
+
+
+def inspected(domain: Domain) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.json.decode(
+        done(domain, "group", "recover", "ledger", "--output", "json")
+    )
+    return found
+
+
+def test_a_group_whose_in_sync_disks_are_lost_goes_on_from_what_is_left(domain: Domain) -> None:
+    """It shows what would be lost, changes nothing unasked, and leaves a record in the history."""
+    layout = Layout(domain.directory)
+    asyncio.run(order_at(layout, CreateGroup(name="ledger", class_name="ledger:Ledger")))
+    group = wait_in_sync(domain, 3)
+    behind = next(host for host in group.in_sync if host != group.primary)
+    assert done(domain, "call", "ledger", "deposit", '"alice"', "5") == "5\n"
+
+    ended = typed(domain, "group", "recover", "nobody", "--from", behind, "--yes")
+    assert (ended.returncode, "there is no group 'nobody'" in ended.stderr) == (2, True)
+
+    # While it is served there is nothing to recover.
+    assert inspected(domain)["is_served"]
+    ended = typed(domain, "group", "recover", "ledger", "--from", behind, "--yes")
+    assert (ended.returncode, "nothing is to be recovered" in ended.stderr) == (2, True)
+
+    # One member is cut off and dropped; the others go on, and then their disks burn.
+    others = [host for host in group.in_sync if host != behind]
+    for other in others:
+        done(domain, "chaos", "cut", behind, other)
+    assert done(domain, "call", "ledger", "deposit", '"alice"', "1", "--timeout", "60") == "6\n"
+    wait_in_sync(domain, 2)
+    domain.run("down")
+    for other in others:
+        shutil.rmtree(layout.host(other) / STORE)  # type: ignore[arg-type]  # a host's id
+    domain.up()
+    domain.wait("every host hears every other", is_whole)
+
+    deadline = time.monotonic() + WAIT_S
+    while (found := inspected(domain))["silent"]:
+        assert time.monotonic() < deadline, found
+    assert not found["is_served"]
+    held = {each["host"]: each for each in found["members"]}
+    assert held[behind]["position"] > 0
+    assert not held[behind]["is_listed"]
+
+    # Unasked it changes nothing; nor for somebody who looked at another view.
+    ended = typed(domain, "group", "recover", "ledger", "--from", behind)
+    assert (ended.returncode, "say --yes" in ended.stderr) == (2, True)
+    stale = RecoverGroup(name="ledger", source=behind, epoch=found["epoch"] - 1)
+    with pytest.raises(Unavailable, match="look again"):
+        asyncio.run(give_at(layout, stale, GroupRecovered))
+    assert shown(domain).epoch == found["epoch"]
+
+    done(domain, "group", "recover", "ledger", "--from", behind, "--yes")
+    assert done(domain, "call", "ledger", "balance", '"alice"', "--timeout", "60") == "5\n"
+    assert done(domain, "call", "ledger", "deposit", '"alice"', "2", "--timeout", "60") == "7\n"
+    views = asyncio.run(give_at(layout, ShowHistory(name="ledger"), GroupHistory)).views
+    (recovered,) = [each for each in views if each.why == "recovered"]
+    assert recovered.primary == behind
+    assert "more may be lost" in recovered.text
+    wait_in_sync(domain, 3)
