@@ -19,10 +19,10 @@ class Outbox:
     def add(self, request: Pending) -> bool:
         """Keep it until it is taken; says whether that filled a frame, which should then leave at once: the
         primary can begin while the rest is still being made."""
-        if request.lane is not None:
+        if not request.is_plain and request.lane is not None:
             request.lane.add(request)
             self._lanes[request.lane] = None
-        elif request.travels_alone:
+        elif not request.is_plain and request.travels_alone:
             self._asides.append(request)
         else:
             self._calls.append(request)

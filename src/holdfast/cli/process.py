@@ -11,6 +11,7 @@ from pathlib import Path
 import uvloop
 
 from holdfast.machine import end_on_broken_invariant, log_to_stderr
+from holdfast.machine.collector import spare_what_stays
 from holdfast.model.ids import HostId
 
 PR_SET_PDEATHSIG = 1
@@ -65,6 +66,7 @@ def agent(*, dir: Path, with_parent: int | None = None) -> int:
 
 def _run(work: Callable[[], Coroutine[object, object, None]]) -> int:
     log_to_stderr("info")
+    spare_what_stays()
 
     async def main() -> None:
         end_on_broken_invariant(asyncio.get_running_loop())

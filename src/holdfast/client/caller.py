@@ -88,7 +88,7 @@ class Caller:
     ) -> Answer:
         """Make a call; the future has its value, or the error it ended with. *returns*: the value's type,
         into which it is made; None leaves it as it comes."""
-        if not self._queueing:
+        if not self._queueing.waiting:
             answer: Answer = self._loop.create_future()
             handle: Handle = answer if returns is None else Typed(answer, returns)
             try:
@@ -100,7 +100,7 @@ class Caller:
 
     def outcome(self, about: RequestId, policy: CallPolicy) -> Answer:
         """Ask what became of a request; the future has what the request's own would have."""
-        if not self._queueing:
+        if not self._queueing.waiting:
             answer = self._loop.create_future()
             try:
                 self._invocations.ask_outcome(answer, about, policy)
@@ -138,7 +138,7 @@ class Caller:
 
     def on_message(self, host: HostId, message: Replies | Redirected | Turned) -> None:
         self._invocations.on_message(host, message)
-        if self._queueing:
+        if self._queueing.waiting:
             self._queueing.admit()
 
     def close(self) -> None:
@@ -184,6 +184,8 @@ def _end(handle: Handle, how: Ended) -> None:
 def _made(value: Any, returns: Any) -> Any:
     """*value* as the annotation has it. One that does not fit is handed on as it came: the call was executed,
     and what it returned is more useful than a complaint about it."""
+    if type(value) is returns:
+        return value
     try:
         return msgspec.convert(value, returns)
     except msgspec.ValidationError:

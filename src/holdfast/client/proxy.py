@@ -21,6 +21,8 @@ R = TypeVar("R")
 
 Consistency = Literal["linearizable", "stale"]
 METHOD_CHARACTERS_MAX: Final = 200
+METHODS_KEPT_MAX: Final = 1_000
+"""Names are the caller's: without a bound a mistake could fill the memory."""
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -47,6 +49,7 @@ class Group(Generic[T]):
         self._interface = interface
         self._lane = lane
         self._stale_ms = stale_ms
+        self._methods: dict[str, Callable[..., Answer]] = {}
 
     @overload
     def call(
@@ -73,7 +76,7 @@ class Group(Generic[T]):
         it may have been executed, and other errors when it was not.
         """
         name = method if isinstance(method, str) else method.__name__
-        return self._method(name)(*args, **kwargs)
+        return (self._methods.get(name) or self._method(name))(*args, **kwargs)
 
     def options(
         self,
@@ -148,6 +151,8 @@ class Group(Generic[T]):
                 operation.decoded(arguments)  # as the group will: what does not fit is not sent
             return caller.call(name, arguments, policy, is_query, stale_ms, lane, returns)
 
+        if len(self._methods) < METHODS_KEPT_MAX:
+            self._methods[name] = method
         return method
 
 

@@ -23,38 +23,36 @@ class Queueing:
     def __init__(self, loop: asyncio.AbstractEventLoop, name: str) -> None:
         self._loop = loop
         self._name = name
-        self._waiting: deque[_Waiting] = deque()
+        self.waiting: deque[_Waiting] = deque()
+        """To be looked at only; nearly always empty."""
         self._bytes = 0
-
-    def __len__(self) -> int:
-        return len(self._waiting)
 
     def add(self, make: Make, policy: CallPolicy, size: int) -> asyncio.Future[Any]:
         """Put a request off; a future of its outcome. Its duration counts from now."""
         answer: asyncio.Future[Any] = self._loop.create_future()
-        is_full = len(self._waiting) >= WAITING_MAX or self._bytes + size > WAITING_BYTES_MAX
+        is_full = len(self.waiting) >= WAITING_MAX or self._bytes + size > WAITING_BYTES_MAX
         if is_full or not policy.waits_for_room:
             answer.set_exception(Overloaded(f"{self._name}: too many requests have no answer yet"))
             return answer
-        self._waiting.append(_Waiting(answer, make, policy, size, self._loop))
+        self.waiting.append(_Waiting(answer, make, policy, size, self._loop))
         self._bytes += size
         return answer
 
     def admit(self) -> None:
         """Let begin what there is room for."""
-        while self._waiting:
-            first = self._waiting[0]
+        while self.waiting:
+            first = self.waiting[0]
             try:
                 first.begin()
             except Overloaded:
                 return
-            self._waiting.popleft()
+            self.waiting.popleft()
             self._bytes -= first.size
 
     def close(self, error: HoldfastError) -> None:
-        for each in self._waiting:
+        for each in self.waiting:
             each.end(error)
-        self._waiting.clear()
+        self.waiting.clear()
 
 
 class _Waiting:

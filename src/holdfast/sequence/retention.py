@@ -60,7 +60,7 @@ ABANDONED: Final = Refused("the client no longer awaits this request")
 NEVER: Final = Refused("its outcome was asked for before it ran, so it never will")
 
 
-class _Entry(msgspec.Struct, array_like=True):
+class _Entry(msgspec.Struct, array_like=True, gc=False):
     position: Position
     expiration_s: int
     reply: bytes | None = None
