@@ -19,7 +19,7 @@ from holdfast.model.calls import (
     encode_message,
 )
 from holdfast.model.ids import ClientId, Epoch, GroupId
-from holdfast.model.outcome import Returned, decode_outcome
+from holdfast.model.outcome import Outcome, Returned, decode_outcome
 from holdfast.net import (
     Address,
     Connection,
@@ -56,6 +56,7 @@ class DirectCaller:
         self._number = 0
         self._connection: Connection | None = None
         self._asked: dict[int, asyncio.Future[Answer | None]] = {}
+        self._outcome: asyncio.Future[Outcome] | None = None
 
     async def open(self, address: str, domain: str, *, insecure: bool = False) -> None:
         """Raises ``NotConnected``."""
@@ -66,19 +67,29 @@ class DirectCaller:
 
     def send(self, method: str, *arguments: object) -> "asyncio.Future[Answer | None]":
         """Its answer; None when the host does not give one: it turns the call away, or hangs up."""
-        self._number += 1
         answer: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
         if self._connection is None or not self.is_open:
             answer.set_result(None)
             return answer
-        self._asked[self._number] = answer
-        expiration_s = int(time.time()) + DURATION_S
+        self._asked[self._number + 1] = answer
+        self._send(method, arguments, int(time.time()) + DURATION_S)
+        return answer
+
+    async def outcome_of(self, method: str, *arguments: object, expiration_s: int) -> Outcome:
+        """The outcome of a call that expires then by the group's time, whatever it is."""
+        self._outcome = asyncio.get_running_loop().create_future()
+        self._send(method, arguments, expiration_s)
+        async with asyncio.timeout(30):
+            return await self._outcome
+
+    def _send(self, method: str, arguments: tuple[object, ...], expiration_s: int) -> None:
+        assert self._connection is not None
+        self._number += 1
         call = Call(self._number, method, encode_arguments(arguments, {}), expiration_s)
         sent = Sent(self._client, self._number, expiration_s, encode_calls([call]))
         raw = msgspec.Raw(msgspec.msgpack.encode(sent))
         frame = Calls(self._number, self._group, self.version, Seen(), raw)
         self._connection.send(Kind.CALL, encode_message(frame))
-        return answer
 
     @property
     def is_open(self) -> bool:
@@ -96,6 +107,8 @@ class DirectCaller:
             case Replies():
                 for number, outcome in zip(message.numbers, message.outcomes, strict=True):
                     found = decode_outcome(outcome)
+                    if self._outcome is not None and not self._outcome.done():
+                        self._outcome.set_result(found)
                     is_value = isinstance(found, Returned)
                     self._end(number, Answer(found.value, message.seen.epoch) if is_value else None)
             case Turned(frame=frame):

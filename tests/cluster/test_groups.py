@@ -13,8 +13,8 @@ from direct import DirectCaller
 from domain import HOLDFAST, Domain, is_whole
 from group_client import EXAMPLES, Client, run
 
-from holdfast.model.errors import HoldfastError, InvalidRequest
-from holdfast.model.orders import CreateGroup, GroupInfo
+from holdfast.model.errors import InvalidRequest
+from holdfast.model.orders import GroupInfo
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("groups")]
 
@@ -143,40 +143,6 @@ def test_everything_is_there_after_all_hosts_were_killed(whole: Domain) -> None:
             os.kill(host["pid"], signal.SIGKILL)
         assert await ledger.balance("alice") == 7
         assert await ledger.deposit("alice", 1) == 8
-
-    run(whole, work)
-
-
-def test_bad_calls_and_orders_get_one_clear_error_each(whole: Domain) -> None:
-    """Nothing is changed by them, and the connection goes on working."""
-
-    async def work(client: Client) -> None:
-        ledger = await client.create("strict")
-        for method, arguments, said in (
-            ("nosuch", (), "has no method 'nosuch'"),
-            ("get_state", (), "Holdfast's to call"),
-            ("_secret", (), "private"),
-            ("deposit", ("alice",), "missing a required argument"),
-            ("deposit", (5, 5), "argument account"),
-        ):
-            with pytest.raises(InvalidRequest, match=said):
-                await ledger.call(method, *arguments)
-        with pytest.raises(HoldfastError, match="Overdrawn: alice has 0"):
-            await ledger.transfer("alice", "bob", 1)
-        with pytest.raises(InvalidRequest, match="no group 'nobody'"):
-            await client.group("nobody")
-        for name, class_name, properties, said in (
-            ("strict", "ledger:Ledger", {}, "there is a group 'strict' already"),
-            ("other", "ledger:Nothing", {}, "no class 'Nothing'"),
-            ("other", "nowhere:Ledger", {}, "nowhere cannot be imported"),
-            ("other", "ledger:Ledger", {"arguments": "[1]"}, "Ledger cannot be made"),
-            ("other", "ledger:Ledger", {"style": "active_with_voting"}, "not supported yet"),
-            ("other", "ledger:Ledger", {"min_in_sync": 4}, "min_in_sync is 4"),
-        ):
-            wanted: Any = CreateGroup(name=name, class_name=class_name, **properties)
-            with pytest.raises(InvalidRequest, match=said):
-                await client.order(wanted)
-        assert await ledger.total() == 0
 
     run(whole, work)
 

@@ -1,0 +1,195 @@
+"""Bad calls and orders on real hosts: one clear error each, nothing changed, and the connection goes on."""
+
+import asyncio
+import subprocess
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from direct import DirectCaller
+from domain import HOLDFAST, Domain
+from group_client import Client, run
+
+from holdfast.client.proxy import Group
+from holdfast.model.errors import InvalidRequest
+from holdfast.model.orders import CreateGroup
+from holdfast.model.outcome import CallRefused, MethodRaised, Refused
+
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("bad_calls")]
+
+APPS = Path(__file__).parent / "apps"
+MEGABYTE = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
+    with Domain(tmp_path_factory.mktemp("bad") / "d", "--app", str(APPS)) as made:
+        yield made
+
+
+def with_strict(domain: Domain, work: Callable[[Client, Group[Any]], Awaitable[None]]) -> None:
+    """Do *work* with a group in which nothing may have changed afterwards."""
+
+    async def begin(client: Client) -> None:
+        names = [each.name for each in await client.connection.groups()]
+        strict = (
+            await client.group("strict")
+            if "strict" in names
+            else await client.connection.create("strict:Strict", name="strict")
+        )
+        await work(client, strict)
+        assert await strict.placed() == []
+
+    run(domain, begin)
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "said"),
+    [
+        ("nosuch", (), "has no method 'nosuch'; it has: "),
+        ("_secret", (), "Strict._secret is private"),
+        ("__init__", (), "Strict.__init__ is private"),
+        ("get_state", (), "Holdfast's to call"),
+        ("place", (), "missing a required argument: 'order'"),
+        ("place", ({"item": "tea", "number": 1}, 2), "too many positional arguments"),
+        ("place", ("tea",), "argument order: Expected `object`, got `str`"),
+        ("place", ({"item": "tea", "number": "one"},), "argument order: Expected `int`, got `str`"),
+        ("place", ({"item": "tea"},), "missing required field `number`"),
+        ("placed", (1,), "too many positional arguments"),
+    ],
+)
+def test_a_call_that_does_not_fit_is_refused(
+    domain: Domain, method: str, arguments: tuple[Any, ...], said: str
+) -> None:
+    """By the group itself: this client knows nothing of its class."""
+
+    async def work(client: Client, strict: Group[Any]) -> None:
+        with pytest.raises(CallRefused) as refused:
+            await strict.call(method, *arguments)
+        assert refused.value.reason == "bad_call"
+        assert said in str(refused.value)
+
+    with_strict(domain, work)
+
+
+def test_what_a_method_raises_or_cannot_return_is_told_as_such(domain: Domain) -> None:
+    async def work(client: Client, strict: Group[Any]) -> None:
+        with pytest.raises(MethodRaised) as raised:
+            await strict.raise_error("alice")
+        assert (raised.value.type_name, raised.value.text) == ("strict.Overdrawn", "alice has 0")
+        with pytest.raises(MethodRaised, match="result cannot be sent"):
+            await strict.get_socket()
+        with pytest.raises(MethodRaised, match=r"result has \d+ bytes; at most"):
+            await strict.give_back(9 * MEGABYTE)
+
+    with_strict(domain, work)
+
+
+def test_a_payload_over_the_limit_is_refused_before_it_is_sent(domain: Domain) -> None:
+    async def work(client: Client, strict: Group[Any]) -> None:
+        with pytest.raises(InvalidRequest, match="bytes of arguments; 8388608 are allowed"):
+            await strict.keep("x" * (9 * MEGABYTE))
+        with pytest.raises(InvalidRequest, match="has no form on the wire"):
+            await strict.keep(object())
+
+    with_strict(domain, work)
+
+
+def test_a_request_past_its_expiration_is_never_executed(domain: Domain) -> None:
+    """By the group's time, whatever the client says (X2)."""
+
+    async def work(client: Client, strict: Group[Any]) -> None:
+        found = await client.info("strict")
+        caller = DirectCaller("late", found.group, found.epoch)
+        await caller.open(await client.address(found.primary), client.name)
+        try:
+            outcome = await caller.outcome_of("keep", "x", expiration_s=1)
+            assert isinstance(outcome, Refused)
+            assert outcome.code == "expired"
+            assert await caller.send("placed") is not None  # the connection goes on
+        finally:
+            caller.close()
+
+    with_strict(domain, work)
+
+
+def test_there_is_no_such_group(domain: Domain) -> None:
+    async def work(client: Client, strict: Group[Any]) -> None:
+        with pytest.raises(InvalidRequest, match="there is no group 'nobody'"):
+            await client.group("nobody")
+        with pytest.raises(InvalidRequest, match="there is no group 'nobody'"):
+            await client.connection.delete("nobody")
+
+    with_strict(domain, work)
+
+
+@pytest.mark.parametrize(
+    ("class_name", "properties", "said"),
+    [
+        ("strict:Nothing", {}, "strict has no class 'Nothing'"),
+        ("nowhere:Strict", {}, "nowhere cannot be imported: ModuleNotFoundError"),
+        ("broken:Strict", {}, "broken cannot be imported: RuntimeError: no licence found"),
+        ("strict", {}, "is not a class: write package.module:Class"),
+        ("strict:Locked", {}, "guard"),
+        ("strict:Strict", {"arguments": "[1]"}, "Strict cannot be made: TypeError"),
+        ("strict:Strict", {"arguments": "{}"}, "are not a JSON array"),
+        ("strict:Strict", {"style": "cool"}, "there is no style 'cool'; the styles are"),
+        ("strict:Strict", {"style": "active_with_voting"}, "not supported yet"),
+        ("strict:Strict", {"min_in_sync": 4}, "min_in_sync is 4, but there are 3 replicas"),
+    ],
+)
+def test_an_order_that_cannot_be_is_refused(
+    domain: Domain, class_name: str, properties: dict[str, Any], said: str
+) -> None:
+    async def work(client: Client, strict: Group[Any]) -> None:
+        wanted: Any = CreateGroup(name="other", class_name=class_name, **properties)
+        with pytest.raises(InvalidRequest, match=said):
+            await client.order(wanted)
+        assert "other" not in [each.name for each in await client.connection.groups()]
+
+    with_strict(domain, work)
+
+
+def test_a_name_that_is_taken_is_refused(domain: Domain) -> None:
+    async def work(client: Client, strict: Group[Any]) -> None:
+        with pytest.raises(InvalidRequest, match="there is a group 'strict' already"):
+            await client.connection.create("strict:Strict", name="strict")
+
+    with_strict(domain, work)
+
+
+def test_many_bad_calls_among_good_ones_harm_nobody(domain: Domain) -> None:
+    """They share frames: each gets its own outcome."""
+
+    async def work(client: Client, strict: Group[Any]) -> None:
+        calls = [strict.call("nosuch") if n % 2 else strict.give_back(n) for n in range(300)]
+        outcomes = await asyncio.gather(*calls, return_exceptions=True)
+        assert [len(each) for each in outcomes[::2] if isinstance(each, str)] == [*range(0, 300, 2)]
+        assert all(isinstance(each, CallRefused) for each in outcomes[1::2])
+
+    with_strict(domain, work)
+
+
+def test_the_command_line_says_it_in_one_line_and_ends_with_a_code(domain: Domain) -> None:
+    """Nothing on standard output, no traceback: 1 for what failed, 2 for what was misused."""
+
+    async def nothing(client: Client, strict: Group[Any]) -> None:
+        return None
+
+    with_strict(domain, nothing)
+    for words, code, said in (
+        (("call", "nobody", "place"), 2, "there is no group 'nobody'"),
+        (("call", "strict", "nosuch"), 2, "has no method 'nosuch'"),
+        (("call", "strict", "place", "tea"), 2, "is not JSON"),
+        (("call", "strict", "place", '"tea"'), 2, "argument order"),
+        (("call", "strict", "raise_error", '"alice"'), 1, "strict.Overdrawn: alice has 0"),
+        (("group", "create", "other", "broken:Strict"), 2, "no licence found"),
+        (("group", "create", "other", "strict:Locked"), 2, "guard"),
+        (("group", "show", "nobody"), 2, "there is no group 'nobody'"),
+    ):
+        command = [*HOLDFAST, *words, "--dir", str(domain.directory)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stdout) == (code, ""), f"{words}: {done}"
+        assert said in " ".join(done.stderr.split()), f"{words}: {done.stderr}"
+        assert "Traceback" not in done.stderr
