@@ -35,6 +35,7 @@ from holdfast.storage.record import ORIGIN, Point
 
 GROUP = GroupId(1)
 C = HostId("c")
+MANY_BYTES = 1 << 20
 E1, E2 = Epoch(1), Epoch(2)
 
 
@@ -137,7 +138,7 @@ def submission(
         epoch,
         Incarnation(1),
         previous,
-        claimant.after(Position(after), records)[0] if records else (),
+        claimant.after(Position(after), records, MANY_BYTES)[0] if records else (),
         Position(committed),
         tail or claimant.tail,
         is_unproven,

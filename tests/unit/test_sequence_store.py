@@ -6,10 +6,11 @@ from holdfast.model.errors import Conflict, InvalidRequest
 from holdfast.model.ids import Epoch, GroupId, Position
 from holdfast.sequence.durability import Durability
 from holdfast.sequence.memory_log import MemoryLog
-from holdfast.sequence.store import GroupStore, order_of
+from holdfast.sequence.store import RECENT_BYTES_MAX, GroupStore, order_of
 from holdfast.storage.record import ORIGIN, Point
 
 GROUP = GroupId(1)
+MANY_BYTES = 1 << 20
 E1, E2 = Epoch(1), Epoch(2)
 
 
@@ -52,19 +53,42 @@ def test_what_is_sent_is_what_another_store_takes() -> None:
     other, _ = made()
     position = Position(0)
     while position < 20:
-        records, position = store.after(position, 3)
+        records, position = store.after(position, 3, MANY_BYTES)
         assert len(records) <= 3
         for encoded in records:
             other.append_received(encoded)
     assert other.tail == store.tail
-    assert store.after(position, 3) == ((), 20)
+    assert store.after(position, 3, MANY_BYTES) == ((), 20)
+
+
+def test_what_is_sent_at_once_is_bounded_in_bytes() -> None:
+    """One frame never holds more than asked for; a single record that is longer still goes (S5)."""
+    store, _ = made()
+    for size in (400, 400, 400, 2000, 100):
+        store.append(E1, bytes(size), 1)
+    sent, position = [], Position(0)
+    while position < 5:
+        records, position = store.after(position, 10, 1000)
+        sent.append((len(records), position))
+    assert sent == [(2, 2), (1, 3), (1, 4), (1, 5)]
+
+
+def test_a_long_log_is_read_little_by_little() -> None:
+    """What lies on the disk is sent within the same bounds, whatever it is (M4)."""
+    store, _ = made(3000)
+    store.append(E1, bytes(RECENT_BYTES_MAX), 1)  # drives all others out of memory
+    records, last = store.after(Position(0), 512, MANY_BYTES)
+    assert (len(records), last) == (512, 512)
+    records, last = store.after(Position(0), 512, 1000)
+    assert sum(map(len, records)) <= 1000
+    assert last == len(records) > 1
 
 
 def test_a_record_that_does_not_continue_the_chain_is_refused() -> None:
     store, _ = made(3)
     other, _ = made()
     other.append(E1, b"another", 1)
-    records, _ = store.after(Position(1), 5)
+    records, _ = store.after(Position(1), 5, MANY_BYTES)
     with pytest.raises(Conflict):
         other.append_received(records[0])
 
@@ -73,7 +97,7 @@ def test_what_was_dropped_is_not_sent() -> None:
     store, _ = made(5)
     store.drop(Position(3), E2)
     store.append(E2, b"new", 1)
-    records, last = store.after(Position(3), 5)
+    records, last = store.after(Position(3), 5, MANY_BYTES)
     assert (len(records), last) == (1, 4)
     assert store.followed == E2
 

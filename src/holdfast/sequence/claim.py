@@ -14,7 +14,7 @@ tail is in doubt needs the answer of a listed member whose tail is not, or of al
 from collections.abc import Callable
 
 from holdfast.authority.views import ViewChange, Why
-from holdfast.model.ids import Epoch, HostId, Incarnation
+from holdfast.model.ids import Epoch, HostId
 from holdfast.sequence.footing import Footing
 from holdfast.sequence.messages import Compare, Compared
 from holdfast.sequence.ports import peers
@@ -31,17 +31,12 @@ class Claim:
         self._on = footing
         self._ask = ask
         self._set_timer = set_timer
-        self._dead: dict[HostId, Incarnation] = {}
         self._released = Epoch(0)
         self.is_unproven = False
         """The last claim was made without anybody having seen what this process holds (V5)."""
         self._compared: dict[HostId, Compared] | None = None
 
     # --- grounds
-
-    def on_death(self, host: HostId, incarnation: Incarnation) -> None:
-        """Proof: that process is dead (K2)."""
-        self._dead[host] = max(incarnation, self._dead.get(host, incarnation))
 
     def release(self, epoch: Epoch) -> None:
         """The primary of that epoch has ended its reads and commits (K5)."""
@@ -58,7 +53,7 @@ class Claim:
             return None
         if self._released == view.epoch:
             return Why.RELEASED
-        if primary is not None and self._dead.get(primary.host) == primary.incarnation:
+        if primary is not None and on.is_dead(primary):
             return Why.DEAD
         if on.now < self.due():
             return None

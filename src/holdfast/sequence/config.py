@@ -23,8 +23,15 @@ class SequenceConfig(Struct, frozen=True, kw_only=True):
     """Positions ordered and not yet committed; beyond, calls are refused as Overloaded."""
     window: int = 8_192
     """Positions sent to one follower and not yet acknowledged; a learner this close to the tail is let in."""
+    window_bytes: int = 16 << 20
+    """Of records sent to one follower and not yet acknowledged; well below what a connection holds unsent."""
     batch_records_max: int = 512
     """Records in one Submit."""
+    batch_bytes_max: int = 4 << 20
+    """Of records in one Submit, and of what is read from the disk for it, unless a single one is longer. With
+    one that is, a Submit stays well below the longest frame of a connection (16 MiB)."""
+    record_bytes_max: int = (1 << 20) - 4096
+    """Of one record; a longer one is refused. What the host's log takes, less its own words."""
     resend_ns: int = 200 * MILLISECOND
     """What was sent and is not acknowledged after this goes again. A connection that broke loses messages."""
     ask_ns: int = 50 * MILLISECOND

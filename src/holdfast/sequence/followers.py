@@ -1,6 +1,7 @@
 """What a primary knows of each member that follows it."""
 
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 from typing import Final
 
 from holdfast.authority.views import ViewMember
@@ -35,6 +36,26 @@ class Follower:
     answered_as: Incarnation = NOBODY
     is_short: bool = False
     """It returned with less than it had acknowledged: its store went back (V5)."""
+
+    in_flight_bytes: int = 0
+    """Of records sent and not acknowledged."""
+    _in_flight: deque[tuple[Position, int]] = field(default_factory=deque)
+
+    def sent(self, up_to: Position, size: int) -> None:
+        """Records of so many bytes, up to there, are on their way."""
+        self._in_flight.append((up_to, size))
+        self.in_flight_bytes += size
+
+    def has(self, up_to: Position) -> None:
+        """It has acknowledged everything up to there."""
+        self.acknowledged = max(self.acknowledged, up_to)
+        while self._in_flight and self._in_flight[0][0] <= up_to:
+            self.in_flight_bytes -= self._in_flight.popleft()[1]
+
+    def lost_all(self) -> None:
+        """What was on its way is sent again."""
+        self._in_flight.clear()
+        self.in_flight_bytes = 0
 
     def answered(self, incarnation: Incarnation, epoch: Epoch, beat: int) -> None:
         """An answer that carried *epoch* came."""

@@ -1,6 +1,6 @@
 """What all machines of one member stand on: who it is, what it holds, which epoch it knows of."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from holdfast.authority.views import Cause, ViewChange, ViewMember, Why, successor
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Position
@@ -37,6 +37,9 @@ class Footing:
     confirmed_to: tuple[HostId, Incarnation] | None = None
     """The primary that this process last told that it is in its epoch: its reads may rest on that (R1)."""
 
+    dead: dict[HostId, Incarnation] = field(default_factory=dict)
+    """The latest process of each host of whose death there is proof (K2). The member's."""
+
     @property
     def now(self) -> int:
         return self.ports.clock.now()
@@ -46,6 +49,10 @@ class Footing:
 
     def note(self, kind: str, **fields: object) -> None:
         self.ports.trace.note(kind, group=self.group, **fields)
+
+    def is_dead(self, member: ViewMember) -> bool:
+        """Whether there is proof that exactly this process is gone (K2)."""
+        return self.dead.get(member.host) == member.incarnation
 
     def wish(self, members: tuple[ViewMember, ...], why: Why, about: HostId) -> ViewChange:
         """The change to these members with this one as primary: under way from now on (M2)."""

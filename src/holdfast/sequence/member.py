@@ -126,7 +126,8 @@ class Member:
 
     def submit(self, body: bytes, count: int = 1) -> Position:
         """Order *count* operations as one record; answers the last one's position. Call :meth:`flush` once
-        per turn. Raises ``Unavailable`` unless serving, ``Overloaded`` at a bound."""
+        per turn. Raises ``Unavailable`` unless serving, ``Overloaded`` at a bound, ``InvalidRequest`` for a
+        body longer than ``record_bytes_max``; then nothing has changed."""
         if not self.is_serving:
             raise Unavailable(f"group {self._on.group} is not served here")
         return self._submission.order(body, count)
@@ -139,6 +140,17 @@ class Member:
     def read(self, first: Position, last: Position) -> list[Record]:
         """Records that hold these positions, as they lie in the log."""
         return self._on.store.read(first, last)
+
+    def may_answer(self, epoch: Epoch, position: Position) -> bool:
+        """Whether this member is not behind what a client has seen: the epoch and the committed position that
+        came with some earlier answer (S7). To be asked before any query is answered, stale ones too.
+
+        What was seen before a forced recovery may be lost, and says nothing about what was built since.
+        """
+        on = self._on
+        if on.standing.view is not None and epoch < on.standing.view.generation:
+            return True
+        return epoch <= on.epoch and position <= on.committed
 
     def may_read(self) -> bool:
         """Whether a query may be answered from this member's own state, at this moment (R1)."""
@@ -170,9 +182,13 @@ class Member:
         self._learn(seen)
 
     def on_death(self, host: HostId, incarnation: Incarnation) -> None:
-        """The host's own agent has proof of it (K2)."""
-        self._claim.on_death(host, incarnation)
-        self._maybe_claim()
+        """The host's own agent has proof of it (K2): a primary's group is claimed, a backup is dropped."""
+        dead = self._on.dead
+        dead[host] = max(incarnation, dead.get(host, incarnation))
+        if self._submission.is_reigning:
+            self._change_what_must()
+        else:
+            self._maybe_claim()
 
     def on_silence(self, host: HostId) -> None:
         """A promise to *host* has run out."""

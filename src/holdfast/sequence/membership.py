@@ -71,7 +71,8 @@ class Membership:
     # --- dropping
 
     def _leaving(self) -> ViewMember | None:
-        """The listed member that should go and may: the longest silent, or one that lost what it had."""
+        """The listed member that should go and may: one that is dead (K2) or lost what it had, or the longest
+        silent."""
         on = self._on
         if len(on.standing.listed) <= on.config.min_in_sync:
             return None
@@ -80,7 +81,7 @@ class Membership:
             follower = self._submission.followers.get(member)
             if same(member, on.me):
                 continue
-            if follower is None or follower.is_short:
+            if follower is None or follower.is_short or on.is_dead(follower.member):
                 return member
             if follower.owing_since is not None and on.now - follower.owing_since >= on.config.silence_ns:
                 overdue.append((follower.owing_since, member))
@@ -126,6 +127,7 @@ class Membership:
         on = self._on
         return (
             follower.acknowledged != NOTHING
+            and not on.is_dead(follower.member)
             and on.store.tail.position - follower.acknowledged <= on.config.window
             and on.now - follower.heard_at < on.config.silence_ns
         )

@@ -15,6 +15,8 @@ from holdfast.storage.record import HEADER, ORIGIN, Point, Record
 
 RECENT_BYTES_MAX: Final = 1 << 20
 """Records kept at hand, so that what was just written is not read from the disk to be sent."""
+READ_POSITIONS: Final = 32
+"""Read from the disk at first, of records whose length is unknown."""
 POINTS_MAX: Final = 64
 """A log of 2^64 positions has no more doublings than this."""
 
@@ -111,19 +113,36 @@ class GroupStore:
     def read(self, first: Position, last: Position) -> list[Record]:
         return self._log.read(self._group, first, last)
 
-    def after(self, position: Position, records_max: int) -> tuple[tuple[bytes, ...], Position]:
-        """The next records beyond *position*, encoded, and the position where they end."""
-        tail = self.tail.position
-        if position >= tail:
+    def after(
+        self, position: Position, records_max: int, bytes_max: int
+    ) -> tuple[tuple[bytes, ...], Position]:
+        """The next records beyond *position*, encoded, and the position where they end: at least one if there
+        is any, and no more of them or of their bytes than asked for, but that the first may be longer."""
+        if position >= self.tail.position:
             return (), position
-        found = self._at_hand(position, records_max)
-        if not found:
-            records = self.read(Position(position + 1), Position(min(tail, position + records_max)))
-            found = [(record.last, record.encoded()) for record in records]
+        found = self._at_hand(position) or self._from_log(position, records_max, bytes_max)
         invariant(_first(found[0][1]) == position + 1, "records are sent from where one ends")
-        return tuple(encoded for _, encoded in found), found[-1][0]
+        size, chosen = 0, 0
+        for _, encoded in found[:records_max]:
+            size += len(encoded)
+            if chosen and size > bytes_max:
+                break
+            chosen += 1
+        return tuple(encoded for _, encoded in found[:chosen]), found[chosen - 1][0]
 
-    def _at_hand(self, position: Position, records_max: int) -> list[tuple[Position, bytes]]:
+    def _from_log(self, position: Position, records_max: int, bytes_max: int) -> list[tuple[Position, bytes]]:
+        """Read little by little: how long records are shows only when they have been read."""
+        tail, step, size = self.tail.position, READ_POSITIONS, 0
+        found: list[tuple[Position, bytes]] = []
+        while position < tail and len(found) < records_max and size < bytes_max:
+            for record in self.read(Position(position + 1), Position(min(tail, position + step))):
+                found.append((record.last, record.encoded()))
+                size += len(found[-1][1])
+            position = found[-1][0]
+            step *= 2 if size < bytes_max // 4 else 1
+        return found
+
+    def _at_hand(self, position: Position) -> list[tuple[Position, bytes]]:
         found: list[tuple[Position, bytes]] = []
         for last, encoded in reversed(self._recent):
             if last <= position:
@@ -132,7 +151,7 @@ class GroupStore:
         if not found or _first(found[-1][1]) != position + 1:
             return []
         found.reverse()
-        return found[:records_max]
+        return found
 
     def _keep(self, last: Position, encoded: bytes) -> None:
         self._recent.append((last, encoded))

@@ -13,7 +13,7 @@ from functools import partial
 
 from holdfast.authority.outcome import Seen
 from holdfast.authority.views import View, ViewMember
-from holdfast.model.errors import Overloaded
+from holdfast.model.errors import InvalidRequest, Overloaded
 from holdfast.model.ids import Epoch, HostId, Incarnation, Position
 from holdfast.sequence.followers import NOTHING, Follower, Followers
 from holdfast.sequence.footing import Footing
@@ -91,9 +91,12 @@ class Submission:
     # --- ordering and sending
 
     def order(self, body: bytes, count: int) -> Position:
-        """Give *body* the next *count* positions; answers the last of them."""
+        """Give *body* the next *count* positions; answers the last of them. A refusal changes nothing."""
         on = self._on
         tail = on.store.tail.position
+        if len(body) > on.config.record_bytes_max:
+            most = on.config.record_bytes_max
+            raise InvalidRequest(f"group {on.group}: {len(body)} bytes in one record; at most {most} go")
         if tail + count - on.committed > on.config.uncommitted_max:
             raise Overloaded(f"group {on.group}: {tail - on.committed} positions are not committed yet")
         self._has_ordered = True
@@ -114,14 +117,20 @@ class Submission:
         on = self._on
         tail = on.store.tail
         while follower.next < tail.position:
-            if follower.next - max(follower.acknowledged, follower.agreed) >= on.config.window:
+            if (
+                follower.next - max(follower.acknowledged, follower.agreed) >= on.config.window
+                or follower.in_flight_bytes >= on.config.window_bytes
+            ):
                 return
             previous = on.store.point_at(follower.next)
             if previous is None or follower.next < on.store.floor.position:
                 return  # our log no longer reaches back so far; it will say what it holds
-            records, last = on.store.after(follower.next, on.config.batch_records_max)
+            records, last = on.store.after(
+                follower.next, on.config.batch_records_max, on.config.batch_bytes_max
+            )
             self._submit(follower, previous, records)
             follower.next = last
+            follower.sent(last, sum(map(len, records)))
             even_nothing = False
         if even_nothing:
             self._submit(follower, tail, ())
@@ -157,7 +166,7 @@ class Submission:
             return  # meant for another reign
         follower.heard_at = on.now
         follower.answered(accepted.incarnation, accepted.epoch, accepted.beat)
-        follower.acknowledged = max(follower.acknowledged, accepted.up_to)
+        follower.has(accepted.up_to)
         follower.next = max(follower.next, follower.acknowledged)
         is_square = follower.acknowledged >= on.store.tail.position and accepted.epoch == on.epoch
         follower.owing_since = None if is_square else on.now
@@ -189,6 +198,7 @@ class Submission:
         if shared is None:
             return None
         known.next = known.agreed = shared.position
+        known.lost_all()
         self.send(known, even_nothing=True)
         return known
 
@@ -240,9 +250,9 @@ class Submission:
 
     def is_steady(self) -> bool:
         """Whether the view has no other change in it than that somebody falls silent or behind: every listed
-        member follows, nobody else does, and no change is under way."""
-        followers = self._whole_following()
-        return followers is not None and not any(follower.is_short for follower in followers)
+        member follows and lives, nobody else follows, and no change is under way."""
+        followers, is_dead = self._whole_following(), self._on.is_dead
+        return followers is not None and not any(each.is_short or is_dead(each.member) for each in followers)
 
     def _whole_following(self) -> list[Follower] | None:
         """The followers, if they and this member are exactly those required: they seldom change, and are
@@ -269,6 +279,7 @@ class Submission:
             if follower.owing_since is not None and waited >= on.config.resend_ns:
                 if follower.acknowledged != NOTHING:
                     follower.next = follower.acknowledged
+                    follower.lost_all()
                 self.send(follower, even_nothing=True)
             elif follower.told < on.committed and waited >= on.config.notify_ns:
                 self.send(follower, even_nothing=True)

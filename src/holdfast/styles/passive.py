@@ -23,7 +23,14 @@ from contextlib import suppress
 from typing import Final
 
 from holdfast.model.calls import Request
-from holdfast.model.errors import HoldfastError, Overloaded, Rejected, Unavailable, invariant
+from holdfast.model.errors import (
+    HoldfastError,
+    InvalidRequest,
+    Overloaded,
+    Rejected,
+    Unavailable,
+    invariant,
+)
 from holdfast.model.ids import Position
 from holdfast.storage.record import Record as Stored
 from holdfast.styles.config import StyleConfig
@@ -269,7 +276,7 @@ class Passive(Replica):
         object is discarded, and nothing of it was told to anybody."""
         try:
             return self._submit(record, count)
-        except (Rejected, Unavailable):
+        except (Rejected, Unavailable, InvalidRequest):
             self._give_up()
             raise
 

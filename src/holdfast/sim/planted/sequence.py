@@ -218,7 +218,7 @@ def _any_death(claiming: Claim) -> Why | None:
     view, me = claiming._on.standing.view, claiming._on.me
     if view is None or claiming._on.standing.own_entry is None or view.primary == me.host:
         return _ground(claiming)
-    return Why.DEAD if view.primary in claiming._dead else _ground(claiming)
+    return Why.DEAD if view.primary in claiming._on.dead else _ground(claiming)
 
 
 RUNS: Final = 100

@@ -6,6 +6,8 @@ they are there (the limit that V5 states), so that is done when everything else 
 """
 
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import msgspec
@@ -92,12 +94,11 @@ def _end_all(world: World) -> None:
 
 def _opening(node: SimNode) -> Opening | None:
     """Which opening the disk is in; None between two, when a copy would hold the intent of the next."""
-    failing, node.disk.failing_reads = node.disk.failing_reads, 0  # meant for the host, not for us
-    try:
-        store = load(node.disk.open(DIRECTORY, Life(), None))
-    except Corruption:
-        store = None
-    node.disk.failing_reads = failing
+    with _unfailing(node):
+        try:
+            store = load(node.disk.open(DIRECTORY, Life(), None))
+        except Corruption:
+            store = None
     return store.opening if store is not None and store.intent is None else None
 
 
@@ -116,18 +117,27 @@ def _last_batch_rots(world: World, event: FaultEvent) -> bool:
 
 def rot_last_batch(node: SimNode, back: int) -> bool:
     """Flip a bit so many bytes before the end of the log of a host that is down; zeros are padding."""
-    failing, node.disk.failing_reads = node.disk.failing_reads, 0  # meant for the host, not for us
-    disk = node.disk.open(DIRECTORY, Life(), None)
-    logs = [(name, disk.read(name, 0, disk.size(name))) for name in disk.list() if file_number(name)]
-    node.disk.failing_reads = failing
-    for name, content in reversed(logs):
-        end = len(content.rstrip(b"\0"))
-        if end > 2 * LOG.sector_bytes:
-            used = [offset for offset in range(end - LOG.sector_bytes, end) if content[offset]]
-            offset = used[-1 - back % len(used)]
-            disk.write_at(name, offset, bytes([content[offset] ^ 1]))
-            return True
+    with _unfailing(node):
+        disk = node.disk.open(DIRECTORY, Life(), None)
+        for name in reversed([name for name in disk.list() if file_number(name)]):
+            content = disk.read(name, 0, disk.size(name))
+            end = len(content.rstrip(b"\0"))
+            if end > 2 * LOG.sector_bytes:
+                used = [offset for offset in range(end - LOG.sector_bytes, end) if content[offset]]
+                offset = used[-1 - back % len(used)]
+                disk.write_at(name, offset, bytes([content[offset] ^ 1]))
+                return True
     return False
+
+
+@contextmanager
+def _unfailing(node: SimNode) -> Iterator[None]:
+    """While the simulation itself looks at a disk: the failures asked for are meant for the host."""
+    disk = node.disk
+    failing = disk.failing_reads, disk.failing_writes
+    disk.failing_reads = disk.failing_writes = 0
+    yield
+    disk.failing_reads, disk.failing_writes = failing
 
 
 LAST_BATCH_ROTS: Final = FaultKind("last_batch_rots", _draw_last, _last_batch_rots)
