@@ -36,6 +36,8 @@ from holdfast.styles.operation import Call, Sent, encode_arguments, encode_calls
 
 DURATION_S = 3600
 """No request expires within a test."""
+PACE_S = 0.005
+"""Between two questions of a watch."""
 
 
 @dataclass(frozen=True)
@@ -128,34 +130,40 @@ class DirectCaller:
 
 
 class Watch:
-    """Asks one host for a counter again and again; each answer must hold all that was acknowledged before it
+    """Asks one host for an account again and again; each answer must hold all that was acknowledged before it
     was asked (linearizable reads, R1). *floor* says how much that is."""
 
-    def __init__(self, caller: DirectCaller, floor: Callable[[], int], account: str) -> None:
+    def __init__(
+        self,
+        caller: DirectCaller,
+        floor: Callable[[], int],
+        account: str,
+        connect: Callable[[DirectCaller], Awaitable[None]],
+    ) -> None:
         self._caller = caller
         self._floor = floor
         self._account = account
+        self._connect = connect
         self.answers = 0
-        self.turned = 0
+        """Not turned away, and not stale."""
 
-    async def ask(self) -> None:
-        """Raises ``AssertionError`` for a stale answer."""
+    async def keep_asking(self) -> None:
+        """Until cancelled. Raises ``AssertionError`` for a stale answer."""
+        while True:
+            try:
+                if not self._caller.is_open:
+                    await self._connect(self._caller)
+                await self._ask()
+            except NotConnected:
+                pass
+            await asyncio.sleep(PACE_S)
+
+    async def _ask(self) -> None:
         floor = self._floor()
         answer = await self._caller.send("balance", self._account)
-        if answer is None:
-            self.turned += 1
-            await asyncio.sleep(0.002)
-        else:
+        if answer is not None:
             self.answers += 1
             assert answer.value >= floor, f"stale: {answer}, though {floor} were acknowledged before"
 
-    async def keep_asking(self, connect_again: Callable[[], Awaitable[None]]) -> None:
-        """Until cancelled; *connect_again* when the host has hung up."""
-        while True:
-            if not self._caller.is_open:
-                try:
-                    await connect_again()
-                except NotConnected:
-                    await asyncio.sleep(0.02)
-                    continue
-            await self.ask()
+    def close(self) -> None:
+        self._caller.close()

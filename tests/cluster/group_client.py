@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -28,32 +29,27 @@ POLICY = CallPolicy(duration_ns=60 * SECOND)
 T = TypeVar("T")
 
 
-class Client:
-    """One client of *domain*."""
+class GroupClient(ABC):
+    """A client of a domain whose hosts' files are below *directory*."""
 
-    def __init__(self, domain: Domain, connection: Connection) -> None:
-        self.domain = domain
-        self._layout = Layout(domain.directory)
-        self.name = self._layout.read().domain
+    def __init__(self, connection: Connection, directory: Path) -> None:
+        self.layout = Layout(directory)
+        self.name = self.layout.read().domain
         self.connection = connection
         self.group = connection.group
 
-    async def order(self, wanted: Order) -> tuple[GroupInfo, ...]:
-        return await order_at(self._layout, wanted)
+    @abstractmethod
+    async def stop_hosts(self) -> None:
+        """End all hosts in order, so that their files can be read."""
 
     async def create(self, name: str, style: str = "warm_passive") -> Group[Any]:
-        return await self.connection.create("ledger:Ledger", name=name, style=style)
+        """A ledger, as soon as enough hosts can take a member."""
+        return await self._insist(lambda: self.connection.create("ledger:Ledger", name=name, style=style))
 
     async def info(self, name: str) -> GroupInfo:
         """The group as some host knows it; waits for a host that can be asked."""
-        deadline = time.monotonic() + WAIT_S
-        while True:
-            try:
-                return next(found for found in await self.connection.groups() if found.name == name)
-            except (Unavailable, OutcomeUnknown):
-                if time.monotonic() > deadline:
-                    raise
-                await asyncio.sleep(0.05)
+        found = await self._insist(self.connection.groups)
+        return next(each for each in found if each.name == name)
 
     async def wait(self, name: str, what: str, holds: Callable[[GroupInfo], bool]) -> GroupInfo:
         """Ask about the group until *holds*; fails saying *what* did not come true."""
@@ -71,6 +67,30 @@ class Client:
             name, "all members are in-sync", lambda found: set(found.in_sync) == set(found.placed_on)
         )
 
+    async def _insist(self, ask: Callable[[], Awaitable[T]]) -> T:
+        deadline = time.monotonic() + WAIT_S
+        while True:
+            try:
+                return await ask()
+            except (Unavailable, OutcomeUnknown):
+                if time.monotonic() > deadline:
+                    raise
+                await asyncio.sleep(0.05)
+
+
+class Client(GroupClient):
+    """A client of a domain on this machine, who can get at its processes."""
+
+    def __init__(self, domain: Domain, connection: Connection) -> None:
+        super().__init__(connection, domain.directory)
+        self.domain = domain
+
+    async def stop_hosts(self) -> None:
+        await asyncio.to_thread(self.domain.run, "down")
+
+    async def order(self, wanted: Order) -> tuple[GroupInfo, ...]:
+        return await order_at(self.layout, wanted)
+
     async def pid(self, host: HostId) -> int:
         """Of the process of *host*; waits while it is being started again."""
         deadline = time.monotonic() + WAIT_S
@@ -86,11 +106,11 @@ class Client:
         address: str = (await asyncio.to_thread(self.domain.host, host))["address"]
         return address
 
-    async def primary_pid(self, name: str) -> int:
-        return await self.pid((await self.info(name)).primary)
+    async def kill(self, host: HostId) -> None:
+        os.kill(await self.pid(host), signal.SIGKILL)
 
     async def kill_primary(self, name: str) -> None:
-        os.kill(await self.primary_pid(name), signal.SIGKILL)
+        await self.kill((await self.info(name)).primary)
 
     async def kill_all(self) -> None:
         """kill -9 of every host that runs, at once."""

@@ -107,7 +107,7 @@ def test_hosts_that_end_as_soon_as_they_begin_lose_nothing(
                 await calls.more(10)
                 host = HostId(f"host{1 + number % 3}")
                 for _ in range(2):
-                    os.kill(await client.pid(host), signal.SIGKILL)
+                    await client.kill(host)
                     await asyncio.sleep(moments.random() * 0.3)
         assert not calls.unknown + calls.refused
         await check_members(client, {"restless": calls})

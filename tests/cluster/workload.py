@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any
 
 from domain import WAIT_S
-from group_client import Client
+from group_client import GroupClient
 from member_files import ledger_of
 
 from holdfast.client.proxy import Group
@@ -93,23 +93,22 @@ class Workload:
         assert not executed, f"callers were told that these were not executed: {executed}"
 
 
-async def check_members(client: Client, calls: Mapping[str, Workload]) -> None:
+async def check_members(client: GroupClient, calls: Mapping[str, Workload]) -> None:
     """Every member of the groups named in *calls* holds what their callers were told; heal the domain first.
 
     Waits until all members are in-sync, stops the domain and reads every member's files.
     """
     found = {name: await _settled(client, name) for name in calls}
-    await asyncio.to_thread(client.domain.run, "down")
+    await client.stop_hosts()
     for name, info in found.items():
-        hosts = client.domain.directory / "hosts"
-        kept = [ledger_of(hosts / host, info.group) for host in info.placed_on]
+        kept = [ledger_of(client.layout.host(host), info.group) for host in info.placed_on]
         for member in kept:
             assert member.balances[LAST] == kept[0].balances[LAST]
             calls[name].check(member.balances)
         assert all(member.balances == kept[0].balances for member in kept)
 
 
-async def _settled(client: Client, name: str) -> GroupInfo:
+async def _settled(client: GroupClient, name: str) -> GroupInfo:
     """Once all members are in-sync and one more call is acknowledged by them, each holds everything."""
     group = await client.group(name)
     while True:

@@ -74,9 +74,12 @@ class Host:
         description: Description,
         host: HostId,
         *,
+        listen: Address = ANY_LOOPBACK_PORT,
         heartbeats: HeartbeatConfig | None = None,
     ) -> None:
+        """*listen*: where both its server and its heart listen, each on a port of its own."""
         self._host = host
+        self._listen_at = listen
         self._directory = layout.host(host)
         self._description = description
         self._started = datetime.now(UTC).isoformat(timespec="seconds")
@@ -89,7 +92,7 @@ class Host:
         self._heart = Heart(
             host,
             description.domain,
-            listen=ANY_LOOPBACK_PORT,
+            listen=listen,
             config=heartbeats or HeartbeatConfig(),
             deafness=self._deafness,
         )
@@ -136,7 +139,7 @@ class Host:
             last = Address.parse(hint.read_text(encoding="ascii").strip())
             return await serve(last, lambda _: self, endpoint)
         except (OSError, UnicodeDecodeError, InvalidRequest, Unavailable):
-            return await serve(ANY_LOOPBACK_PORT, lambda _: self, endpoint)
+            return await serve(self._listen_at, lambda _: self, endpoint)
 
     async def _house(self, session: Session) -> None:
         """Open the store, then follow the others and report, until the disk fails."""

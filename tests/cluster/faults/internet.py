@@ -13,12 +13,16 @@ Machines are network namespaces; their addresses exist nowhere else.
 
 import dataclasses
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from .control import FaultProcess
 from .links import Conditions
+from .tun import enter_namespace
+
+T = TypeVar("T")
 
 
 class Internet:
@@ -61,6 +65,13 @@ class Internet:
         process = subprocess.Popen(self.command(machine, argv), **options)
         self._started.append(process)
         return process
+
+    def inside(self, machine: str, work: Callable[[], T]) -> T:
+        """Do *work* on *machine*: in a thread of this process, whose sockets are all there."""
+        _, namespace = self._machines[machine]
+        with ThreadPoolExecutor(max_workers=1) as thread:
+            thread.submit(enter_namespace, f"/proc/{self._router.pid}/fd/{namespace}").result()
+            return thread.submit(work).result()
 
     def set(
         self,

@@ -54,3 +54,14 @@ class Machine:
 
     def _set_flags(self, interface: bytes, flags: int) -> None:
         fcntl.ioctl(self._settings, _SIOCSIFFLAGS, struct.pack("16sH22x", interface, flags))
+
+
+def enter_namespace(path: str) -> None:
+    """Move the calling thread, and those it starts from now on, into the network namespace at *path*."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if _libc.setns(descriptor, _CLONE_NEWNET) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, f"cannot enter {path}: {os.strerror(number)}")
+    finally:
+        os.close(descriptor)
