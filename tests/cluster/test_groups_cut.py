@@ -1,19 +1,24 @@
 """Groups on a network that fails: hosts on machines of their own, cut off from each other on command."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
 import pytest
 from faults.internet import Internet
 from faults.machine import require_tun
-from spread_domain import AUTHORITY, MACHINES, SpreadClient, SpreadDomain
+from spread_domain import AUTHORITY, HOSTS, MACHINES, SpreadClient, SpreadDomain
+from workload import LAST, Workload, check_members
 
 from holdfast.model.orders import GroupInfo
 
 LEASES_BACK_S = 1.0
 """Enough for heartbeats to pass again, usually. A test that is too fast for them proves less, and passes."""
+
+FAULT_S = 1.5
+"""How long the network is left so: past leases and graces."""
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("groups-cut")]
 
@@ -58,6 +63,80 @@ def test_a_primary_cut_from_a_backup_answers_nothing_old(
         assert sum(watch.answers for watch in watches) > 0
 
     domain.call(work)
+
+
+Fault = Callable[[Internet, str, str, str], None]
+"""Does something to the network, given who is primary and who the two backups are."""
+
+SURVIVABLE: dict[str, Fault] = {
+    "deaf": lambda net, primary, *backups: cut_towards(net, primary, backups),
+    "mute": lambda net, primary, *backups: cut_from(net, primary, backups),
+    "half deaf": lambda net, primary, near, far: net.cut(near, primary, one_way=True),
+    "half mute": lambda net, primary, near, far: net.cut(primary, near, one_way=True),
+    "apart": lambda net, primary, near, far: net.cut(primary, near),
+    "alone": lambda net, primary, near, far: cut_both(net, primary, (near, far)),
+    "without authority": lambda net, primary, near, far: net.cut(primary, AUTHORITY),
+    "unplugged": lambda net, primary, near, far: net.unplug(primary),
+    "backups apart": lambda net, primary, near, far: net.cut(near, far),
+    "lossy": lambda net, *_: net.set(loss=0.1, duplicate=0.1, reorder=0.2, jitter_ms=5),
+}
+"""Two hosts, the authority and the callers can hear each other: calls must go on while this lasts."""
+
+TRYING: dict[str, Fault] = {
+    "flapping": lambda net, primary, near, far: net.flap(primary, near, up_ms=400, down_ms=900),
+    "all flapping": lambda net, *_: [net.flap(host, up_ms=700, down_ms=700) for host in HOSTS] and None,
+    "nobody hears anybody": lambda net, *hosts: [net.cut(host) for host in hosts] and None,
+}
+"""Calls may have to wait until it is over."""
+ALL = SURVIVABLE | TRYING
+SHORT = ["deaf", "apart", "without authority", "flapping"]
+
+
+def test_cuts_lose_and_double_no_call(domain: SpreadDomain, rounds: Callable[..., int]) -> None:
+    """One-way, partial and flapping cuts, one after the other, while calls go on; after each a healing, after
+    which all members come to be in-sync again. Who is asked directly gives no stale answer meanwhile."""
+
+    async def work(client: SpreadClient) -> None:
+        counted = 0
+
+        async def count() -> None:
+            nonlocal counted
+            while True:
+                counted = await ledger.deposit(LAST, 1)
+
+        ledger = await client.create("cut")
+        async with Workload(ledger) as calls, client.watching("cut", LAST, lambda: counted):
+            counting = asyncio.create_task(count())
+            for name in SHORT * rounds(short=1, long=0) + list(ALL) * rounds(short=0, long=20):
+                before = await client.wait_in_sync("cut")
+                backups = [host for host in before.in_sync if host != before.primary]
+                print(f"{time.strftime('%T')} {name}: {before.primary} leads {backups}")
+                ALL[name](client.net, before.primary, *backups)
+                await asyncio.sleep(FAULT_S)
+                if name in SURVIVABLE:
+                    await calls.more(20)
+                client.net.heal()
+                await calls.more(20)
+            counting.cancel()
+        assert not calls.unknown + calls.refused
+        await check_members(client, {"cut": calls})
+
+    domain.call(work)
+
+
+def cut_towards(net: Internet, host: str, others: Iterable[str]) -> None:
+    for other in others:
+        net.cut(other, host, one_way=True)
+
+
+def cut_from(net: Internet, host: str, others: Iterable[str]) -> None:
+    for other in others:
+        net.cut(host, other, one_way=True)
+
+
+def cut_both(net: Internet, host: str, others: Iterable[str]) -> None:
+    for other in others:
+        net.cut(host, other)
 
 
 def is_led_by(host: str, found: GroupInfo) -> bool:

@@ -1,0 +1,153 @@
+"""Groups whose hosts' disks lose power, fill up and fail: the member stops loudly, the group serves on."""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from domain import Domain, is_whole
+from faults.disk import FaultyDisk
+from faults.machine import require_fuse
+from faults.preload import CallFaults, environment
+from group_client import EXAMPLES, Client, run
+from workload import Workload, check_members
+
+from holdfast.client.proxy import Group
+from holdfast.model.errors import HoldfastError
+from holdfast.model.ids import HostId
+from holdfast.node.store import FILE_BYTES
+
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("groups-disks")]
+
+HOSTS = ("host1", "host2", "host3")
+FIRST_PRIMARY, BACKUP = "host1", "host2"
+"""A group's first primary is the host that was asked to create it: the first one."""
+
+
+@pytest.fixture
+def disks(tmp_path: Path) -> Iterator[dict[str, FaultyDisk]]:
+    """One for each host. Where a disk has no power, its host has no directory either."""
+    require_fuse()
+    (tmp_path / "d" / "hosts").mkdir(parents=True)
+    with ExitStack() as stack:
+        found = {}
+        for number, host in enumerate(HOSTS):
+            found[host] = stack.enter_context(FaultyDisk(tmp_path / f"disk-{host}", seed=number))
+            (found[host].path / "host").mkdir()
+            (tmp_path / "d" / "hosts" / host).symlink_to(found[host].path / "host")
+        yield found
+
+
+@pytest.fixture
+def domain(tmp_path: Path, disks: dict[str, FaultyDisk]) -> Iterator[Domain]:
+    with Domain(tmp_path / "d", "--app", str(EXAMPLES)) as made:
+        made.wait("every host hears every other", is_whole)
+        yield made
+
+
+def end(pid: int) -> None:
+    """kill -9, unless its disk has ended it already."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_power_cuts_under_load_lose_nothing(
+    domain: Domain, disks: dict[str, FaultyDisk], rounds: Callable[..., int]
+) -> None:
+    """Of one host after the other, then of all at once: the process dies, and of its disk remains what was
+    synced and a random part of what was not."""
+
+    async def cut(client: Client, hosts: tuple[str, ...]) -> None:
+        pids = [await client.pid(HostId(host)) for host in hosts]
+        for host in hosts:
+            await asyncio.to_thread(disks[host].power_off)
+        for pid in pids:
+            end(pid)
+        for host in hosts:
+            await asyncio.to_thread(disks[host].power_on, torn=True)
+
+    async def work(client: Client) -> None:
+        async with Workload(await client.create("power")) as calls:
+            for number in range(rounds(short=4, long=80)):
+                await calls.more(100)
+                await cut(client, HOSTS if number % 4 == 3 else (HOSTS[number % 4],))
+            await calls.more(100)
+        assert not calls.unknown + calls.refused
+        await check_members(client, {"power": calls})
+
+    run(domain, work)
+
+
+def test_a_full_disk_stops_its_host_loudly_and_the_group_serves_on(
+    domain: Domain, disks: dict[str, FaultyDisk]
+) -> None:
+    """D1: a backup's, then the primary's. Once there is room again, the host comes back by itself."""
+
+    async def work(client: Client) -> None:
+        ledger = await client.create("full")
+        async with Workload(ledger) as calls:
+            for is_primary in (False, True):
+                found = await client.wait_in_sync("full")
+                victim = next(host for host in found.in_sync if (host == found.primary) is is_primary)
+                await asyncio.to_thread(disks[victim].fill_up)
+                await fill_log(ledger)
+                await calls.more(50)
+                await says_why(client, victim, "No space left on device")
+                await calls.more(50)
+                await asyncio.to_thread(disks[victim].free_up)
+        assert not calls.unknown + calls.refused
+        await check_members(client, {"full": calls})
+
+    run(domain, work)
+
+
+async def fill_log(ledger: Group[Any]) -> None:
+    """Calls that change nothing and take more of the log than the files that stand ready: it needs room."""
+    wide = "x" * (FILE_BYTES // 32)
+    for _ in range(3 * 32):
+        with pytest.raises(HoldfastError, match="a deposit of -1"):
+            await ledger.deposit(wide, -1)
+
+
+def test_a_failed_sync_stops_its_host_loudly_and_the_group_serves_on(
+    tmp_path: Path, failing_calls: Path, monkeypatch: pytest.MonkeyPatch, rounds: Callable[..., int]
+) -> None:
+    """D1: never retried. Started again the host fails again, whenever it has synced so often; the others go
+    on. On a disk that is good again it has everything."""
+
+    async def fail(client: Client) -> Workload:
+        async with Workload(await client.create("failing")) as calls:
+            await says_why(client, victim, "Input/output error")
+            await calls.more(300)
+        assert not calls.unknown + calls.refused
+        return calls
+
+    for victim in [FIRST_PRIMARY, BACKUP][: rounds(short=1, long=2)]:
+        directory = tmp_path / victim
+        faults = environment(failing_calls, directory / "hosts" / victim, CallFaults(sync_eio_at=200))
+        for name, value in faults.items():
+            monkeypatch.setenv(name, value)
+        with Domain(directory, "--app", str(EXAMPLES)) as domain:
+            domain.wait("every host hears every other", is_whole)
+            calls = run(domain, fail)
+            domain.run("down")
+            monkeypatch.delenv("LD_PRELOAD")
+            domain.up()
+            run(domain, partial(check_members, calls={"failing": calls}))
+
+
+async def says_why(client: Client, host: str, reason: str) -> None:
+    """Wait until the domain's status shows that *host* ended for that reason, and where."""
+
+    def holds(status: dict[str, Any]) -> bool:
+        (found,) = (each for each in status["hosts"] if each["id"] == host)
+        said: str = found["last_exit"] or ""
+        return reason in said and str(client.layout.host(HostId(host))) in said
+
+    await asyncio.to_thread(client.domain.wait, f"{host} ended: {reason}", holds)
