@@ -13,7 +13,7 @@ from direct import DirectCaller
 from domain import HOLDFAST, Domain, is_whole
 from group_client import EXAMPLES, Client, run
 
-from holdfast.model.errors import InvalidRequest
+from holdfast.model.errors import HoldfastError, InvalidRequest
 from holdfast.model.orders import GroupInfo
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("groups")]
@@ -161,3 +161,22 @@ def test_a_deleted_group_is_gone_and_its_name_is_free(whole: Domain) -> None:
 
     run(whole, work)
     assert all(host["alive"] for host in whole.status()["hosts"])
+
+
+def test_calls_with_long_arguments_do_not_fill_the_log_for_good(
+    whole: Domain, rounds: Callable[..., int]
+) -> None:
+    """D4: more bytes than the log takes of one group, in few calls that are soon executed. Every member must
+    take checkpoints in time: one that is full acknowledges nothing, and the group would never serve again."""
+    wide = "x" * 900_000
+
+    async def work(client: Client) -> None:
+        ledger = await client.create("wide")
+        for number in range(1, 1 + rounds(short=160, long=1000)):
+            with pytest.raises(HoldfastError, match="a deposit of -1"):
+                await ledger.deposit(wide, -1)
+            if number % 10 == 0:
+                assert await ledger.deposit("alice", 1) == number // 10
+        await client.connection.delete("wide")
+
+    run(whole, work)

@@ -104,6 +104,10 @@ class FakeMember:
     def tail(self) -> Position:
         return self.log[-1].last if self.log else self.floor
 
+    @property
+    def log_bytes(self) -> int:
+        return sum(len(record.body) for record in self.log)
+
     def submit(self, body: bytes, count: int = 1) -> Position:
         if not self.is_serving:
             raise Unavailable("not serving")

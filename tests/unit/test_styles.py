@@ -911,6 +911,37 @@ def test_a_log_that_grows_fast_is_cut_before_the_interval_is_over(style: str) ->
 
 
 @pytest.mark.parametrize("style", ALL)
+def test_few_calls_with_long_arguments_cut_the_log_of_every_member_too(style: str) -> None:
+    """D4: they are soon executed and take few positions, so backups are brought forward for nothing else."""
+    config = StyleConfig(
+        checkpoint_bytes=3000,
+        long_log_bytes=12_000,
+        log_bytes_max=15_000,
+        scan_bytes=1000,
+        sent_state_bytes_max=500,
+    )
+    made = group(style, config=config)
+    for number in range(1, 41):
+        made.replicas["a"].on_calls("token", sent(call(number, "write", "x" * 1000)))
+        made.settle()
+    for member in made.members.values():
+        assert member.log_bytes < config.long_log_bytes
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_long_log_makes_a_checkpoint_due_and_a_longer_one_refuses_calls(style: str) -> None:
+    """D4: what brings about checkpoints still finds room; once they are there calls are taken again."""
+    made = group(style, config=StyleConfig(long_log_bytes=500, log_bytes_max=600))
+    with pytest.raises(Overloaded, match="waits for checkpoints"):
+        for number in range(1, 100):
+            write(made, number)
+    made.settle()
+    write(made, 100)
+    made.settle()
+    assert lines(made, made.primary)[-1] == "line 100"
+
+
+@pytest.mark.parametrize("style", ALL)
 def test_a_refusal_is_told_when_what_it_rests_on_is_final(style: str) -> None:
     """X3: "it never runs" must not be said of a record that may yet vanish with its primary."""
     made = group(style)

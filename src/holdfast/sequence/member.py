@@ -87,6 +87,11 @@ class Member:
         return self._on.store.tail.position
 
     @property
+    def log_bytes(self) -> int:
+        """What its records take on this host until a checkpoint stands for them (D4)."""
+        return self._on.store.live_bytes
+
+    @property
     def is_serving(self) -> bool:
         """Whether it takes calls."""
         return self._submission.is_serving and self._handover.phase is Phase.NONE

@@ -16,6 +16,7 @@ class _Group:
     floor: Point = ORIGIN
     followed: Epoch = ORIGIN.epoch
     records: list[Record] = field(default_factory=list)
+    live_bytes: int = 0
 
     @property
     def tail(self) -> Point:
@@ -61,6 +62,7 @@ class MemoryLog:
             raise Conflict(f"{record.point} of group {record.group} does not continue {tail}")
         known = self._groups.setdefault(record.group, _Group())
         known.records.append(record)
+        known.live_bytes += len(record.body)
         known.followed = max(known.followed, record.epoch)
         return self._took()
 
@@ -69,7 +71,7 @@ class MemoryLog:
         if known.point_at(after) is None:
             raise InvalidRequest(f"group {group}: no record ends at {after}")
         while known.records and known.records[-1].last > after:
-            known.records.pop()
+            known.live_bytes -= len(known.records.pop().body)
         known.followed = max(known.followed, epoch)
         return self._took()
 
@@ -84,6 +86,7 @@ class MemoryLog:
         if point.position <= known.tail.position and known.point_at(point.position) != point:
             raise Conflict(f"group {group}: {point} is not in this log's history")
         known.records = [record for record in known.records if record.last > point.position]
+        known.live_bytes = sum(len(record.body) for record in known.records)
         known.floor = point
         known.followed = max(known.followed, point.epoch)
         return self._took()
@@ -111,6 +114,10 @@ class MemoryLog:
     def followed(self, group: GroupId) -> Epoch:
         known = self._groups.get(group)
         return known.followed if known is not None else ORIGIN.epoch
+
+    def live_bytes(self, group: GroupId) -> int:
+        known = self._groups.get(group)
+        return known.live_bytes if known is not None else 0
 
     def point_at(self, group: GroupId, position: Position) -> Point | None:
         return self._groups[group].point_at(position)

@@ -45,6 +45,11 @@ class GroupStore:
         """The highest epoch in any record of the group (V3)."""
         return self._log.followed(self._group)
 
+    @property
+    def live_bytes(self) -> int:
+        """What the records beyond the floor take."""
+        return self._log.live_bytes(self._group)
+
     def point_at(self, position: Position) -> Point | None:
         """The point where a record ends at *position*, if one does."""
         tail = self.tail

@@ -44,11 +44,12 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Size of one preallocated file. Larger: fewer files, coarser pruning."""
     batch_bytes_max: int = 1 << 20
     """Records gathered beyond this go down as a further batch; also bounds a single record."""
-    gather_bytes_max: int = 64 << 20
+    gather_bytes_max: int = 256 << 20
     """Records waiting for a slow disk; beyond it appends are refused as ``Overloaded``."""
-    group_bytes_max: int = 32 << 20
+    group_bytes_max: int = 128 << 20
     """Live records of one group; beyond it that group alone is refused (PROTOCOL D4: log_bytes_max). They
-    are copied forward in one go: twice as much must be able to wait for the disk."""
+    are copied forward in one go: twice as much must be able to wait for the disk. A backup that reaches this
+    acknowledges nothing more, so styles refuse calls well before."""
     files_max: int = 8
     """More files than this, and groups that hinder the removal of the oldest are copied forward (D4)."""
 

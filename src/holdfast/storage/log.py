@@ -259,6 +259,11 @@ class Log:
         index = self._groups.get(group)
         return index.followed if index is not None else ORIGIN.epoch
 
+    def live_bytes(self, group: GroupId) -> int:
+        """What the group's records beyond its floor take: it is refused beyond ``group_bytes_max`` (D4)."""
+        index = self._groups.get(group)
+        return index.live_bytes if index is not None else 0
+
     def point_at(self, group: GroupId, position: Position) -> Point | None:
         """What two members compare to find where their histories part (M3)."""
         return self._index(group).point_at(position)

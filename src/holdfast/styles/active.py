@@ -47,7 +47,7 @@ class Active(Replica):
         """Who waits for a record that this primary ordered, and what to do with its effects, by its first
         position."""
         self._fired: dict[tuple[int, int], None] = {}
-        self._checkpointing = Checkpointing(ports, config, self._on_digest)
+        self._checkpointing = Checkpointing(ports, config, self._log_bytes, self._on_digest)
         self._digested: tuple[Position, bytes] | None = None
         """This member's digest at the last mark, as soon as it is known."""
         self._told: Digested | None = None

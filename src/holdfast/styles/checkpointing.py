@@ -38,9 +38,17 @@ class Checkpointing:
     """The states one member captures, at ``checkpoint_interval_ns``. *on_digest* is told the digest of each,
     for members that are compared."""
 
-    def __init__(self, ports: StylePorts, config: StyleConfig, on_digest: OnDigest | None = None) -> None:
+    def __init__(
+        self,
+        ports: StylePorts,
+        config: StyleConfig,
+        log_bytes: Callable[[], int],
+        on_digest: OnDigest | None = None,
+    ) -> None:
+        """*log_bytes*: what the records take that no checkpoint stands for."""
         self._ports = ports
         self._config = config
+        self._log_bytes = log_bytes
         self._on_digest = on_digest
         self._taken_at = ports.clock.now()
         self._bytes = 0
@@ -70,6 +78,8 @@ class Checkpointing:
         if self._copying is not None or self._ports.clock.now() < self._not_before:
             return False
         if self._bytes >= self._config.checkpoint_bytes:
+            return True
+        if self._log_bytes() >= self._config.long_log_bytes and execution.position > self._quiet_since:
             return True
         elapsed_ns = self._ports.clock.now() - self._taken_at
         return elapsed_ns >= self._config.checkpoint_interval_ns and execution.position > self._quiet_since

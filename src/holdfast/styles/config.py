@@ -12,8 +12,17 @@ class StyleConfig(Struct, frozen=True, kw_only=True):
     """CheckpointInterval (FTC-306): between two checkpoints of a group in which something happened. Shorter:
     less to replay after a restart and a shorter log, more capturing."""
     checkpoint_bytes: int = 16 * 1024 * 1024
-    """A checkpoint is also due when the records since the last one are so many bytes. Well below what a group
-    may hold in the log, or a busy group is refused new calls (D4)."""
+    """A checkpoint is also due when the records since the last one are so many bytes. Two are kept, and the
+    log back to the older one: it holds up to three times as much."""
+    long_log_bytes: int = 64 * 1024 * 1024
+    """A log so long makes the next checkpoint due at once: after a restart only two of the new process let it
+    go."""
+    log_bytes_max: int = 80 * 1024 * 1024
+    """A primary whose log is longer refuses calls as Overloaded (D4). Below what a log takes of one group by
+    more than two ``checkpoint_bytes``: what was ordered, and what brings about checkpoints, must find room on
+    every member, or nothing ever commits again."""
+    scan_bytes: int = 4 * 1024 * 1024
+    """A passive backup also looks for states and updates when its log has grown by so much."""
     replay_budget_ns: int = 50 * MILLISECOND
     """A warm backup may lack so much execution time (E5): about what a failover adds."""
     sent_state_bytes_max: int = 64 * 1024
@@ -40,8 +49,11 @@ class StyleConfig(Struct, frozen=True, kw_only=True):
 
     def validate(self) -> list[str]:
         """Every problem with these values, in words."""
-        return [
+        problems = [
             f"{name} is {getattr(self, name)}; it must be at least 1"
             for name in self.__struct_fields__
             if getattr(self, name) < 1
         ]
+        if not 3 * self.checkpoint_bytes < self.long_log_bytes < self.log_bytes_max:
+            problems.append("long_log_bytes lies between three checkpoint_bytes and log_bytes_max")
+        return problems

@@ -79,6 +79,8 @@ class Passive(Replica):
         """Execution time since backups were last brought forward (E5)."""
         self._looked_at = Position(0)
         """Up to here a backup has looked for what brings it forward: not at every commit."""
+        self._looked_bytes = 0
+        """How long its log was then."""
         self._counted = Position(0)
         """Up to here its records are counted towards the next checkpoint."""
         self._loading: Iterator[Execution | None] | None = None
@@ -105,7 +107,7 @@ class Passive(Replica):
     def on_committed(self, up_to: Position) -> None:
         if self._is_primary:
             self._committed(up_to)
-        elif self._work is None and up_to - self._looked_at >= self._config.scan_positions:
+        elif self._work is None and self._is_time_to_look(up_to):
             self._work = self._look_at(up_to)
             with suppress(Overloaded):  # it looks again at the next commit
                 self._go_on()
@@ -321,6 +323,15 @@ class Passive(Replica):
     def _advance(self, records: list[Stored], step: Record) -> Iterator[None]:
         """Take the records before *step*, and then what it says."""
 
+    def _is_time_to_look(self, up_to: Position) -> bool:
+        """Whether enough is committed since it last looked: many positions, or few and long ones."""
+        log_bytes = self._log_bytes()
+        self._looked_bytes = min(self._looked_bytes, log_bytes)  # a checkpoint has made it shorter
+        return (
+            up_to - self._looked_at >= self._config.scan_positions
+            or log_bytes - self._looked_bytes >= self._config.scan_bytes
+        )
+
     def _look_at(self, up_to: Position) -> Iterator[None]:
         """Take every step there is up to a committed position. What follows the last one stays as it is."""
         try:
@@ -332,7 +343,7 @@ class Passive(Replica):
             # What this host keeps of it is loaded when it is needed.
             self._ports.fault("object_failed", f"the state was not taken: {error!r}")
             self._discard_object()
-        self._looked_at = up_to
+        self._looked_at, self._looked_bytes = up_to, self._log_bytes()
 
     def _take_steps(self, up_to: Position) -> Iterator[None]:
         start = self._checkpointing.kept if self._execution is None else self._execution.position

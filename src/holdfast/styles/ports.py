@@ -26,6 +26,11 @@ class Sequence(Protocol):
     def tail(self) -> Position: ...
 
     @property
+    def log_bytes(self) -> int:
+        """What the records take that no checkpoint stands for yet (D4)."""
+        ...
+
+    @property
     def is_serving(self) -> bool: ...
 
     def submit(self, body: bytes, count: int = 1) -> Position:

@@ -66,7 +66,7 @@ class Replica(ABC):
         self._stamping = Stamping(ports.clock, ports.stamp)
         self._waiting = Waiting()
         self._queries = Queries(ports)
-        self._checkpointing = Checkpointing(ports, config)
+        self._checkpointing = Checkpointing(ports, config, self._log_bytes)
         self._called: tuple[Request, int] | None = None
         """The nested call that was sent out; a repetition would be harmless but useless."""
 
@@ -138,6 +138,8 @@ class Replica(ABC):
             raise BadCall(f"a frame has 1 to {CALLS_PER_RECORD_MAX} calls, not {len(calls)}")
         if execution.line.waiting >= self._config.in_line_max:
             raise Overloaded(f"group {self.definition.group}: {execution.line.waiting} calls stand in line")
+        if self._log_bytes() > self._config.log_bytes_max:
+            raise Overloaded(f"group {self.definition.group}: its log waits for checkpoints")
         if self.definition.group in sent.chain:
             # The group waits for the end of this very chain: it would wait for ever (E3).
             text = " -> ".join((*sent.chain, self.definition.group))
@@ -264,6 +266,9 @@ class Replica(ABC):
         """Whether this firing was ordered already and only waits to be executed."""
 
     # --- in common
+
+    def _log_bytes(self) -> int:
+        return self.sequence.log_bytes
 
     def _serving(self) -> Execution:
         execution = self.execution

@@ -36,7 +36,8 @@ class Warm(Passive):
 
     def _step(self, execution: Execution) -> None:
         state = None
-        if self._checkpointing.is_due(execution):
+        is_due = self._checkpointing.is_due(execution)
+        if is_due:
             self._has_base = False  # it is asked for its state
             if execution.is_idle:
                 state = self._checkpointing.capture(execution)
@@ -50,6 +51,8 @@ class Warm(Passive):
             has_base=self._has_base,
             config=self._config,
         )
+        if step is Step.NOTHING and is_due:
+            step = Step.REPLAY  # cheap as it is to replay, backups need a checkpoint as well
         if step is not Step.NOTHING:
             self._stepped_at, self._spent_ns = self._ports.clock.now(), 0
             record = self._record_for(step, execution, state) if execution.is_idle else Forward()
