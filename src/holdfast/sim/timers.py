@@ -18,7 +18,7 @@ class SimTimers:
         self._node = node
         self._life = life
         self._on_timer = on_timer
-        self._armed: dict[int, tuple[Hashable, int]] = {}
+        self._armed: dict[int, None] = {}
         self._last = 0
 
     def set(self, delay_ns: int, tag: Hashable) -> TimerId:
@@ -26,21 +26,22 @@ class SimTimers:
         if not self._life.over:
             node = self._node
             delay_ns = node.clock.real_delay(delay_ns) if delay_ns > 0 else 0
-            self._armed[number] = (tag, node.awake_ns() + delay_ns)
-            node.world.after(delay_ns, node.run, self._life, self._fire, number)
+            # All that a firing needs travels with the event; what is armed only says whether it still counts.
+            self._armed[number] = None
+            due_ns = node.awake_ns() + delay_ns
+            node.world.after(delay_ns, node.run, self._life, self._fire, number, tag, due_ns)
         return TimerId(number)
 
     def cancel(self, timer: TimerId) -> None:
         self._armed.pop(timer, None)
 
-    def _fire(self, number: int) -> None:
+    def _fire(self, number: int, tag: Hashable, due_ns: int) -> None:
         if number not in self._armed:
             return
-        tag, due_ns = self._armed[number]
         node = self._node
         owed_ns = due_ns - node.awake_ns()
         if owed_ns > 0:  # the machine slept meanwhile
-            node.world.after(owed_ns, node.run, self._life, self._fire, number)
+            node.world.after(owed_ns, node.run, self._life, self._fire, number, tag, due_ns)
             return
         del self._armed[number]
         node.world.trace.add(f"{node.world.now} {node.name} timer {tag}")

@@ -44,7 +44,7 @@ class Flag(enum.IntFlag):
     """The tail of this log was cut and has not yet been compared with other members (D2)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen, for the same reason as Item: each one written is one of these
 class Batch:
     """A batch without its records."""
 
@@ -91,13 +91,15 @@ def padded(length: int, sector: int) -> int:
 
 def encode(batch: Batch, payload: bytes, sector: int) -> tuple[int, bytes]:
     """The batch's checksum, and its bytes; *length*, *body* and *checksum* come from *payload*."""
+    mark_file, mark_offset = batch.mark
     covered = _COVERED.pack(
         batch.salt,
         batch.file,
         batch.records,
         batch.number,
         batch.opening,
-        *batch.mark,
+        mark_file,
+        mark_offset,
         batch.previous,
         batch.flags,
         batch.oldest,

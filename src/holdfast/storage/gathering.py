@@ -43,10 +43,11 @@ class Gathering:
         self._begin(place)
 
     def _begin(self, place: Place, *, marks: int = 0) -> None:
-        frame = BATCH_BYTES + TRAILER_BYTES
-        if self._size_of_file(place.file) - place.offset < SECTORS_MIN * self._config.sector_bytes:
-            place = Place(place.file + 1, self._config.sector_bytes)
-        room = self._size_of_file(place.file) - place.offset - frame
+        size, sector = self._size_of_file(place.file), self._config.sector_bytes
+        if size - place.offset < SECTORS_MIN * sector:
+            place = Place(place.file + 1, sector)
+            size = self._size_of_file(place.file)
+        room = size - place.offset - BATCH_BYTES - TRAILER_BYTES
         self._start = place
         self.file = place.file
         self.packed_file = packed(Place(place.file, 0))

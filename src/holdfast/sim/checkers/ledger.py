@@ -26,6 +26,8 @@ Change = Callable[[History], None]
 
 
 def appended(body: bytes, count: int = 1) -> Change:
+    if count == 1:
+        return lambda history: history.bodies.append(body)
     return lambda history: history.bodies.extend(operations(body, count))
 
 
@@ -65,10 +67,11 @@ class Ledger:
 
     def durable(self, number: int) -> int:
         """The log said that everything up to *number* is durable; returns how many changes that settled."""
-        added = []
-        while self._waiting and self._waiting[0][0] <= number:
-            added.append(self._waiting.popleft())
-            _settle(self.state, *added[-1])
+        waiting, state, added = self._waiting, self.state, list[tuple[int, int, Change]]()
+        while waiting and waiting[0][0] <= number:
+            change = waiting.popleft()
+            added.append(change)
+            _settle(state, *change)
         self._reports.append(added)
         return len(added)
 
@@ -117,7 +120,10 @@ def copied(state: dict[int, History]) -> dict[int, History]:
 
 
 def _settle(state: dict[int, History], _: int, group: int, change: Change) -> None:
-    change(state.setdefault(group, History()))
+    history = state.get(group)
+    if history is None:
+        history = state[group] = History()
+    change(history)
 
 
 def _difference(durable: dict[int, History], found: dict[int, History]) -> str | None:
