@@ -90,7 +90,10 @@ class Membership:
         return min(overdue, key=lambda each: each[0])[1] if overdue else None
 
     def _lags(self, follower: Follower) -> bool:
-        """Whether it holds up its peers (M4)."""
+        """Whether it holds up its peers (M4). Of one that has said nothing in this reign yet nothing is known
+        but its silence: a new primary would else drop whoever answers second."""
+        if follower.acknowledged == NOTHING:
+            return False
         others = [
             self._submission.acknowledged_by(member)
             for member in self._on.standing.listed
