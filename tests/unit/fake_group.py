@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from holdfast.model.csn import Csn
-from holdfast.model.errors import Overloaded, Rejected, Unavailable
+from holdfast.model.errors import Corruption, Overloaded, Rejected, Unavailable
 from holdfast.model.ids import Epoch, GroupId, Position, ReplicaId
 from holdfast.model.ports import NoTrace
 from holdfast.model.units import SECOND
@@ -36,13 +36,15 @@ class FakeClock:
     def __init__(self) -> None:
         self.time_ns = 1_000 * SECOND
         self.step_ns = 0
+        self.jump_ns = 0
+        """By how much the wall clock was set."""
 
     def now(self) -> int:
         self.time_ns += self.step_ns
         return self.time_ns
 
     def wall(self) -> int:
-        return self.time_ns
+        return self.time_ns + self.jump_ns
 
 
 class FakeCopies:
@@ -97,6 +99,8 @@ class FakeMember:
     asked: list[Callable[[bool], None]] = field(default_factory=list)
     refuses: Rejected | None = None
     """Raised by the next submissions."""
+    damage: Corruption | None = None
+    """Raised by every read."""
     unreadable: int = 0
     """How many of the next reads fail for the moment."""
 
@@ -122,6 +126,8 @@ class FakeMember:
 
     def read(self, first: Position, last: Position) -> list[Stored]:
         assert first > self.floor, "records below the floor are pruned"
+        if self.damage is not None:
+            raise self.damage
         if self.unreadable:
             self.unreadable -= 1
             raise Overloaded("records wait for a new file of the log")
@@ -176,6 +182,7 @@ class FakeGroup:
             self.clock,
             NoTrace(),
             self.stamp,
+            self.clock.wall,
             lambda token, numbers, outcomes: self.answers.append((token, numbers, outcomes)),
             self.forsaken.append,
             lambda: self.woken.append(name),
@@ -198,7 +205,7 @@ class FakeGroup:
 
     def stamp(self, after: Csn) -> Csn:
         self.sequence += 1
-        time_s = max(self.clock.time_ns // SECOND, after.timestamp)
+        time_s = max(self.clock.wall() // SECOND, after.timestamp)
         found = Csn(time_s, self.sequence % 65536, ReplicaId(1))
         return found if found > after else Csn(after.timestamp + 1, 0, ReplicaId(1))
 

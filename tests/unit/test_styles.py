@@ -11,7 +11,7 @@ from group_classes import A, B, Counter, call, definition, sent
 import holdfast as hf
 from holdfast.model.calls import Request
 from holdfast.model.csn import ZERO, Csn
-from holdfast.model.errors import InvalidRequest, Overloaded, Unavailable
+from holdfast.model.errors import Corruption, InvalidRequest, Overloaded, Unavailable
 from holdfast.model.ids import Position, ReplicaId
 from holdfast.model.outcome import (
     Outcome,
@@ -271,6 +271,39 @@ def test_a_timer_fires_once_also_when_the_primary_dies_meanwhile(style: str) -> 
     assert execution is not None
     state = msgspec.msgpack.decode(msgspec.msgpack.decode(execution.save())[5])
     assert state["seen"] == ["wake"]
+    assert made.replicas["b"].next_wake_ns() is None
+
+
+def test_a_due_timer_that_cannot_commit_yet_keeps_nobody_busy() -> None:
+    """Its firing is ordered and waits for the backups: the next look is not now, and now, and now."""
+    made = group("active", Counter)
+    made.replicas["a"].on_calls("t", sent(call(1, "remind", 5, "wake")))
+    made.settle()
+    made.clock.time_ns += 6 * SECOND
+    made.replicas["a"].turn()
+    tail, wake_ns = made.members["a"].tail, made.replicas["a"].next_wake_ns()
+    assert wake_ns is not None
+    assert wake_ns > made.clock.wall()
+    made.replicas["a"].turn()
+    assert made.members["a"].tail == tail
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_timer_set_by_a_clock_that_was_ahead_rings_on_time_elsewhere(style: str) -> None:
+    """The group's time goes on from its newest stamp, whatever the next primary's clock shows (X4)."""
+    made = group(style, Counter)
+    made.clock.time_ns += 7200 * SECOND
+    made.replicas["a"].on_calls("t", sent(call(1, "remind", 5, "wake")))
+    made.settle()
+    made.clock.jump_ns = -7200 * SECOND
+    made.fail_over("b", is_crash=True)
+    made.settle()
+    wake_ns = made.replicas["b"].next_wake_ns()
+    assert wake_ns is not None
+    assert 0 < wake_ns - made.clock.wall() <= 6 * SECOND
+    made.clock.time_ns += 6 * SECOND
+    made.settle()
+    made.settle()
     assert made.replicas["b"].next_wake_ns() is None
 
 
@@ -686,7 +719,7 @@ def test_a_turn_has_one_csn_and_time_never_goes_back() -> None:
         issued.append(Csn(max(1000, after.timestamp), after.sequence + 1, ReplicaId(1)))
         return issued[-1]
 
-    stamping = Stamping(clock, next_csn)
+    stamping = Stamping(clock, next_csn, clock.wall)
     stamping.resume(ZERO, 0)
     first, second = stamping.next(3), stamping.next(2)
     assert (first.csn, second.csn) == (issued[0], issued[0].part(3))
@@ -993,3 +1026,14 @@ def test_a_member_that_can_make_no_object_does_not_serve_and_says_so(style: str)
     assert [(name, kind) for name, kind, _ in made.faults][-1] == ("b", "object_failed")
     with pytest.raises(Unavailable):
         made.replicas["b"].on_calls("t", sent(call(1, "add")))
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_damaged_record_ends_the_host_and_is_no_fault_of_the_object(style: str) -> None:
+    """D2: who meets damage below the mark stops loudly; it is not hidden behind another attempt."""
+    made = group(style, config=msgspec.structs.replace(CONFIG, scan_positions=1))
+    made.members["b"].damage = Corruption("rotten", file="log", offset=0, expected=1, found=2)
+    write(made, 1, 2)
+    with pytest.raises(Corruption):
+        made.settle()
+    assert made.faults == []

@@ -24,7 +24,7 @@ from holdfast.housing.ports import EndingTimers, HouseConfig, HousePorts, OpenSt
 from holdfast.housing.serving import Answers, Serving
 from holdfast.housing.stamps import Stamps
 from holdfast.housing.suspects import Suspects
-from holdfast.model.errors import Corruption, DiskFailed, HoldfastError, NoSpace
+from holdfast.model.errors import DISK_ERRORS, HoldfastError
 from holdfast.model.ids import ClientId, Epoch, GroupId, HostId, Incarnation, Revision
 from holdfast.model.ports import TimerId
 from holdfast.model.units import MILLISECOND
@@ -42,7 +42,7 @@ from holdfast.sequence.messages import (
     HostMessage,
     Inspect,
 )
-from holdfast.sequence.ports import HostPorts
+from holdfast.sequence.ports import Captured, HostPorts
 from holdfast.sequence.recovery import Recovery
 from holdfast.sequence.role import Role
 from holdfast.styles.ports import StylePorts
@@ -163,6 +163,10 @@ class Groups:
         self._wake_timers.close()
         self.nesting.close()
 
+    def kept(self, group: GroupId) -> Captured | None:
+        """The newest checkpoint of a group that is kept here. Raises ``Corruption``."""
+        return self._keeping.newest(group)
+
     # --- events from outside
 
     def on_sequence(self, peer: HostId, message: GroupMessage | HostMessage) -> None:
@@ -280,7 +284,7 @@ class Groups:
                 is_doubtful=self._store.log.is_doubtful,
                 later=self._later,
             )
-        except (Corruption, DiskFailed, NoSpace):
+        except DISK_ERRORS:
             raise
         except HoldfastError as error:
             self._house.journal.error(
@@ -338,6 +342,7 @@ class Groups:
             clock=ports.clock,
             trace=housed.chronicle,
             stamp=self.stamps.after,
+            time=self.stamps.time_ns,
             answer=self.answers.answer,
             forsake=self.answers.forsake,
             wake=lambda: self._wake_at(housed, ports.clock.wall() + WAKE_NS),
@@ -400,7 +405,7 @@ class Groups:
         def guarded(*arguments: object) -> None:
             try:
                 work(*arguments)
-            except (Corruption, DiskFailed, NoSpace) as error:
+            except DISK_ERRORS as error:
                 self._store.fail(error)
 
         return guarded

@@ -3,7 +3,7 @@
 A broken invariant is not an error of this family: :func:`invariant` stops the replica.
 """
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 
 class HoldfastError(Exception):
@@ -76,6 +76,10 @@ class DiskFailed(HoldfastError):
     """Raised when the disk fails a read or write; the member stops (PROTOCOL D1)."""
 
     code = "disk_failed"
+
+
+DISK_ERRORS: Final = (Corruption, NoSpace, DiskFailed)
+"""What ends a host, loudly, wherever it is met (PROTOCOL D1, D2)."""
 
 
 class BrokenInvariant(BaseException):

@@ -11,7 +11,7 @@ its state and its digest there, and the primary's digest follows as a record tha
 from collections.abc import Iterator
 
 from holdfast.model.calls import Request
-from holdfast.model.errors import Overloaded
+from holdfast.model.errors import DISK_ERRORS, Overloaded
 from holdfast.model.ids import Position
 from holdfast.styles.checkpointing import Checkpointing
 from holdfast.styles.config import StyleConfig
@@ -111,6 +111,8 @@ class Active(Replica):
                 if self._ports.clock.now() >= until_ns:
                     self._ports.wake()
                     return
+        except DISK_ERRORS:
+            raise
         except Exception as error:
             self._ports.fault("object_failed", f"the state was not taken: {error!r}")
 

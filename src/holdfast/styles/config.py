@@ -56,4 +56,7 @@ class StyleConfig(Struct, frozen=True, kw_only=True):
         ]
         if not 3 * self.checkpoint_bytes < self.long_log_bytes < self.log_bytes_max:
             problems.append("long_log_bytes lies between three checkpoint_bytes and log_bytes_max")
+        if self.sent_state_bytes_max * 2 > self.checkpoint_bytes:
+            # Else a state that was sent makes the next one due by itself.
+            problems.append("sent_state_bytes_max is at most half of checkpoint_bytes")
         return problems

@@ -24,6 +24,7 @@ from typing import Final
 
 from holdfast.model.calls import Request
 from holdfast.model.errors import (
+    DISK_ERRORS,
     HoldfastError,
     InvalidRequest,
     Overloaded,
@@ -225,7 +226,7 @@ class Passive(Replica):
         stamp, first = self._stamping.next(len(calls)), Position(execution.position + 1)
         began = self._ports.clock.now()
         outcomes = execution.calls(first, stamp, sent, calls).outcomes
-        self._spent_ns += self._ports.clock.now() - began
+        self._spent(began)
         numbers = [each.number for each in calls]
         ended = [outcome for outcome in outcomes if outcome is not None]
         if len(ended) == len(calls):
@@ -262,7 +263,7 @@ class Passive(Replica):
         self._check_room(execution, 1)
         began = self._ports.clock.now()
         effects = execution.apply(Position(execution.position + 1), record)
-        self._spent_ns += self._ports.clock.now() - began
+        self._spent(began)
         position = self._submit_executed(record, 1)
         if effects.later:
             replied = Replied(effects.later)
@@ -272,6 +273,10 @@ class Passive(Replica):
                 self._waiting.ended(reply, position)
         if waits is not None:
             waits[1](effects, position)
+
+    def _spent(self, began_ns: int) -> None:
+        """Something was executed since; also if the clock is too coarse to show it."""
+        self._spent_ns += max(self._ports.clock.now() - began_ns, 1)
 
     def _submit_executed(self, record: Record, count: int) -> Position:
         """Order what the object has already done. If that is refused, object and sequence have parted: the
@@ -336,7 +341,7 @@ class Passive(Replica):
         """Take every step there is up to a committed position. What follows the last one stays as it is."""
         try:
             yield from self._take_steps(up_to)
-        except Overloaded:
+        except (Overloaded, *DISK_ERRORS):
             raise
         except Exception as error:
             # It is the class's code that fails here, in whatever way: the object counts as failed (FTC-310).

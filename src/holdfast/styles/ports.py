@@ -101,6 +101,8 @@ class StylePorts:
     trace: Trace
     stamp: Callable[[Csn], Csn]
     """A CSN later than the given one (S1). May raise ``Unavailable``."""
+    time: Callable[[], int]
+    """The time that the next one would have, in nanoseconds (X4)."""
     answer: Callable[[Token, list[int], list[bytes]], None]
     """Tell a client the outcomes of these numbers of its requests; they are final."""
     forsake: Callable[[Token], None]

@@ -14,9 +14,10 @@ from typing import Final
 import msgspec
 
 from holdfast.model.calls import Request
-from holdfast.model.errors import BrokenInvariant, Overloaded, Rejected, Unavailable
+from holdfast.model.errors import DISK_ERRORS, BrokenInvariant, Overloaded, Rejected, Unavailable
 from holdfast.model.ids import ClientId, Epoch, Position
 from holdfast.model.outcome import Poisoned, Refused, Unknown, encode_outcome
+from holdfast.model.units import MILLISECOND
 from holdfast.sequence.ports import Captured
 from holdfast.sequence.retention import FRESH, NEVER, InProgress, Repeated, Verdict
 from holdfast.styles.checkpointing import Checkpointing
@@ -45,6 +46,9 @@ from holdfast.styles.waiting import Waiting
 CALLS_PER_RECORD_MAX: Final = 4096
 """So many calls share a record, and the turn that executes it."""
 
+OVERDUE_NS: Final = 20 * MILLISECOND
+"""How often a timer that is due and cannot be executed yet is looked at."""
+
 Then = Callable[[Effects, Position], None]
 """Takes what a record brought about, and the position at which that is final."""
 
@@ -63,7 +67,7 @@ class Replica(ABC):
         """The sequence is served here."""
         self._is_primary = False
         """And the object is ready: calls are taken."""
-        self._stamping = Stamping(ports.clock, ports.stamp)
+        self._stamping = Stamping(ports.clock, ports.stamp, ports.time)
         self._waiting = Waiting()
         self._queries = Queries(ports)
         self._checkpointing = Checkpointing(ports, config, self._log_bytes)
@@ -99,6 +103,8 @@ class Replica(ABC):
                 self._take_up(self._ready())
         except Overloaded:
             self._ports.wake()  # records could not be read just now
+        except DISK_ERRORS:
+            raise
         except Exception as error:
             # The class's own code failed to make or restore the object (FTC-310): this member cannot serve.
             self._is_reigning = False
@@ -154,6 +160,16 @@ class Replica(ABC):
         if operations and not self._answer_known(execution, token, sent.client, operations):
             self._order_calls(execution, token, sent, operations)
 
+    def on_stale_queries(self, token: Token, client: ClientId, calls: list[Call]) -> None:
+        """Answer from what this member holds, as soon as that is committed: an old state will do, one that
+        never was will not (S4). Raises ``Unavailable``, ``BadCall``."""
+        outcomes = [
+            self.on_stale_query(Request(client, each.number), each.method, each.arguments) for each in calls
+        ]
+        execution = self.execution
+        saw = execution.position if execution is not None else Position(0)
+        self._tell(saw, token, [each.number for each in calls], outcomes)
+
     def on_stale_query(self, request: Request, method: str, arguments: msgspec.Raw) -> bytes:
         """Answer at once from what this member holds, primary or not. Raises ``Unavailable``."""
         execution = self.execution
@@ -207,7 +223,12 @@ class Replica(ABC):
     def next_wake_ns(self) -> int | None:
         """When, by the wall clock, :meth:`turn` must be called even if nothing comes in."""
         execution = self.execution
-        return execution.timers.next_due_ns() if execution is not None and self._is_primary else None
+        due_ns = execution.timers.next_due_ns() if execution is not None and self._is_primary else None
+        if due_ns is None:
+            return None
+        # One that is due and still there has been ordered, and its commit brings a turn; or it could not be.
+        ahead_ns = due_ns - self._stamping.now_ns()
+        return self._ports.clock.wall() + (ahead_ns if ahead_ns > 0 else OVERDUE_NS)
 
     # --- state
 
@@ -366,8 +387,7 @@ class Replica(ABC):
         execution = self.execution
         if execution is None:
             return
-        time_ns = max(self._ports.clock.wall(), self._stamping.time_ns)
-        for timer in execution.timers.due(time_ns, self._config.timers_per_turn_max):
+        for timer in execution.timers.due(self._stamping.now_ns(), self._config.timers_per_turn_max):
             if not self._is_fired(timer.number, timer.due_ns):
                 ended = self._ports.attempts.given_up(timer.request)
                 if ended:

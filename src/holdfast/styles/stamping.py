@@ -11,18 +11,27 @@ from holdfast.styles.operation import Stamp
 class Stamping:
     """Stamps the records of one group while this member is its primary."""
 
-    def __init__(self, clock: Clock, next_csn: Callable[[Csn], Csn]) -> None:
+    def __init__(self, clock: Clock, next_csn: Callable[[Csn], Csn], time: Callable[[], int]) -> None:
         self._clock = clock
+        self._time = time
         self._next_csn = next_csn
         self._csn = ZERO
         self._used = 0
         self._is_open = False
         self.time_ns = 0
         """The time of the newest stamp."""
+        self._read_at = clock.now()
+        """When, by the local clock, that was the time."""
 
     def resume(self, csn: Csn, time_ns: int) -> None:
         """This member becomes primary of a sequence whose newest record has this stamp."""
         self._csn, self.time_ns, self._is_open = csn, time_ns, False
+        self._read_at = self._clock.now()
+
+    def now_ns(self) -> int:
+        """The group's time. It may be ahead of every clock, since stamps never go back: so it goes on from
+        the newest of them, also while nothing is ordered."""
+        return max(self._time(), self.time_ns + self._clock.now() - self._read_at)
 
     def next(self, count: int = 1) -> Stamp:
         """For a record of *count* operations; each has the number of the first plus its index."""
@@ -36,6 +45,7 @@ class Stamping:
         second_ns = csn.timestamp * SECOND
         fraction_ns = min(max(self._clock.wall() - second_ns, 0), SECOND - 1)
         self.time_ns = max(self.time_ns, second_ns + fraction_ns)
+        self._read_at = self._clock.now()
         return Stamp(csn, self.time_ns - second_ns)
 
     def end_turn(self) -> None:
