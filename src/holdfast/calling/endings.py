@@ -8,7 +8,7 @@ from holdfast.calling.ports import Ended
 from holdfast.model.calls import CallOutcomeUnknown, RefusalCode, RequestId, Turned
 from holdfast.model.errors import HoldfastError, InvalidRequest, Overloaded, Rejected, Unavailable
 from holdfast.model.ids import ClientId
-from holdfast.model.outcome import Refused, decode_outcome
+from holdfast.model.outcome import Refused, Unknown, decode_outcome
 from holdfast.model.ports import Clock
 from holdfast.model.units import SECOND
 
@@ -30,7 +30,7 @@ class Endings:
         if about is None and (request.is_query or not request.is_maybe):
             return outcome
         found = decode_outcome(outcome)
-        is_forgotten = isinstance(found, Refused) and found.code in FORGOTTEN
+        is_forgotten = isinstance(found, Unknown) or (isinstance(found, Refused) and found.code in FORGOTTEN)
         if not is_forgotten:
             return outcome
         # This copy will not run; whether an earlier one did, the group no longer knows.

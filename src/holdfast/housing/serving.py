@@ -33,7 +33,6 @@ from holdfast.model.calls import (
     Redirected,
     RefusalCode,
     Replies,
-    Request,
     Seen,
     Settle,
     ToHost,
@@ -126,6 +125,9 @@ class Serving:
         )
         if verdict is Routing.LOOK_UP:
             self._recipes.start(read_view(asked.group), partial(self._looked_up, client, asked))
+        elif reference is None and asked.group in self._directory.views:
+            # Its record is still on its way to this host: others know it.
+            self._turn(client, asked, RefusalCode.NOT_HERE)
         elif reference is None:
             self._turn(client, asked, RefusalCode.NO_SUCH_GROUP, f"there is no group {asked.group}")
         elif verdict is Routing.FORWARD:
@@ -189,12 +191,7 @@ class Serving:
         housed = asker.housed
         if not housed.member.is_serving or not housed.member.may_read():
             raise Unavailable("this member cannot tell how old its state is")
-        calls = decode_calls(asked.calls)
-        outcomes = [
-            housed.replica.on_stale_query(Request(asked.client, each.number), each.method, each.arguments)
-            for each in calls
-        ]
-        self._answers.answer(asker, [each.number for each in calls], outcomes)
+        housed.replica.on_stale_queries(asker, asked.client, decode_calls(asked.calls))
 
     # --- finding groups
 
