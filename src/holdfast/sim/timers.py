@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 class SimTimers:
     """The Timers port of one process."""
 
-    __slots__ = ("_armed", "_last", "_life", "_node", "_on_timer")
+    __slots__ = ("_armed", "_is_closed", "_last", "_life", "_node", "_on_timer")
 
     def __init__(self, node: "SimNode", life: "Life", on_timer: Callable[[Any], None]) -> None:
         self._node = node
@@ -20,10 +20,11 @@ class SimTimers:
         self._on_timer = on_timer
         self._armed: dict[int, None] = {}
         self._last = 0
+        self._is_closed = False
 
     def set(self, delay_ns: int, tag: Hashable) -> TimerId:
         self._last = number = self._last + 1
-        if not self._life.over:
+        if not self._life.over and not self._is_closed:
             node = self._node
             delay_ns = node.clock.real_delay(delay_ns) if delay_ns > 0 else 0
             # All that a firing needs travels with the event; what is armed only says whether it still counts.
@@ -34,6 +35,11 @@ class SimTimers:
 
     def cancel(self, timer: TimerId) -> None:
         self._armed.pop(timer, None)
+
+    def close(self) -> None:
+        """None fires any more, and none can be set."""
+        self._armed.clear()
+        self._is_closed = True
 
     def _fire(self, number: int, tag: Hashable, due_ns: int) -> None:
         if number not in self._armed:

@@ -27,10 +27,10 @@ from holdfast.model.ids import ClientId, HostId
 from holdfast.model.outcome import Raised, Refused, Returned, decode_outcome
 from holdfast.model.reference import Reference
 from holdfast.sim.calls.group import APPEND, FAIL, NAME, READ, Group, arguments_of
-from holdfast.sim.calls.streams import Connector, Packet
 from holdfast.sim.checkers import Append, Handle, History, Read
 from holdfast.sim.node import NodePorts
 from holdfast.sim.options import MILLISECOND, SECOND
+from holdfast.sim.streams import Connector, Packet
 from holdfast.styles.operation import Sent
 
 CONFIG: Final = ClientConfig(

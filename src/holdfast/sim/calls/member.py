@@ -28,9 +28,9 @@ from holdfast.model.ids import HostId
 from holdfast.model.outcome import encode_returned
 from holdfast.model.reference import Routing, route
 from holdfast.sim.calls.group import GROUP, Batch, Group
-from holdfast.sim.calls.streams import Acceptor, Packet, Stream
 from holdfast.sim.node import NodePorts
 from holdfast.sim.options import MICROSECOND, MILLISECOND
+from holdfast.sim.streams import Acceptor, Packet, Stream
 from holdfast.styles.operation import Sent, decode_calls
 
 POLL_NS: Final = 150 * MILLISECOND

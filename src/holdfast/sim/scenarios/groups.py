@@ -1,5 +1,146 @@
-"""Replicated groups under every fault; so far the same as ``sequence``."""
+"""Groups of every style on the production housing, called by production clients, under every fault.
 
-from holdfast.sim.scenarios.sequence import SCENARIO
+Three to five hosts, the embedded authority, two to four groups of different styles and classes, and clients
+that append, fail, read, read stale, order, set timers and ask for outcomes. Checked: answers are
+linearizable; what was acknowledged is in every member's object once, what was unknown at most once, what
+never ran not at all; stale reads saw what was; timers rang once; a replay of every member's checkpoint and
+log gives its object and everybody else's; no divergence is reported; after healing every group serves and
+all its members are in-sync and equal.
+"""
 
-__all__ = ["SCENARIO"]
+from functools import partial
+from typing import ClassVar, Final
+
+import msgspec
+
+from holdfast.authority.groups import GroupRecord
+from holdfast.housing.housed import Housed
+from holdfast.sim.authority.leases import LeaseBook
+from holdfast.sim.authority.server_node import AuthorityNode
+from holdfast.sim.authority.truth import Truth
+from holdfast.sim.checkers import History
+from holdfast.sim.faults import CLOCK_KINDS, DISK_KINDS, NETWORK_KINDS, POWER_KINDS, PROCESS_KINDS
+from holdfast.sim.groups.book import Book
+from holdfast.sim.groups.caller import Caller
+from holdfast.sim.groups.host import Codec, Host
+from holdfast.sim.groups.objects import Tokens
+from holdfast.sim.groups.reading import Replay
+from holdfast.sim.groups.stage import CLIENTS, HOSTS, Stage, definition_of
+from holdfast.sim.options import MILLISECOND, SECOND
+from holdfast.sim.scenario import Bound, Scenario
+from holdfast.sim.sequence import damage, turmoil
+from holdfast.sim.sequence.agents import Agents
+from holdfast.sim.sequence.host import AUTHORITY
+from holdfast.sim.world import World
+
+ENDING_NS: Final = 3500 * MILLISECOND
+"""Before the end: longer than any call lasts and any timer is set for."""
+UNSETTLED_MAX: Final = 3
+"""Positions not committed yet in the end: marks and steps are ordered without anybody asking."""
+DEMANDED: Final = 3
+"""Operations of each group that must be answered after healing."""
+
+
+class Groups(Scenario):
+    name = "groups"
+    nodes = (AUTHORITY, *HOSTS)
+    clients = CLIENTS
+    kinds = (*PROCESS_KINDS, *POWER_KINDS, *NETWORK_KINDS, *CLOCK_KINDS, *DISK_KINDS)
+    own_kinds = (*damage.FAULTS, *turmoil.FAULTS)
+    bounds = (Bound(kinds=damage.NAMES, nodes=1),)
+    fault_ns: ClassVar[int] = 5 * SECOND
+    heal_ns: ClassVar[int] = 8 * SECOND
+
+    def __init__(self) -> None:
+        self._book: Book
+        self._stage: Stage
+
+    def build(self, world: World) -> None:
+        self._stage = stage = Stage.drawn(world.rng("stage"))
+        self._book = book = Book(world, History(world.time))
+        world.network.codec = Codec()
+        leases = LeaseBook(world)
+        world.add_node(AUTHORITY, partial(AuthorityNode, truth=Truth(world), leases=leases))
+        for host in stage.hosts:
+            world.add_node(host, partial(Host, book=book, stage=stage))
+        for name in CLIENTS:
+            world.add_node(name, partial(Caller, book=book, stage=stage))
+        Agents(world, tuple(stage.hosts)).start()
+
+    def healed(self, world: World) -> None:
+        # Connections hide loss in production; here each lost message costs its sender a deadline.
+        world.network.weather(msgspec.structs.replace(world.options.network, loss=0.0))
+        world.after(self.heal_ns - ENDING_NS, self._begin_ending)
+
+    def finish(self, world: World) -> None:
+        self._book.check_history()
+        for record in self._stage.groups:
+            if not world.violations:
+                self._check_group(world, record)
+
+    def _begin_ending(self) -> None:
+        self._book.is_ending = True
+
+    # --- one group in the end
+
+    def _check_group(self, world: World, record: GroupRecord) -> None:
+        answered = self._book.answered[record.group]
+        if answered < DEMANDED:
+            world.violation("progress", f"{record.name}: {answered} operations answered after healing")
+            return
+        if record.style == "stateless":
+            return
+        members = self._members(world, record)
+        for host, housed in members.items():
+            member = housed.member
+            is_behind = member.tail - member.committed > UNSETTLED_MAX
+            if is_behind or len(member.standing.listed) != len(record.members):
+                listed = [each.host for each in member.standing.listed]
+                said = f"{host} is at {member.committed} of {member.tail}, listed are {listed}"
+                world.violation("progress", f"{record.name}: {said}")
+                return
+        if len(members) == len(record.members):
+            self._check_objects(world, record, members)
+
+    def _members(self, world: World, record: GroupRecord) -> dict[str, Housed]:
+        found: dict[str, Housed] = {}
+        for place in record.members:
+            host: Host | None = world.nodes[place.host].core
+            housed = (
+                host.groups.housed.get(record.group) if host is not None and host.groups is not None else None
+            )
+            if housed is None:
+                world.violation("progress", f"{record.name} is not housed on {place.host}")
+            else:
+                found[place.host] = housed
+        return found
+
+    def _check_objects(self, world: World, record: GroupRecord, members: dict[str, Housed]) -> None:
+        objects: dict[str, Tokens] = {}
+        digests: dict[bytes, str] = {}
+        up_to = min(housed.member.committed for housed in members.values())
+        for name, housed in members.items():
+            host: Host = world.nodes[name].core
+            assert host.groups is not None
+            replay = Replay(definition_of(record), host.groups.kept(record.group), housed)
+            live = housed.replica.execution
+            if live is not None and replay.execution.position <= live.position <= up_to:
+                replay.run_to(live.position)
+                if live.digest() != replay.execution.digest():
+                    world.violation("E1", f"{record.name} on {name} differs from a replay at {live.position}")
+            replay.run_to(up_to)
+            if replay.divergence:
+                world.violation("E1", f"{record.name} on {name}: {replay.divergence}")
+            digests.setdefault(replay.execution.digest(), name)
+            instance = replay.execution.line.instance
+            assert isinstance(instance, Tokens)
+            objects[name] = instance
+        if max(housed.member.committed for housed in members.values()) > up_to + UNSETTLED_MAX:
+            said = {name: housed.member.committed for name, housed in members.items()}
+            world.violation("progress", f"{record.name}: members are not equal in the end: {said}")
+        elif len(digests) > 1:
+            world.violation("converged", f"{record.name}: the states of {list(digests.values())} differ")
+        self._book.check_objects(record.group, record.name, objects)
+
+
+SCENARIO = Groups

@@ -19,8 +19,8 @@ from holdfast.model.ids import Opening
 from holdfast.sim.faults import DAMAGE_KINDS, KINDS, FaultKind, Field, Parameters
 from holdfast.sim.node import Life, SimNode
 from holdfast.sim.options import MILLISECOND, SECOND, FaultEvent
-from holdfast.sim.sequence.host import AUTHORITY, CONFIG, Host
-from holdfast.sim.sequence.opening import DIRECTORY, LOG
+from holdfast.sim.sequence.host import AUTHORITY, CONFIG
+from holdfast.sim.sequence.opening import DIRECTORY, LOG, HostProcess
 from holdfast.sim.world import World
 from holdfast.storage.files import file_number
 from holdfast.storage.identity import load
@@ -86,7 +86,7 @@ def _roll_back(world: World, event: FaultEvent) -> bool:
 def _end_all(world: World) -> None:
     """All hosts end and start at the same time: whoever claims first has nobody to follow."""
     for name, node in world.nodes.items():
-        if isinstance(node.core, Host):
+        if isinstance(node.core, HostProcess):
             world.trace.add(f"{world.now} {name} ends with all others")
             node.kill()
             node.restart()

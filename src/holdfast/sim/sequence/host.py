@@ -29,7 +29,7 @@ from holdfast.sim.options import MICROSECOND, MILLISECOND
 from holdfast.sim.sequence.application import TokenList
 from holdfast.sim.sequence.book import Book
 from holdfast.sim.sequence.messages import Ask
-from holdfast.sim.sequence.opening import Opened
+from holdfast.sim.sequence.opening import HostProcess, Opened
 from holdfast.storage.record import Point
 
 AUTHORITY: Final = "authority"
@@ -58,7 +58,7 @@ CONFIG: Final = SequenceConfig(
 )
 
 
-class Host:
+class Host(HostProcess):
     """The process of one host, from its start to its end."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""How a host of the scenario comes to its log: identity, number of the opening, recovery, session.
+"""How a simulated host comes to its log: identity, number of the opening, recovery, session, clock.
 
 The same steps as a production host takes, on the production parts. A store that the authority does not know
 as it is, or that is damaged below its mark, is founded anew: its members join as new (V5, D2).
@@ -12,8 +12,10 @@ from holdfast.authority.contract import LeaseGrant, LeaseGranted
 from holdfast.authority.identity import Identity, ensure_identity
 from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Recipe, Recipes
+from holdfast.authority.replicas import ensure_replica
+from holdfast.housing.stamps import Stamps
 from holdfast.model.errors import Corruption, HoldfastError
-from holdfast.model.ids import HostId, Incarnation, Nonce, Opening, StoreId
+from holdfast.model.ids import HostId, Incarnation, Nonce, Opening, ReplicaId, StoreId
 from holdfast.model.ports import Token
 from holdfast.sim.node import NodePorts
 from holdfast.storage.checkpoints import CheckpointStore
@@ -35,24 +37,39 @@ LEASE_SECONDS: Final = 3600
 """No host of a run loses its session: no failover depends on it (A3)."""
 
 
+class HostProcess:
+    """The process of a host, as its agent and the faults see it."""
+
+    @property
+    def incarnation(self) -> Incarnation | None:
+        """Issued by the authority; None before."""
+        raise NotImplementedError
+
+
 class Opened:
     """A host's store and session, open."""
 
-    def __init__(self, ports: NodePorts, recipes: Recipes, then: Callable[[], None]) -> None:
+    def __init__(
+        self, ports: NodePorts, recipes: Recipes, then: Callable[[], None], *, has_clock: bool = False
+    ) -> None:
+        """*has_clock*: the host stamps operations, so its clock is opened too."""
         self.log: Log
         self.checkpoints: CheckpointStore
         self.store: StoreId
         self.opening: Opening
         self.incarnation: Incarnation
         self.identity: Seen[Identity]
+        self.stamps: Stamps
         self.on_durable: Callable[[int], None] = lambda number: None
         self._ports = ports
         self._recipes = recipes
         self._then = then
+        self._has_clock = has_clock
         self._name = HostId(ports.name)
         self._nonces = 0
         self._log: Log | None = None
         self._checkpoints: CheckpointStore | None = None
+        self._stamps: Stamps | None = None
         self._disk = ports.disk(DIRECTORY, self._on_synced)
         self._identity = StoreIdentity(self._disk, self._loaded(), self._stop)
         if self._identity.store is None or self._identity.store.host != self._name:
@@ -124,7 +141,7 @@ class Opened:
             store=store.store,
             opening=store.opening,
             config=LOG,
-            on_open=lambda: self._recipes.start(self._open_session(), lambda _: self._opened()),
+            on_open=lambda: self._recipes.start(self._open_session(), lambda _: self._open_stamps()),
             on_durable=lambda number: self.on_durable(number),
             on_stopped=self._stop,
             trace=self._ports.trace,
@@ -151,6 +168,31 @@ class Opened:
                 self.incarnation = session.value.incarnation
                 return
 
+    # --- the clock
+
+    def _open_stamps(self) -> None:
+        if self._has_clock:
+            self._recipes.start(self._number_clock(), self._open_clock)
+        else:
+            self._opened()
+
+    def _number_clock(self) -> Recipe[ReplicaId]:
+        while True:
+            replica = yield from ensure_replica(self._name, nonce=self.nonce())
+            if isinstance(replica, Seen):
+                return replica.value.replica
+
+    def _open_clock(self, replica: ReplicaId) -> None:
+        ports = self._ports
+        self.stamps = self._stamps = Stamps(
+            replica, clock=ports.clock, timers=ports.timers, disk=self._disk, trace=ports.trace
+        )
+        assert self._log is not None
+        try:
+            self._stamps.open(self._opened, is_new=not self._log.groups())
+        except Corruption as error:
+            self.fail(error)
+
     def _opened(self) -> None:
         assert self._log is not None
         assert self._checkpoints is not None
@@ -158,12 +200,23 @@ class Opened:
         self._then()
 
     def _on_synced(self, token: Token, ok: bool) -> None:
-        for part in (self._log, self._checkpoints, self._identity):
+        for part in (self._log, self._checkpoints, self._stamps, self._identity):
             if part is not None and part.on_synced(token, ok):
                 return
 
     def _stop(self, error: HoldfastError) -> None:
         self._ports.stop(f"{error.code}: {error}")
+
+    @property
+    def id(self) -> StoreId:
+        return self.store
+
+    def fail(self, error: HoldfastError) -> None:
+        """The disk cannot be used any more. What is damaged is moved away by a person, in no time here."""
+        if isinstance(error, Corruption):
+            self.give_up()
+        else:
+            self._stop(error)
 
     def give_up(self) -> None:
         """The store cannot be used: the next start founds another (D2)."""

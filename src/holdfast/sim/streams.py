@@ -21,7 +21,7 @@ DATA: Final = "data"
 RESET: Final = "reset"
 
 
-class Packet(Struct, frozen=True, array_like=True):
+class Packet(Struct, frozen=True, array_like=True, tag="packet"):
     kind: str
     caller: str
     """The name that the connecting end gave the connection."""
@@ -29,22 +29,25 @@ class Packet(Struct, frozen=True, array_like=True):
     """The name that the accepting end gave it."""
     number: int = 0
     body: bytes = b""
+    is_answer: bool = False
+    """From the accepting end: a node may be connected to itself."""
 
 
 class Stream:
     """One end of a connection."""
 
-    def __init__(self, peer: str, caller: str, accepter: str) -> None:
+    def __init__(self, peer: str, caller: str, accepter: str, *, is_accepted: bool) -> None:
         self.peer = peer
         self.caller = caller
         self.accepter = accepter
+        self.is_accepted = is_accepted
         self._sent = 0
         self._taken = 0
         self._early: dict[int, bytes] = {}
 
     def packet(self, body: bytes) -> Packet:
         self._sent += 1
-        return Packet(DATA, self.caller, self.accepter, self._sent, body)
+        return Packet(DATA, self.caller, self.accepter, self._sent, body, self.is_accepted)
 
     def take(self, packet: Packet) -> list[bytes]:
         """What can be delivered now that *packet* has come."""
@@ -70,14 +73,14 @@ class Acceptor:
         if packet.kind == OPEN:
             self._opened += 1
             accepter = f"{self._ports.name}#{self._ports.incarnation}/{self._opened}"
-            self._streams[accepter] = Stream(peer, packet.caller, accepter)
-            self._ports.network.send(peer, Packet(OPENED, packet.caller, accepter))
+            self._streams[accepter] = Stream(peer, packet.caller, accepter, is_accepted=True)
+            self._ports.network.send(peer, Packet(OPENED, packet.caller, accepter, is_answer=True))
             return
         stream = self._streams.get(packet.accepter)
         if packet.kind == RESET:
             self._streams.pop(packet.accepter, None)
         elif stream is None:
-            self._ports.network.send(peer, Packet(RESET, packet.caller, packet.accepter))
+            self._ports.network.send(peer, Packet(RESET, packet.caller, packet.accepter, is_answer=True))
         else:
             for body in stream.take(packet):
                 self._on_body(stream, body)
@@ -91,7 +94,8 @@ class Acceptor:
 
     def end(self, stream: Stream) -> None:
         if self._streams.pop(stream.accepter, None) is not None:
-            self._ports.network.send(stream.peer, Packet(RESET, stream.caller, stream.accepter))
+            packet = Packet(RESET, stream.caller, stream.accepter, is_answer=True)
+            self._ports.network.send(stream.peer, packet)
 
 
 class Connector:
@@ -115,6 +119,12 @@ class Connector:
         self._timers = ports.timers(self._on_timer)
         self._on_timer("open")
 
+    def keep(self, hosts: tuple[str, ...]) -> None:
+        """Be connected to these hosts, and to no others."""
+        self._hosts = hosts
+        for host in [each for each in self._streams if each not in hosts]:
+            self.end(host)
+
     def send(self, host: str, body: bytes) -> None:
         stream = self._streams.get(host)
         if stream is not None:
@@ -130,7 +140,7 @@ class Connector:
         stream = self._streams.get(host)
         if packet.kind == OPENED:
             if stream is None and self._trying.get(host) == packet.caller:
-                self._streams[host] = Stream(host, packet.caller, packet.accepter)
+                self._streams[host] = Stream(host, packet.caller, packet.accepter, is_accepted=False)
                 self._on_up(host)
         elif stream is None or stream.accepter != packet.accepter or stream.caller != packet.caller:
             return

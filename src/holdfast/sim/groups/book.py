@@ -1,0 +1,69 @@
+"""The book of a run: what clients saw and members ended with, and every rule that shows in it."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from holdfast.model.ids import GroupId
+from holdfast.sim.checkers import History, exactly_once
+from holdfast.sim.checkers.history import Operation
+from holdfast.sim.checkers.unique import check_list
+from holdfast.sim.groups.objects import Tokens
+from holdfast.sim.world import World
+
+
+@dataclass(slots=True)
+class Book:
+    """One run's observer."""
+
+    world: World
+    history: History
+    is_ending: bool = False
+    """Clients ask nothing new."""
+    answered: Counter[GroupId] = field(default_factory=Counter)
+    """Operations answered since the healing."""
+    _seen: dict[GroupId, list[str]] = field(default_factory=dict)
+    """The longest list that a stale read has shown."""
+
+    def done(self, group: GroupId) -> None:
+        self.world.operation()
+        if self.world.is_healed:
+            self.answered[group] += 1
+
+    def saw(self, group: GroupId, tokens: list[str]) -> None:
+        """A stale read showed this: of any two such lists one is the beginning of the other."""
+        longest = self._seen.setdefault(group, tokens)
+        shorter, longer = sorted((longest, tokens), key=len)
+        if longer[: len(shorter)] != shorter:
+            self.world.violation("S7", f"group {group}: stale reads saw {shorter} and {longer}")
+        self._seen[group] = longer
+
+    # --- at the end
+
+    def check_history(self) -> None:
+        """Answers are linearizable."""
+        for violation in check_list(self.history.operations()):
+            self.world.violation(violation.rule, violation.message)
+
+    def check_objects(self, group: GroupId, name: str, objects: Mapping[str, Tokens]) -> None:
+        """Every member's object holds what clients were told, once."""
+        operations: list[Operation] = [each for each in self.history.operations() if each.key == name]
+        lists = {host: found.tokens for host, found in objects.items()}
+        for violation in exactly_once.check(operations, lists):
+            self.world.violation(violation.rule, f"{name}: {violation.message}")
+        for host, found in objects.items():
+            self._check_seen(group, host, found)
+            self._check_rings(name, host, found, operations)
+
+    def _check_seen(self, group: GroupId, host: str, found: Tokens) -> None:
+        seen = self._seen.get(group, [])
+        if found.tokens[: len(seen)] != seen:
+            self.world.violation("S7", f"a stale read of group {group} saw what {host} never was")
+
+    def _check_rings(self, name: str, host: str, found: Tokens, operations: list[Operation]) -> None:
+        """Every timer that was set has rung, once (E6): all were due before the end."""
+        wanted = [token for token in found.tokens if "/later/" in token]
+        if sorted(found.rings) != sorted(wanted):
+            rung = Counter(found.rings)
+            wrong = [token for token in wanted if rung[token] != 1] or found.rings
+            self.world.violation("E6", f"{name} on {host}: {wrong[0]} rang {rung[wrong[0]]} times")

@@ -1,0 +1,298 @@
+"""A client with a workload on the production core: it calls every group, in every way there is."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from holdfast.authority.groups import GroupRecord
+from holdfast.calling.config import CallPolicy
+from holdfast.calling.invocation import Invocations
+from holdfast.calling.lane import Lane
+from holdfast.calling.ports import Ended, InvocationPorts
+from holdfast.model.calls import (
+    CallOutcomeUnknown,
+    Locate,
+    Located,
+    RequestId,
+    ToClient,
+)
+from holdfast.model.errors import Overloaded, Rejected
+from holdfast.model.ids import ClientId, GroupId, HostId
+from holdfast.model.outcome import Raised, Refused, Returned, decode_outcome
+from holdfast.sim.checkers import Append, Handle, Read
+from holdfast.sim.groups.book import Book
+from holdfast.sim.groups.connections import Connections
+from holdfast.sim.groups.stage import CALLING, Stage
+from holdfast.sim.node import NodePorts
+from holdfast.sim.options import MILLISECOND, SECOND
+from holdfast.sim.streams import Packet
+from holdfast.styles.operation import encode_arguments
+
+DURATIONS_NS: Final = (300 * MILLISECOND, 1 * SECOND, 3 * SECOND)
+OUTCOMES_NS: Final = (2 * SECOND, 300 * SECOND)
+"""For how long outcomes may be asked for. A group's time steps forward by seconds when a host dies (CSN-21):
+the first may expire by that, the second only by a clock that jumped (X4)."""
+THINK_NS: Final = 30 * MILLISECOND
+SLACK_NS: Final = 20 * MILLISECOND
+"""By how much a call may overrun its duration: clocks differ in rate."""
+STALE_MS: Final = 300
+DELAYS_S: Final = (0.0, 0.05, 0.5, 2.0)
+WORK: Final = ("append", "append", "append", "fail", "read", "read", "stale", "lane", "once", "later")
+LOCATE_NS: Final = 100 * MILLISECOND
+
+
+@dataclass(slots=True, eq=False)
+class Work:
+    """One request of the workload."""
+
+    kind: str
+    record: GroupRecord
+    token: str
+    began_ns: int
+    duration_ns: int
+    handle: Handle | None = None
+    about: "Work | None" = None
+    """Of a question for an outcome: the work it asks about."""
+    own: int = 0
+    """Of a stale read: how many tokens of the group this client had acknowledged when it began."""
+    outcome_ns: int = OUTCOMES_NS[-1]
+    is_over: bool = False
+
+
+class Caller:
+    """One process of one client."""
+
+    def __init__(self, ports: NodePorts, book: Book, stage: Stage) -> None:
+        self._ports = ports
+        self._book = book
+        self._stage = stage
+        self._world = ports.node.world
+        self._client = ClientId(f"{ports.name}#{ports.incarnation}")
+        self._rng = ports.random.stream("caller")
+        self._timers = ports.timers(self._on_timer)
+        self._started = 0
+        self._invocations: dict[GroupId, Invocations] = {}
+        self._lanes = {record.group: Lane() for record in stage.groups}
+        self._own: dict[GroupId, list[str]] = {record.group: [] for record in stage.groups}
+        self._flushes: dict[GroupId, None] = {}
+        self._hosts = Connections(
+            ports,
+            CALLING,
+            tuple(stage.hosts),
+            on_up=self._on_up,
+            on_down=self._on_down,
+            on_message=self._on_answer,
+        )
+        self._timers.set(THINK_NS, "think")
+        self._timers.set(LOCATE_NS, "locate")
+
+    # --- the connections
+
+    def on_message(self, peer: str, packet: object) -> None:
+        if isinstance(packet, Packet):
+            self._hosts.on_packet(peer, packet)
+
+    def _on_up(self, host: HostId) -> None:
+        for invocations in self._invocations.values():
+            invocations.on_connected(host)
+
+    def _on_down(self, host: HostId) -> None:
+        for invocations in self._invocations.values():
+            invocations.on_disconnected(host)
+
+    def _on_answer(self, host: HostId, message: ToClient) -> None:
+        if isinstance(message, Located):
+            self._begin(message)
+        else:
+            self._deliver(host, message)
+
+    def _deliver(self, host: HostId, message: Any) -> None:
+        reference = getattr(message, "reference", None)
+        group = reference.group if reference is not None else message.group
+        invocations = self._invocations.get(group)
+        if invocations is not None:
+            invocations.on_message(host, message)
+
+    def _locate(self) -> None:
+        """Ask any host for the groups not found yet."""
+        hosts = self._hosts.connected
+        for record in self._stage.groups:
+            if record.group not in self._invocations and hosts:
+                self._hosts.send(self._rng.choice(hosts), Locate(0, record.name))
+        if len(self._invocations) < len(self._stage.groups):
+            self._timers.set(LOCATE_NS, "locate")
+
+    def _begin(self, located: Located) -> None:
+        group = located.reference.group
+        if group in self._invocations:
+            return
+        ports = self._ports
+        self._invocations[group] = invocations = Invocations(
+            located.reference,
+            self._client,
+            located.time_ns,
+            ports=InvocationPorts(
+                clock=ports.clock,
+                timers=ports.timers,
+                network=self._hosts,
+                random=ports.random,
+                trace=ports.trace,
+                on_ended=self._on_ended,
+                later=partial(self._ask_flush, group),
+                on_reference=lambda reference: None,
+            ),
+            config=CALLING,
+        )
+        for host in self._hosts.connected:
+            invocations.on_connected(host)
+
+    # --- the work
+
+    def _on_timer(self, tag: Hashable) -> None:
+        match tag:
+            case "flush":
+                flushes, self._flushes = self._flushes, {}
+                for group in flushes:
+                    self._invocations[group].flush()
+            case "locate":
+                self._locate()
+            case (Work() as work, RequestId() as request):
+                self._ask_outcome(work, request)
+            case _:
+                if not self._book.is_ending:
+                    self._work()
+                self._timers.set(int(self._rng.expovariate(1.0) * THINK_NS) + 1, "think")
+
+    def _ask_flush(self, group: GroupId) -> None:
+        if not self._flushes:
+            self._timers.set(0, "flush")
+        self._flushes[group] = None
+
+    def _work(self) -> None:
+        record = self._rng.choice(self._stage.groups)
+        invocations = self._invocations.get(record.group)
+        if invocations is None:
+            return
+        self._started += 1
+        kind = "echo" if record.style == "stateless" else self._rng.choice(WORK)
+        token = f"{self._client}/{kind}/{self._started}"
+        own = len(self._own[record.group])
+        duration_ns = self._rng.choice(DURATIONS_NS)
+        work = Work(kind, record, token, self._ports.clock.now(), duration_ns, own=own)
+        work.outcome_ns = self._rng.choice(OUTCOMES_NS)
+        policy = CallPolicy(duration_ns=duration_ns, outcome_ns=work.outcome_ns, is_reinvoked=kind != "once")
+        try:
+            invocations.call(
+                work,
+                *self._call_of(kind, token),
+                policy,
+                is_query=kind in ("read", "stale"),
+                stale_ms=STALE_MS if kind == "stale" else None,
+                lane=self._lanes[record.group] if kind == "lane" else None,
+            )
+        except (Overloaded, Rejected) as error:
+            self._world.sometimes(f"a call could not begin: {error.code}")
+            return
+        if kind not in ("stale", "echo"):
+            # A stale read is no operation of a linearizable history; it has checks of its own.
+            request = Read() if kind == "read" else Append(token)
+            work.handle = self._book.history.begin(self._client, record.name, request)
+
+    def _call_of(self, kind: str, token: str) -> tuple[str, bytes]:
+        """The method, and its arguments."""
+        match kind:
+            case "read" | "stale":
+                return "read", bytes(encode_arguments((), {}))
+            case "later":
+                return "later", bytes(encode_arguments((token, self._rng.choice(DELAYS_S)), {}))
+            case "echo" | "fail":
+                return kind, bytes(encode_arguments((token,), {}))
+            case _:
+                return "append", bytes(encode_arguments((token,), {}))
+
+    def _ask_outcome(self, about: Work, request: RequestId) -> None:
+        work = Work(
+            "outcome", about.record, about.token, self._ports.clock.now(), DURATIONS_NS[-1], about=about
+        )
+        policy = CallPolicy(duration_ns=work.duration_ns, outcome_ns=work.outcome_ns)
+        try:
+            self._invocations[about.record.group].ask_outcome(work, request, policy)
+        except Overloaded:
+            return
+
+    # --- how it ends
+
+    def _on_ended(self, work: Work, how: Ended) -> None:
+        if work.is_over:
+            self._world.violation("once", f"{work.token} ended twice")
+        work.is_over = True
+        took_ns = self._ports.clock.now() - work.began_ns
+        if took_ns > work.duration_ns + SLACK_NS:
+            self._world.violation("ends", f"{work.token} took {took_ns} of {work.duration_ns} ns")
+        subject = work.about or work
+        if isinstance(how, bytes):
+            self._book.done(work.record.group)
+            self._on_outcome(work, subject, decode_outcome(how))
+        elif isinstance(how, CallOutcomeUnknown):
+            self._world.sometimes(f"outcome unknown: {work.kind}")
+            if (
+                work.about is None
+                and work.kind != "echo"
+                and (work.kind == "lane" or self._rng.random() < 0.5)
+            ):
+                self._timers.set(self._rng.randrange(OUTCOMES_NS[0]), (work, how.request_id))
+        else:
+            self._world.sometimes(f"not executed: {how.code}")
+            if work.about is None:
+                self._fail(subject)
+
+    def _on_outcome(self, work: Work, subject: Work, outcome: Any) -> None:
+        match outcome:
+            case Returned(value=str(token)) if work.kind == "echo":
+                self._check_reply(work, token)
+            case Returned(value=[str(token), int(place)]) if work.kind not in ("read", "stale"):
+                self._acknowledge(subject, token, place)
+            case Raised(text=text) if subject.kind == "fail":
+                raised, _, at = text.partition("@")
+                self._acknowledge(subject, raised, int(at))
+            case Returned(value=tokens) if work.kind == "read" and work.handle is not None:
+                self._book.history.ok(work.handle, tuple(tokens))
+            case Returned(value=tokens) if work.kind == "stale":
+                self._check_stale(work, tokens)
+            case Refused(code="expired") if work.about is None:
+                self._check_expired(work)
+                self._fail(subject)
+            case Refused(code="never_runs") if work.about is not None:
+                self._world.sometimes("settled: it never runs")
+                self._fail(subject)
+            case _:
+                self._world.violation("outcome", f"{work.kind} of {work.token} ended with {outcome}")
+
+    def _acknowledge(self, work: Work, token: str, place: int) -> None:
+        self._check_reply(work, token)
+        if work.handle is not None:
+            self._book.history.ok(work.handle, place)
+            self._own[work.record.group].append(token)
+
+    def _check_reply(self, work: Work, token: str) -> None:
+        if token != work.token:
+            self._world.violation("reply", f"{work.token} got the reply to {token}")
+
+    def _check_expired(self, work: Work) -> None:
+        self._world.sometimes("expired before it was ordered")
+        if work.outcome_ns == OUTCOMES_NS[-1] and not self._world.faults["clock_jump"]:
+            self._world.violation("X4", f"{work.token} has expired within its duration")
+
+    def _fail(self, work: Work) -> None:
+        if work.handle is not None and work.kind != "read":
+            self._book.history.failed(work.handle)
+
+    def _check_stale(self, work: Work, tokens: list[str]) -> None:
+        """It need not be the newest, but is a state that was, and not older than its own client's (S7)."""
+        self._world.sometimes("a stale read was answered")
+        self._book.saw(work.record.group, tokens)
+        known = dict.fromkeys(tokens)
+        missing = [token for token in self._own[work.record.group][: work.own] if token not in known]
+        if missing:
+            self._world.violation("S7", f"a read did not see its own client's {missing[0]}")

@@ -1,0 +1,259 @@
+"""A host's process: the production housing of groups, bound to the simulated machine."""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from holdfast.authority import keys
+from holdfast.authority.client import AuthorityClient, ClientConfig
+from holdfast.authority.contract import Compacted, Request, Result, WatchEvent
+from holdfast.authority.groups import GroupRecord, create_group
+from holdfast.authority.outcome import Seen
+from holdfast.authority.recipe import Recipe, Recipes
+from holdfast.authority.sessions import Session
+from holdfast.authority.views import Lost
+from holdfast.authority.wire import ClientMessage, ServerMessage
+from holdfast.housing.following import Following
+from holdfast.housing.groups import Groups
+from holdfast.housing.nesting import Nesting
+from holdfast.housing.ports import HousePorts
+from holdfast.model.calls import ToClient, decode_to_host, encode_message
+from holdfast.model.ids import GroupId, HostId, Incarnation, Revision
+from holdfast.sequence.messages import Died, GroupMessage, HostMessage
+from holdfast.sim.groups.book import Book
+from holdfast.sim.groups.connections import Connections
+from holdfast.sim.groups.stage import Stage, definition_of
+from holdfast.sim.node import NodePorts
+from holdfast.sim.options import MILLISECOND
+from holdfast.sim.sequence.host import AUTHORITY
+from holdfast.sim.sequence.opening import HostProcess, Opened
+from holdfast.sim.streams import Acceptor, Packet, Stream
+from holdfast.styles.attempts import NoSlot
+
+LOOK_NS: Final = 300 * MILLISECOND
+
+Message = ClientMessage | ServerMessage | GroupMessage | HostMessage | Packet
+_decoder: Final = msgspec.msgpack.Decoder(Message)
+
+
+class Codec:
+    """Everything passes the encoding it has on the wire."""
+
+    def encode(self, message: object) -> bytes:
+        return msgspec.msgpack.encode(message)
+
+    def decode(self, data: bytes) -> object:
+        return _decoder.decode(data)
+
+
+class Host(HostProcess):
+    """One process of one host, from its start to its end."""
+
+    def __init__(self, ports: NodePorts, book: Book, stage: Stage) -> None:
+        self.groups: Groups | None = None
+        self._ports = ports
+        self._book = book
+        self._stage = stage
+        self._name = HostId(ports.name)
+        self._sessions: dict[HostId, Session] = {}
+        self._timers = ports.timers(lambda tag: self._look())
+        self._acceptor = Acceptor(ports, self._on_body)
+        self._callees = Connections(
+            ports,
+            stage.config.calling,
+            (),
+            on_up=lambda host: self._nesting.on_up(host),
+            on_down=lambda host: self._nesting.on_down(host),
+            on_message=lambda host, message: self._nesting.on_message(host, message),
+        )
+        self._authority = SimAuthority(ports)
+        self._recipes = Recipes(self._authority)
+        self._authority.on_authority = self._recipes.on_authority
+        self._opened = Opened(ports, self._recipes, self._begin, has_clock=True)
+
+    @property
+    def incarnation(self) -> Incarnation | None:
+        return self._opened.incarnation if self.groups is not None else None
+
+    def on_message(self, peer: str, message: object) -> None:
+        match message:
+            case Packet(is_answer=True):
+                self._callees.on_packet(peer, message)
+            case Packet():
+                self._acceptor.on_packet(peer, message)
+            case Died(host=host, incarnation=incarnation):
+                if self.groups is not None:
+                    self.groups.on_death(HostId(host), incarnation)
+            case _ if isinstance(message, ServerMessage):
+                self._authority.on_message(peer, message)
+            case _:
+                if self.groups is not None:
+                    self.groups.on_sequence(HostId(peer), message)  # type: ignore[arg-type]  # the codec's others
+
+    @property
+    def _nesting(self) -> Nesting:
+        assert self.groups is not None
+        return self.groups.nesting
+
+    # --- starting
+
+    def _begin(self) -> None:
+        opened, stage = self._opened, self._stage
+        self.groups = groups = Groups(
+            self._name,
+            opened.incarnation,
+            opened,
+            opened.stamps,
+            opened.identity,
+            stage.hosts,
+            self._house_ports(),
+            stage.config,
+        )
+        groups.directory.sessions = self._sessions
+        Following(
+            self._authority.watch,
+            groups.recipes,
+            self._ports.timers,
+            keys.SESSIONS,
+            Session,
+            self._on_session,
+            lambda key, is_removed: None,
+        ).start()
+        groups.start()
+        for record in stage.groups:
+            if stage.creator(record) == self._name:
+                groups.recipes.start(self._create(record), lambda _: None)
+        self._timers.set(LOOK_NS, "look")
+
+    def _house_ports(self) -> HousePorts:
+        ports = self._ports
+        node, life = ports.node, ports.life
+
+        def soon(work: Callable[[], None]) -> None:
+            node.world.after(self._stage.turn_ns, node.run, life, work)
+
+        return HousePorts(
+            clock=ports.clock,
+            timers=ports.timers,
+            network=ports.network,
+            callees=self._callees,
+            random=ports.random,
+            trace=ports.trace,
+            journal=_Journal(ports, self._book),
+            authority=self._authority,
+            soon=soon,
+            define=definition_of,
+            nonce=self._opened.nonce,
+            on_fault=self._on_fault,
+            slot=NoSlot(),
+            on_halted=self._on_halted,
+        )
+
+    def _create(self, record: GroupRecord) -> Recipe[None]:
+        assert self.groups is not None
+        while not isinstance((yield from create_group(record, self._name, (self.groups.me,))), Seen | Lost):
+            pass
+
+    def _on_session(self, key: str, seen: Seen[Session]) -> None:
+        self._sessions[seen.value.host] = seen.value
+
+    # --- clients
+
+    def _on_body(self, stream: Stream, body: bytes) -> None:
+        if self.groups is not None:
+            client = _Client(self._acceptor, stream)
+            self.groups.guarded(self.groups.serving.on_call)(client, decode_to_host(body))
+
+    # --- what it reports, and what happens to it
+
+    def _on_fault(self, group: GroupId, kind: str, what: str) -> None:
+        self._book.world.violation(kind, f"{self._name}: group {group}: {what}")
+
+    def _on_halted(self, group: GroupId, why: str) -> None:
+        self._book.world.violation("halted", f"{self._name}: group {group}: {why}")
+
+    def _look(self) -> None:
+        """Now and then a primary hands over for no reason of the group's own (K5)."""
+        rng = self._ports.random.stream("hand-over")
+        assert self.groups is not None
+        for housed in self.groups.housed.values():
+            member = housed.member
+            backups = [each.host for each in member.standing.listed if each.host != self._name]
+            is_due = rng.random() < self._stage.hand_overs and not self._book.is_ending
+            if member.is_serving and backups and is_due:
+                self._book.world.sometimes("a hand-over was asked for")
+                member.hand_over(rng.choice(backups))
+        self._timers.set(LOOK_NS, "look")
+
+
+class SimAuthority:
+    """The authority as one host's process asks and watches it (:class:`holdfast.housing.ports.Watching`)."""
+
+    def __init__(self, ports: NodePorts) -> None:
+        self.on_authority: Callable[[Hashable, Result], None] = lambda token, result: None
+        self._watchers: dict[Hashable, Callable[[WatchEvent], None]] = {}
+        self._watches = 0
+        self._client = AuthorityClient(
+            server=AUTHORITY,
+            clock=ports.clock,
+            timers=ports.timers,
+            network=ports.network,
+            random=ports.random,
+            trace=ports.trace,
+            on_authority=lambda token, result: self.on_authority(token, result),
+            on_watch=self._on_watch,
+            config=ClientConfig(deadline_ns=600 * MILLISECOND),
+        )
+        self._client.start()
+
+    def on_message(self, peer: str, message: object) -> None:
+        self._client.on_message(peer, message)
+
+    def request(self, request: Request, token: Hashable) -> None:
+        self._client.request(request, token)
+
+    def watch(self, prefix: str, revision: Revision, then: Callable[[WatchEvent], None]) -> None:
+        self._watches += 1
+        self._watchers[self._watches] = then
+        self._client.watch(prefix, revision, self._watches)
+
+    def _on_watch(self, token: Hashable, event: WatchEvent) -> None:
+        then = self._watchers[token]
+        if isinstance(event, Compacted):
+            del self._watchers[token]
+        then(event)
+
+
+@dataclass(frozen=True, slots=True)
+class _Client:
+    """One client's connection (:class:`holdfast.housing.ports.Client`)."""
+
+    acceptor: Acceptor
+    stream: Stream
+
+    def send(self, message: ToClient) -> None:
+        self.acceptor.send(self.stream, encode_message(message))
+
+    def hang_up(self, why: str) -> None:
+        self.acceptor.end(self.stream)
+
+
+@dataclass(frozen=True, slots=True)
+class _Journal:
+    """What a host would log; a group that it cannot house is a violation, since every class is there."""
+
+    ports: NodePorts
+    book: Book
+
+    def info(self, event: str, **fields: object) -> None:
+        self.ports.trace.note(event, **fields)
+
+    def warning(self, event: str, **fields: object) -> None:
+        self.ports.trace.note(event, **fields)
+
+    def error(self, event: str, **fields: object) -> None:
+        self.ports.trace.note(event, **fields)
+        if event == "a group cannot be housed":
+            self.book.world.violation("housed", f"{self.ports.name}: {fields}")

@@ -1,0 +1,113 @@
+"""What one seed's domain looks like: its hosts, its groups with their styles and places, its settings."""
+
+import random
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from holdfast.authority.groups import GroupRecord, Placement
+from holdfast.calling.config import ClientConfig
+from holdfast.housing.ports import HouseConfig
+from holdfast.model.errors import InvalidRequest, invariant
+from holdfast.model.ids import GroupId, HostId, Nonce, StoreId
+from holdfast.sim.groups.objects import CLASSES
+from holdfast.sim.options import MICROSECOND, MILLISECOND, SECOND
+from holdfast.sim.sequence.host import CONFIG, LEASES
+from holdfast.styles.config import StyleConfig
+from holdfast.styles.definition import Definition
+
+HOSTS: Final = ("h1", "h2", "h3", "h4", "h5")
+HOST_COUNTS: Final = (3, 3, 3, 4, 5)
+CLIENTS: Final = ("c1", "c2", "c3")
+KINDS: Final = (
+    ("active", "tokens"),
+    ("warm_passive", "tokens"),
+    ("warm_passive", "ledger"),
+    ("cold_passive", "tokens"),
+    ("cold_passive", "ledger"),
+    ("active", "ledger"),
+    ("stateless", "echo"),
+)
+"""Styles, and the classes that have their state captured in different ways."""
+GROUPS_MAX: Final = 4
+MIN_IN_SYNC: Final = 2
+CALLING: Final = ClientConfig(
+    window_calls=24,
+    patience_ns=300 * MILLISECOND,
+    patience_most_ns=2 * SECOND,
+    rest_ns=5 * MILLISECOND,
+    rest_most_ns=100 * MILLISECOND,
+    heartbeat_interval_ns=150 * MILLISECOND,
+    heartbeat_timeout_ns=500 * MILLISECOND,
+)
+"""Of clients, and of groups that call groups."""
+TURNS_NS: Final = (0, 100 * MICROSECOND, 1 * MILLISECOND)
+"""How long a host gathers what comes in together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One run's domain."""
+
+    hosts: tuple[HostId, ...]
+    groups: tuple[GroupRecord, ...]
+    config: HouseConfig
+    turn_ns: int
+    hand_overs: float
+    """How likely a primary hands over, at each look."""
+
+    @classmethod
+    def drawn(cls, rng: random.Random) -> "Stage":
+        hosts = tuple(HostId(name) for name in HOSTS[: rng.choice(HOST_COUNTS)])
+        kinds = rng.sample(KINDS, rng.randint(2, GROUPS_MAX))
+        kinds.sort(key=lambda kind: kind[0] == "stateless")  # faults aim at the first group's primary
+        groups = tuple(_record(rng, number, kind, hosts) for number, kind in enumerate(kinds, start=1))
+        return cls(hosts, groups, _config(rng), rng.choice(TURNS_NS), rng.choice((0.0, 0.05, 0.2)))
+
+    def creator(self, record: GroupRecord) -> HostId:
+        """Who creates the group, and is its first primary."""
+        return record.members[0].host
+
+
+def definition_of(record: GroupRecord) -> Definition:
+    """The scenario's :attr:`holdfast.housing.ports.HousePorts.define`."""
+    found = CLASSES.get(record.class_name)
+    if found is None:
+        raise InvalidRequest(f"no class {record.class_name}")
+    return Definition(group=record.name, cls=found, fresh=found, created_ns=record.created_ns)
+
+
+def _record(rng: random.Random, number: int, kind: tuple[str, str], hosts: tuple[HostId, ...]) -> GroupRecord:
+    style, class_name = kind
+    places = rng.sample(hosts, min(len(hosts), rng.choice((3, 3, 4))))
+    return GroupRecord(
+        group=GroupId(number),
+        class_name=class_name,
+        style=style,
+        members=tuple(Placement(host=host, store=StoreId("")) for host in places),
+        nonce=Nonce(f"create/{number}"),
+        name=f"{style}-{class_name}-{number}",
+        min_in_sync=MIN_IN_SYNC,
+    )
+
+
+def _config(rng: random.Random) -> HouseConfig:
+    # A state that is sent must be small beside what makes the next one due.
+    sent_bytes, due_bytes = rng.choice(((1, 3_000), (1, 10_000), (3_000, 10_000)))
+    style = StyleConfig(
+        checkpoint_interval_ns=rng.choice((150 * MILLISECOND, 600 * MILLISECOND, 3000 * MILLISECOND)),
+        checkpoint_bytes=due_bytes,
+        long_log_bytes=32_000,
+        log_bytes_max=40_000,
+        scan_bytes=rng.choice((1_000, 8_000)),
+        # Executing takes no simulated time, and so counts a nanosecond a call.
+        replay_budget_ns=rng.choice((2, 20, 1_000_000_000)),
+        sent_state_bytes_max=sent_bytes,
+        scan_positions=rng.choice((1, 8, 64)),
+        in_line_max=50,
+        uncommitted_max=100,
+    )
+    invariant(not style.validate(), "a run's settings are valid ones")
+    sequence = msgspec.structs.replace(CONFIG, min_in_sync=MIN_IN_SYNC)
+    return HouseConfig(leases=LEASES, sequence=sequence, style=style, calling=CALLING)
