@@ -136,6 +136,7 @@ def test_there_is_no_such_group(domain: Domain) -> None:
         ("strict:Strict", {"arguments": "{}"}, "are not a JSON array"),
         ("strict:Strict", {"style": "cool"}, "there is no style 'cool'; the styles are"),
         ("strict:Strict", {"style": "active_with_voting"}, "not supported yet"),
+        ("strict:Strict", {"durability": "paper"}, "durability is disk or memory, not 'paper'"),
         ("strict:Strict", {"min_in_sync": 4}, "min_in_sync is 4, but there are 3 replicas"),
     ],
 )

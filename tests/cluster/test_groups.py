@@ -13,7 +13,8 @@ from direct import DirectCaller
 from domain import HOLDFAST, Domain, is_whole
 from group_client import EXAMPLES, Client, run
 
-from holdfast.model.errors import HoldfastError, InvalidRequest
+from holdfast.model.calls import CallOutcomeUnknown
+from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
 from holdfast.model.orders import GroupInfo
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("groups")]
@@ -145,6 +146,29 @@ def test_everything_is_there_after_all_hosts_were_killed(whole: Domain) -> None:
         assert await ledger.deposit("alice", 1) == 8
 
     run(whole, work)
+
+
+def test_a_group_in_memory_survives_its_primary_and_is_lost_with_all_of_its_processes(
+    whole: Domain, rounds: Callable[..., int]
+) -> None:
+    """V4: a process that is started again is another member; nobody answers for what is gone."""
+
+    async def work(client: Client) -> None:
+        ledger = await client.connection.create("ledger:Ledger", name="fleeting", durability="memory")
+        assert (await client.wait_in_sync("fleeting")).durability == "memory"
+        assert await ledger.deposit("alice", 5) == 5
+        for balance in range(6, 6 + rounds(short=1, long=4)):
+            await client.kill_primary("fleeting")
+            assert await ledger.deposit("alice", 1) == balance
+            await client.wait_in_sync("fleeting")
+        await client.kill_all()
+        with pytest.raises((Unavailable, CallOutcomeUnknown)):
+            await ledger.options(duration_s=3).balance("alice")
+
+    run(whole, work)
+    words = ("also", "ledger:Ledger", "--durability", "memory", "--output", "json")
+    shown = holdfast(whole, "group", "create", *words)
+    assert shown["durability"] == "memory"
 
 
 def test_a_deleted_group_is_gone_and_its_name_is_free(whole: Domain) -> None:

@@ -4,6 +4,8 @@ Group ids come from a counter and are never reused, whatever becomes of the grou
 that every creation compares: a delayed creation cannot bring a removed group back.
 """
 
+from typing import Final
+
 import msgspec
 
 from holdfast.authority import keys
@@ -35,6 +37,10 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     store: StoreId
 
 
+DISK: Final = "disk"
+MEMORY: Final = "memory"
+
+
 class GroupRecord(msgspec.Struct, frozen=True, kw_only=True, tag="group"):
     """What a group is, as opposed to what is wished for it (T1)."""
 
@@ -50,6 +56,8 @@ class GroupRecord(msgspec.Struct, frozen=True, kw_only=True, tag="group"):
     created_ns: int = 0
     """Wall clock of who created it: the time that the object's ``__init__`` sees, on every member."""
     min_in_sync: int = 1
+    durability: str = DISK
+    """Where its operations are when they are acknowledged: on disk, or in memory."""
 
 
 class GroupName(msgspec.Struct, frozen=True, kw_only=True, tag="group_name"):

@@ -1,5 +1,7 @@
 """`holdfast group`: create, list, show, history, handover, recover, delete."""
 
+from typing import Literal
+
 import uvloop
 from cyclopts import App
 
@@ -35,6 +37,7 @@ def create(
     replicas: int = REPLICAS_DEFAULT,
     args: str = "[]",
     min_in_sync: int = 0,
+    durability: Literal["disk", "memory"] = "disk",
     dir: Dir = DIRECTORY_DEFAULT,
     output: Output = "table",
 ) -> int:
@@ -54,6 +57,8 @@ def create(
         What the object is made with, as a JSON array.
     min_in_sync
         How many members hold an operation before it is acknowledged; 0 means two, or one of one.
+    durability
+        Whether they hold it on disk or in memory; memory is lost when all in-sync processes are gone.
     output
         `table` for people, `json` for machines.
     """
@@ -64,6 +69,7 @@ def create(
         replicas=replicas,
         arguments=args,
         min_in_sync=min_in_sync,
+        durability=durability,
     )
     return _show_one(_done(dir, wanted), output)
 

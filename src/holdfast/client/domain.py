@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar, overload
+from typing import Any, Final, Literal, Self, TypeVar, overload
 
 import msgspec
 
@@ -41,6 +41,7 @@ from holdfast.styles.interface import Interface
 
 T = TypeVar("T")
 
+Durability = Literal["disk", "memory"]
 SCHEME: Final = "holdfast://"
 ASK_S: Final = 1.0
 """How long one host is given to say where a group is, before another is asked."""
@@ -161,6 +162,7 @@ class Domain:
         replicas: int = ...,
         args: Sequence[Any] = ...,
         min_in_sync: int = ...,
+        durability: Durability = ...,
     ) -> Group[Any]: ...
 
     @overload
@@ -173,6 +175,7 @@ class Domain:
         replicas: int = ...,
         args: Sequence[Any] = ...,
         min_in_sync: int = ...,
+        durability: Durability = ...,
     ) -> Group[T]: ...
 
     async def create(
@@ -184,12 +187,15 @@ class Domain:
         replicas: int = REPLICAS_DEFAULT,
         args: Sequence[Any] = (),
         min_in_sync: int = 0,
+        durability: Durability = "disk",
     ) -> Group[Any]:
         """Make a group of a class that the hosts can import, and connect to it.
 
         *cls* is ``"package.module:Class"`` or the class itself; *args* is what its object is made with.
         *min_in_sync*: how many members hold an operation before it is acknowledged; 0 means two, or one of
-        one. Raises ``InvalidRequest`` for what can never be, ``Unavailable`` when too few hosts live.
+        one. *durability*: whether they hold it on disk or in memory; what is in memory is lost when all
+        in-sync processes are gone. Raises ``InvalidRequest`` for what can never be, ``Unavailable`` when too
+        few hosts live.
         """
         try:
             wanted = CreateGroup(
@@ -199,6 +205,7 @@ class Domain:
                 replicas=replicas,
                 arguments=msgspec.json.encode(list(args)).decode(),
                 min_in_sync=min_in_sync,
+                durability=durability,
             )
         except (TypeError, OverflowError, RecursionError) as error:
             raise InvalidRequest(f"the arguments of {cls} have no form in JSON: {error}") from None

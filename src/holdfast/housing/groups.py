@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from holdfast.authority.contract import WatchEvent
-from holdfast.authority.groups import GroupRecord
+from holdfast.authority.groups import DISK, GroupRecord
 from holdfast.authority.identity import Identity
 from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Recipes
@@ -17,8 +17,10 @@ from holdfast.authority.views import View, ViewMember
 from holdfast.housing.chronicle import Chronicle, Histories
 from holdfast.housing.copying import GroupCopies
 from holdfast.housing.directory import GroupDirectory
+from holdfast.housing.ground import Ground
 from holdfast.housing.housed import Housed
 from holdfast.housing.keeping import Keeping
+from holdfast.housing.memory import memory_ground
 from holdfast.housing.nesting import Nesting
 from holdfast.housing.ports import EndingTimers, HouseConfig, HousePorts, OpenStore
 from holdfast.housing.serving import Answers, Serving
@@ -66,6 +68,7 @@ class Groups:
         config: HouseConfig,
     ) -> None:
         self.me = ViewMember(host=host, store=store.id, incarnation=incarnation, opening=store.opening)
+        """Who this process is in groups on disk; see :meth:`member_of`."""
         self.housed: dict[GroupId, Housed] = {}
         self.stamps = stamps
         self._store = store
@@ -115,7 +118,7 @@ class Groups:
             is_in=self._is_in,
             on_confirmed=self._on_confirmed,
         )
-        self._ports = HostPorts(
+        on_disk = HostPorts(
             clock=ports.clock,
             timers=self._timers,
             network=ports.network,
@@ -134,6 +137,8 @@ class Groups:
             on_superseded=self._on_superseded,
             on_halted=self._on_halted,
         )
+        self._disk = Ground(self.me, on_disk, self._keeping, lambda: store.log.is_doubtful)
+        self._memory, self._memory_log = memory_ground(self._disk, self._soon)
         # Made once: these run at every message and every turn.
         self._on_group_message = self.guarded(self._pass_on)
         self._on_host_message = self.guarded(self._leases.on_message)
@@ -265,23 +270,28 @@ class Groups:
 
     # --- housing
 
+    def member_of(self, record: GroupRecord) -> ViewMember:
+        """Who this process is, or would be, in that group."""
+        return self._ground(record).me
+
+    def _ground(self, record: GroupRecord) -> Ground:
+        return self._disk if record.durability == DISK else self._memory
+
     def _is_placed_here(self, record: GroupRecord) -> bool:
         return any(member.host == self.me.host for member in record.members)
 
     def _take_in(self, record: GroupRecord) -> None:
+        ground = self._ground(record)
         try:
             housed = Housed(
                 record,
                 self._house.define(record),
-                self.me,
+                ground,
                 self._config,
-                ports=self._ports,
                 style_ports=self._style_ports,
                 timers=self._timers,
                 chronicle=self._chronicle(record.group),
-                kept=self._keeping.opened(record.group),
-                copies=self._copies(record.group),
-                is_doubtful=self._store.log.is_doubtful,
+                copies=self._copies(record.group) if ground is self._disk else None,
                 later=self._later,
             )
         except DISK_ERRORS:
@@ -317,7 +327,7 @@ class Groups:
         if group in self._gone:
             del self._gone[group]
             self.suspects.forget(group)
-            self._keeping.forget(group)
+            housed.ground.keeping.forget(group)
 
     def _copies(self, group: GroupId) -> GroupCopies | None:
         if self._house.copies is None:
@@ -328,8 +338,10 @@ class Groups:
     def _begin_anew(self, group: GroupId) -> None:
         if group in self._gone:
             return  # it was removed altogether meanwhile
+        housed = self.housed.get(group)
         self._give_up(group)
-        self._keeping.begin_anew(group, partial(self._take_in_again, group))
+        if housed is not None:
+            housed.ground.keeping.begin_anew(group, partial(self._take_in_again, group))
 
     def _take_in_again(self, group: GroupId) -> None:
         record = self.directory.records.get(group)
@@ -347,8 +359,8 @@ class Groups:
             forsake=self.answers.forsake,
             wake=lambda: self._wake_at(housed, ports.clock.wall() + WAKE_NS),
             call_out=lambda outgoing: self._soon(partial(self.nesting.call, housed, outgoing)),
-            checkpoint=lambda: self._keeping.newest(housed.group),
-            save_checkpoint=lambda captured: self._keeping.keep(housed.group, captured),
+            checkpoint=lambda: housed.ground.keeping.newest(housed.group),
+            save_checkpoint=lambda captured: housed.ground.keeping.keep(housed.group, captured),
             fault=partial(ports.on_fault, housed.group),
             copies=housed.copies,
             attempts=self.suspects.of(housed.group),
@@ -387,6 +399,7 @@ class Groups:
     def _flush(self) -> None:
         self._is_flush_asked = False
         self._store.log.flush()
+        self._memory_log.flush()
 
     # --- the host
 

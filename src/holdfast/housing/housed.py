@@ -6,15 +6,16 @@ from dataclasses import replace
 import msgspec
 
 from holdfast.authority.groups import GroupRecord
-from holdfast.authority.views import View, ViewMember
+from holdfast.authority.views import View
 from holdfast.housing.chronicle import Chronicle
 from holdfast.housing.copying import GroupCopies
+from holdfast.housing.ground import Ground
 from holdfast.housing.ports import EndingTimers, HouseConfig, MakeTimers
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import Epoch, GroupId, Position
 from holdfast.model.ports import Timers
 from holdfast.sequence.member import Member
-from holdfast.sequence.ports import Application, Captured, HostPorts
+from holdfast.sequence.ports import Application, Captured
 from holdfast.sequence.role import Role
 from holdfast.styles.definition import Definition
 from holdfast.styles.ports import StylePorts
@@ -30,19 +31,18 @@ class Housed:
         self,
         record: GroupRecord,
         definition: Definition,
-        me: ViewMember,
+        ground: Ground,
         config: HouseConfig,
         *,
-        ports: HostPorts,
         style_ports: Callable[["Housed"], StylePorts],
         timers: MakeTimers,
         chronicle: Chronicle,
-        kept: Captured | None,
         copies: GroupCopies | None,
-        is_doubtful: bool,
         later: Callable[["Housed"], None],
     ) -> None:
+        kept = ground.keeping.opened(record.group)
         self.record = record
+        self.ground = ground
         self.chronicle = chronicle
         self.copies = copies
         self._later = later
@@ -51,12 +51,12 @@ class Housed:
         self.style = make_member(style_named(record.style), definition, style_ports(self), config.style)
         self.member = Member(
             record.group,
-            me,
-            ports=replace(ports, timers=self._timers_of_its_own, trace=chronicle),
+            ground.me,
+            ports=replace(ground.ports, timers=self._timers_of_its_own, trace=chronicle),
             config=msgspec.structs.replace(config.sequence, min_in_sync=record.min_in_sync),
             application=_Turning(self.style, self.ask_turn),
             committed=kept.position if kept is not None else Position(0),
-            is_doubtful=is_doubtful,
+            is_doubtful=ground.is_doubtful(),
         )
         if isinstance(self.style, Replica):
             self.style.bind(self.member)

@@ -31,6 +31,8 @@ class CreateGroup(Struct, frozen=True, kw_only=True, tag="create"):
     """How many members hold an operation before it is acknowledged; 0: two, or one of one."""
     nonce: str = ""
     """Of whoever orders it: the same order sent again makes one group."""
+    durability: str = "disk"
+    """Where in-sync members hold an operation when it is acknowledged: on ``disk`` or in ``memory``."""
 
 
 class DeleteGroup(Struct, frozen=True, kw_only=True, tag="delete"):
@@ -93,6 +95,7 @@ class GroupInfo(Struct, frozen=True, kw_only=True):
     in_sync: tuple[HostId, ...]
     placed_on: tuple[HostId, ...]
     min_in_sync: int
+    durability: str = "disk"
 
 
 class GroupList(Struct, frozen=True, kw_only=True, tag="groups"):

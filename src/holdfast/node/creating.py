@@ -11,6 +11,8 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.authority.groups import (
+    DISK,
+    MEMORY,
     GroupRecord,
     NameTaken,
     NoSuchName,
@@ -82,7 +84,7 @@ class Creating:
             lambda: perform(self._authority, reserve_group(nonce=self._nonces())), int
         )
         record = msgspec.structs.replace(record, group=group)
-        me = self._groups.me
+        me = self._groups.member_of(record)
         found = await insist(
             lambda: perform(self._authority, create_group(record, me.host, (me,))), Seen, NameTaken, Lost
         )
@@ -99,6 +101,8 @@ class Creating:
         in_sync = order.min_in_sync or min(IN_SYNC_DEFAULT, order.replicas)
         if in_sync > order.replicas:
             raise InvalidRequest(f"min_in_sync is {in_sync}, but there are {order.replicas} replicas")
+        if order.durability not in (DISK, MEMORY):
+            raise InvalidRequest(f"durability is {DISK} or {MEMORY}, not {order.durability!r}")
         return GroupRecord(
             group=GroupId(0),
             class_name=order.class_name,
@@ -109,6 +113,7 @@ class Creating:
             arguments=order.arguments,
             created_ns=self._clock.wall(),
             min_in_sync=in_sync,
+            durability=order.durability,
         )
 
     def _places(self, count: int) -> list[HostId]:
@@ -172,4 +177,5 @@ def _info(record: GroupRecord, view: View | None) -> GroupInfo:
         in_sync=tuple(member.host for member in view.members) if view is not None else (),
         placed_on=tuple(member.host for member in record.members),
         min_in_sync=record.min_in_sync,
+        durability=record.durability,
     )

@@ -3,6 +3,7 @@
 Everything is "durable" with the next flush: such a member's store is its process (PROTOCOL V4).
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -16,6 +17,8 @@ class _Group:
     floor: Point = ORIGIN
     followed: Epoch = ORIGIN.epoch
     records: list[Record] = field(default_factory=list)
+    lasts: list[int] = field(default_factory=list)
+    """The last position of each record, to find one without looking at all."""
     live_bytes: int = 0
 
     @property
@@ -25,7 +28,19 @@ class _Group:
     def point_at(self, position: Position) -> Point | None:
         if position == self.floor.position:
             return self.floor
-        return next((record.point for record in self.records if record.last == position), None)
+        index = bisect_left(self.lasts, position)
+        is_there = index < len(self.lasts) and self.lasts[index] == position
+        return self.records[index].point if is_there else None
+
+    def add(self, record: Record) -> None:
+        self.records.append(record)
+        self.lasts.append(record.last)
+        self.live_bytes += len(record.body)
+
+    def keep(self, first: int, last: int) -> None:
+        """Keep the records of these indices, and no others."""
+        self.records, self.lasts = self.records[first:last], self.lasts[first:last]
+        self.live_bytes = sum(len(record.body) for record in self.records)
 
 
 class MemoryLog:
@@ -61,8 +76,7 @@ class MemoryLog:
         if (record.first, record.previous) != (tail.position + 1, tail.checksum) or record.epoch < tail.epoch:
             raise Conflict(f"{record.point} of group {record.group} does not continue {tail}")
         known = self._groups.setdefault(record.group, _Group())
-        known.records.append(record)
-        known.live_bytes += len(record.body)
+        known.add(record)
         known.followed = max(known.followed, record.epoch)
         return self._took()
 
@@ -70,8 +84,7 @@ class MemoryLog:
         known = self._groups.setdefault(group, _Group())
         if known.point_at(after) is None:
             raise InvalidRequest(f"group {group}: no record ends at {after}")
-        while known.records and known.records[-1].last > after:
-            known.live_bytes -= len(known.records.pop().body)
+        known.keep(0, bisect_right(known.lasts, after))
         known.followed = max(known.followed, epoch)
         return self._took()
 
@@ -85,8 +98,7 @@ class MemoryLog:
         known = self._groups.setdefault(group, _Group())
         if point.position <= known.tail.position and known.point_at(point.position) != point:
             raise Conflict(f"group {group}: {point} is not in this log's history")
-        known.records = [record for record in known.records if record.last > point.position]
-        known.live_bytes = sum(len(record.body) for record in known.records)
+        known.keep(bisect_right(known.lasts, point.position), len(known.lasts))
         known.floor = point
         known.followed = max(known.followed, point.epoch)
         return self._took()
@@ -126,7 +138,8 @@ class MemoryLog:
         known = self._groups[group]
         if not known.floor.position < first <= last <= known.tail.position:
             raise InvalidRequest(f"positions {first} to {last} are not in the log")
-        return [record for record in known.records if record.last >= first and record.first <= last]
+        begin, end = bisect_left(known.lasts, first), bisect_left(known.lasts, last)
+        return known.records[begin : end + 1]
 
     def _took(self) -> int:
         self._appended += 1

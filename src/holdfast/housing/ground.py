@@ -1,0 +1,44 @@
+"""What a member stands on: who it is, and the log and checkpoints of the durability that its group has."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from holdfast.authority.views import ViewMember
+from holdfast.model.ids import GroupId
+from holdfast.sequence.ports import Captured, Checkpoints, HostPorts
+
+
+class Keeps(Checkpoints, Protocol):
+    """The checkpoints of a host's groups."""
+
+    def newest(self, group: GroupId) -> Captured | None:
+        """The newest state there is."""
+        ...
+
+    def opened(self, group: GroupId) -> Captured | None:
+        """The newest state at the start of this process, with the log brought in line."""
+        ...
+
+    def keep(self, group: GroupId, captured: Captured) -> None:
+        """A style's own, of a committed position; afterwards what lies before it may be let go."""
+        ...
+
+    def begin_anew(self, group: GroupId, then: Callable[[], None]) -> None:
+        """Forget all that is held of *group*, *then* let it begin with nothing (V4)."""
+        ...
+
+    def forget(self, group: GroupId) -> None:
+        """The group has left this host for good."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """Of all members of one durability on one host."""
+
+    me: ViewMember
+    ports: HostPorts
+    keeping: Keeps
+    is_doubtful: Callable[[], bool]
+    """Whether the log's tail was cut when it was opened, and not compared since (D2)."""

@@ -1,0 +1,70 @@
+"""What members of groups in memory stand on: a log and checkpoints that end with the process (V4)."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from holdfast.authority.views import ViewMember
+from holdfast.housing.ground import Ground
+from holdfast.model.ids import GroupId, Opening, Position, StoreId
+from holdfast.sequence.durability import Durability
+from holdfast.sequence.memory_log import MemoryLog
+from holdfast.sequence.ports import Captured
+from holdfast.storage.record import Point
+
+Soon = Callable[[Callable[[], None]], None]
+
+
+class MemoryKeeping:
+    """The checkpoints of one process, each group's newest."""
+
+    def __init__(self, log: MemoryLog, soon: Soon) -> None:
+        self._log = log
+        self._soon = soon
+        self._states: dict[GroupId, Captured] = {}
+
+    def newest(self, group: GroupId) -> Captured | None:
+        return self._states.get(group)
+
+    def opened(self, group: GroupId) -> Captured | None:
+        """None: nothing outlives a process."""
+        return None
+
+    def save(self, group: GroupId, point: Point, state: bytes, then: Callable[[], None]) -> None:
+        """A learner's state."""
+        self._states[group] = Captured(point.position, state)
+        self._soon(then)
+
+    def keep(self, group: GroupId, captured: Captured) -> None:
+        """A style's own, of a committed position; what lies before it is let go."""
+        self._states[group] = captured
+        self._soon(partial(self._prune, group, captured.position))
+
+    def begin_anew(self, group: GroupId, then: Callable[[], None]) -> None:
+        self.forget(group)
+        self._soon(then)
+
+    def forget(self, group: GroupId) -> None:
+        self._states.pop(group, None)
+        if group in self._log.groups():
+            self._log.forget(group)
+
+    def _prune(self, group: GroupId, position: Position) -> None:
+        if position > self._log.floor(group).position and self._log.point_at(group, position) is not None:
+            self._log.set_floor(group, position)
+            self._log.flush()
+
+
+def memory_ground(disk: Ground, soon: Soon) -> tuple[Ground, MemoryLog]:
+    """Beside *disk*, and its log. The store is the process: one that is started again is another member."""
+    durability = Durability(lambda: log.durable)
+    log = MemoryLog(durability.on_durable)
+    keeping = MemoryKeeping(log, soon)
+    me = ViewMember(
+        host=disk.me.host,
+        store=StoreId(f"memory-{disk.me.incarnation}"),
+        incarnation=disk.me.incarnation,
+        opening=Opening(0),
+    )
+    ports = replace(disk.ports, log=log, durability=durability, checkpoints=keeping)
+    return Ground(me, ports, keeping, lambda: False), log
