@@ -169,9 +169,9 @@ def test_an_alarm_goes_off_at_the_earliest_time_asked_for() -> None:
 
 
 def test_frames_are_cut_by_number_and_by_bytes() -> None:
-    assert [len(each) for each in frames_of([request(n) for n in range(300)], 1 << 20)] == [128, 128, 44]
+    assert [len(each) for each in frames_of([request(n) for n in range(600)], 1 << 20)] == [256, 256, 88]
     assert [len(each) for each in frames_of([request(n, size=600) for n in range(3)], 1000)] == [1, 1, 1]
-    assert CALLS_PER_FRAME_MAX == 128
+    assert CALLS_PER_FRAME_MAX == 256
 
 
 def test_a_lane_has_one_frame_under_way_and_repeats_it_in_order() -> None:

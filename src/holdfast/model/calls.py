@@ -18,7 +18,7 @@ from holdfast.model.errors import InvalidRequest, OutcomeUnknown
 from holdfast.model.ids import ClientId, Epoch, GroupId, Position
 from holdfast.model.reference import NAME_CHARACTERS_MAX, Reference
 
-CALLS_PER_FRAME_MAX: Final = 128
+CALLS_PER_FRAME_MAX: Final = 256
 """More calls go into another frame, so that the primary starts while the client still encodes."""
 REPLIES_PER_FRAME_MAX: Final = 16_384
 """What one commit answers to one client, at most; a host with more sends another frame."""

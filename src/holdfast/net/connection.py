@@ -25,6 +25,9 @@ from holdfast.net.session import ALIVE_FRAME, Session
 FLUSH_BYTES: Final = 64 * 1024
 """What gathers in one turn is written when it is this much, so that the peer can begin."""
 
+LONG_FRAME_BYTES: Final = 1024
+"""A frame as long as this leaves at once: it holds many calls, and the peer can begin with them."""
+
 TICKS_PER_IDLE: Final = 3
 """How often within the shorter ``idle_s`` of both ends a connection shows that it is alive."""
 
@@ -128,7 +131,9 @@ class Connection(asyncio.Protocol):
         gathered = self._gathered
         gathered += _pack_header(length, kind)
         gathered += payload
-        if len(gathered) >= self._flush_at:
+        if length >= LONG_FRAME_BYTES:
+            self._flush()
+        elif len(gathered) >= self._flush_at:
             self._flush_soon()
 
     async def drain(self) -> None:
