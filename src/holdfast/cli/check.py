@@ -1,6 +1,5 @@
 """``holdfast check``: say what a class does that its replicas would not do alike."""
 
-import importlib
 import inspect
 import sys
 from pathlib import Path
@@ -10,18 +9,13 @@ import msgspec
 
 from holdfast.cli.output import Output, print_json, talk
 from holdfast.model.errors import InvalidRequest
+from holdfast.node.classes import add_to_path, load_class
 from holdfast.sim.class_fences import Caution, cautions_in
 from holdfast.styles.capture import Capture, NotCapturable
 from holdfast.styles.interface import Interface
 
 EXIT_CLEAN, EXIT_WARNED = 0, 1
 STATE_INSTEAD = "an annotation on the class, or get_state and set_state"
-
-
-class BadClass(InvalidRequest):
-    """Raised when what was named cannot be loaded as a class."""
-
-    code = "bad_class"
 
 
 def check(name: str, *, app: Path | None = None, args: str | None = None, output: Output = "table") -> int:
@@ -35,7 +29,11 @@ def check(name: str, *, app: Path | None = None, args: str | None = None, output
     args: What to make an object with, as a JSON array, so that its attributes can be looked at.
     output: Lines for people, one JSON object for scripts.
     """
-    cls = load_class(name, app or Path.cwd())
+    directory = app or Path.cwd()
+    if not directory.is_dir():
+        raise InvalidRequest(f"{directory} is not a directory to import classes from")
+    add_to_path(directory.resolve())
+    cls = load_class(name)
     interface = Interface(cls)
     found = [caution for each in _own_classes(cls) for caution in _cautions(each)]
     captured, why = _capture(cls, _arguments(args))
@@ -56,28 +54,6 @@ def check(name: str, *, app: Path | None = None, args: str | None = None, output
     else:
         _show(name, operations, queries, captured, why, found)
     return EXIT_WARNED if found else EXIT_CLEAN
-
-
-def load_class(name: str, directory: Path) -> type:
-    """The class of that name. Raises :class:`BadClass` with the reason."""
-    module_name, colon, class_name = name.partition(":")
-    if not (module_name and colon and class_name):
-        raise BadClass(f"{name!r} is not a class: write package.module:Class")
-    if not directory.is_dir():
-        raise BadClass(f"{directory} is not a directory")
-    sys.path.insert(0, str(directory.resolve()))
-    try:
-        found: Any = importlib.import_module(module_name)
-        for part in class_name.split("."):
-            found = getattr(found, part)
-    except AttributeError as error:
-        raise BadClass(f"{name}: {error}") from None
-    except Exception as error:
-        # Importing runs the user's code, which may fail in any way.
-        raise BadClass(f"{module_name} cannot be imported: {type(error).__name__}: {error}") from None
-    if not isinstance(found, type):
-        raise BadClass(f"{name} is a {type(found).__name__}, not a class")
-    return found
 
 
 def _own_classes(cls: type) -> list[type]:

@@ -11,7 +11,10 @@ async def addresses_of(layout: Layout, description: Description) -> list[Address
     status = await status_of(layout, description)
     found = [host.address for host in status.hosts if host.alive and host.address is not None]
     if not found:
-        raise Unavailable(f"no host of {layout.directory} lives; is the domain up?")
+        raise Unavailable(
+            f"no host of {layout.directory} lives; `holdfast status --dir {layout.directory}` says why, "
+            f"`holdfast up --dir {layout.directory}` starts them"
+        )
     return [Address.parse(each) for each in found]
 
 
