@@ -944,6 +944,18 @@ def test_a_log_that_grows_fast_is_cut_before_the_interval_is_over(style: str) ->
 
 
 @pytest.mark.parametrize("style", ALL)
+def test_a_small_state_is_captured_long_before_a_large_one_would_be(style: str) -> None:
+    """Or whoever starts again replays a long log for it before it can take over."""
+    config = msgspec.structs.replace(CONFIG, checkpoint_bytes_least=2000, replay_budget_ns=1)
+    made = group(style, Counter, config)
+    for number in range(1, 201):
+        made.replicas["a"].on_calls("token", sent(call(number, "add", 1), floor=number))
+        made.settle()
+    for member in made.members.values():
+        assert member.floor > 100
+
+
+@pytest.mark.parametrize("style", ALL)
 def test_few_calls_with_long_arguments_cut_the_log_of_every_member_too(style: str) -> None:
     """D4: they are soon executed and take few positions, so backups are brought forward for nothing else."""
     config = StyleConfig(

@@ -26,9 +26,9 @@ from holdfast.housing.ports import EndingTimers, HouseConfig, HousePorts, OpenSt
 from holdfast.housing.serving import Answers, Serving
 from holdfast.housing.stamps import Stamps
 from holdfast.housing.suspects import Suspects
+from holdfast.housing.wakes import Wakes
 from holdfast.model.errors import DISK_ERRORS, HoldfastError
 from holdfast.model.ids import ClientId, Epoch, GroupId, HostId, Incarnation, Revision
-from holdfast.model.ports import TimerId
 from holdfast.model.units import MILLISECOND
 from holdfast.sequence.claims import Claims
 from holdfast.sequence.durability import Durability
@@ -79,8 +79,7 @@ class Groups:
         """Groups that were removed, and whose members have not ended yet."""
         self.suspects = Suspects(ports.slot, ports.clock)
         self._turns: dict[Housed, None] = {}
-        self._wakes: dict[GroupId, TimerId] = {}
-        self._wake_timers = self._timers(self._on_wake)
+        self._wakes = Wakes(self._timers, ports.clock, self._on_wake)
         self._is_flush_asked = False
         self.recipes = Recipes(ports.authority)
         ports.authority.on_authority = self.guarded(self.recipes.on_authority)
@@ -165,7 +164,7 @@ class Groups:
         for housed in self.housed.values():
             housed.close()
         self._histories.close()
-        self._wake_timers.close()
+        self._wakes.close()
         self.nesting.close()
 
     def kept(self, group: GroupId) -> Captured | None:
@@ -323,7 +322,7 @@ class Groups:
             return
         housed.close()
         self._turns.pop(housed, None)
-        self._wake_at(housed, None)
+        self._wakes.forget(housed.group)
         if group in self._gone:
             del self._gone[group]
             self.suspects.forget(group)
@@ -357,7 +356,7 @@ class Groups:
             time=self.stamps.time_ns,
             answer=self.answers.answer,
             forsake=self.answers.forsake,
-            wake=lambda: self._wake_at(housed, ports.clock.wall() + WAKE_NS),
+            wake=lambda: self._wakes.by(housed.group, ports.clock.wall() + WAKE_NS),
             call_out=lambda outgoing: self._soon(partial(self.nesting.call, housed, outgoing)),
             checkpoint=lambda: housed.ground.keeping.newest(housed.group),
             save_checkpoint=lambda captured: housed.ground.keeping.keep(housed.group, captured),
@@ -376,18 +375,14 @@ class Groups:
     def _take_turns(self) -> None:
         turns, self._turns = self._turns, {}
         for housed in turns:
-            self._wake_at(housed, housed.turn())
+            self._wakes.forget(housed.group)
+            due_ns = housed.turn()
+            # Within its turn it may have asked to be woken in a moment: that stands.
+            if due_ns is not None:
+                self._wakes.by(housed.group, due_ns)
 
-    def _wake_at(self, housed: Housed, due_ns: int | None) -> None:
-        wake = self._wakes.pop(housed.group, None)
-        if wake is not None:
-            self._wake_timers.cancel(wake)
-        if due_ns is not None:
-            delay_ns = max(due_ns - self._house.clock.wall(), 0)
-            self._wakes[housed.group] = self._wake_timers.set(delay_ns, housed.group)
-
-    def _on_wake(self, tag: Hashable) -> None:
-        housed = self.housed.get(tag)  # type: ignore[call-overload]  # the tags are groups
+    def _on_wake(self, group: GroupId) -> None:
+        housed = self.housed.get(group)
         if housed is not None:
             housed.ask_turn()
 

@@ -21,6 +21,9 @@ from holdfast.styles.ports import Copied, NotCopied, Snapshot, StylePorts
 BUSY_NS: Final = 100 * MILLISECOND
 """When no copy can be begun now, as another group has one, it is tried again after this."""
 
+STATES_IN_LOG: Final = 4
+"""A log so many times as long as the state is replayed in longer than the state is written, by far."""
+
 OnDigest = Callable[[Position, bytes], None]
 
 
@@ -77,12 +80,19 @@ class Checkpointing:
         """Whether the interval is over and something happened in it, or the log has grown long."""
         if self._copying is not None or self._ports.clock.now() < self._not_before:
             return False
-        if self._bytes >= self._config.checkpoint_bytes:
+        if self._bytes >= self._checkpoint_bytes():
             return True
         if self._log_bytes() >= self._config.long_log_bytes and execution.position > self._quiet_since:
             return True
         elapsed_ns = self._ports.clock.now() - self._taken_at
         return elapsed_ns >= self._config.checkpoint_interval_ns and execution.position > self._quiet_since
+
+    def _checkpoint_bytes(self) -> int:
+        """The log that is borne since the last checkpoint. Who starts again replays it, so a small state,
+        which costs little to write, is captured much oftener than a large one."""
+        config = self._config
+        small = max(config.checkpoint_bytes_least, STATES_IN_LOG * self._state_bytes)
+        return min(small, config.checkpoint_bytes)
 
     def is_large(self, execution: Execution) -> bool:
         """Whether the object's state should not be asked for between two calls."""

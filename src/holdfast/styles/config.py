@@ -14,6 +14,9 @@ class StyleConfig(Struct, frozen=True, kw_only=True):
     checkpoint_bytes: int = 16 * 1024 * 1024
     """A checkpoint is also due when the records since the last one are so many bytes. Two are kept, and the
     log back to the older one: it holds up to three times as much."""
+    checkpoint_bytes_least: int = 1024 * 1024
+    """Also when they are so many bytes and some times as many as the state itself. Smaller: a host that was
+    started again has less to replay before it can take over, and small states are written oftener."""
     long_log_bytes: int = 64 * 1024 * 1024
     """A log so long makes the next checkpoint due at once: after a restart only two of the new process let it
     go."""
