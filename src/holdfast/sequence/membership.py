@@ -3,9 +3,12 @@
 One change at a time, from exactly the view last won, asked again with the same nonce until the authority has
 definitely answered: a change in doubt is never given up by reading (M2). From before a learner is asked for
 until then it is required, in commits and in leases. The request leaves only once it has acknowledged
-everything that is committed by then.
+everything that may be committed by then: what this primary has committed, and all it held at its claim.
 *Without that* (being a window behind suffices): A* {A} has committed up to 100, learner C holds 95; A asks
 for {A, C}; it is applied; A burns; C claims without 96 to 100.
+*Or* (what this primary knows to be committed suffices): A* {A,B} has committed up to 24; both are restarted;
+A claims, and knows of nothing committed; learner C holds 5; A adds C, drops B, which is late, and burns; C
+claims without 6 to 24.
 """
 
 from collections.abc import Callable
@@ -141,7 +144,7 @@ class Membership:
         if follower is None or follower.member != member or not self._is_close(follower):
             on.standing.joining = None  # nothing was asked yet, so it may be given up
             self._submission.maybe_commit()
-        elif follower.acknowledged >= on.committed:
+        elif follower.acknowledged >= self._submission.perhaps_committed:
             # An older store of the same host is gone for good: its place is taken (V5).
             on.note("add", host=member.host, store=member.store)
             self._change((*without(on.standing.listed, member.host), member), Why.ADDED, member)

@@ -228,6 +228,12 @@ class Submission:
         follower = self.followers.get(member)
         return follower.acknowledged if follower is not None else NOTHING
 
+    @property
+    def perhaps_committed(self) -> Position:
+        """Up to here positions may be committed: by this primary, or, until it serves, by one before it."""
+        committed = self._on.committed
+        return committed if self.is_serving else max(committed, self._claimed_tail)
+
     def maybe_commit(self) -> None:
         """Commit what every required member has acknowledged (S3)."""
         on = self._on

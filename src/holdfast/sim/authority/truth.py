@@ -26,6 +26,8 @@ class Truth:
         """Counts restorations: what was written before one may be gone after it."""
         self.is_committing = False
         """A crash inside a commit leaves this set; the commit may or may not have happened."""
+        self.watchers: list[Callable[[Events], bool]] = []
+        """Told of each revision; one that answers False is told no more."""
         self._log: list[Events] = []
         self._revisions: list[int] = []
 
@@ -34,6 +36,7 @@ class Truth:
         self.is_committing = False
         for events in fresh:
             self._append(events)
+            self.watchers = [watcher for watcher in self.watchers if watcher(events)]
 
     def opened(self, store: "ObservedStore") -> None:
         """The store was opened: it must hold what it had committed, and nothing it was not asked to."""

@@ -32,6 +32,7 @@ _begin = Submission.begin
 _on_message = Member.on_message
 _ground = Claim.ground
 _answered = Claims._answered
+_go_on_joining = Membership._go_on_joining
 
 
 # --- views and stores
@@ -171,6 +172,19 @@ def _give_up_in_doubt(inquiry: Inquiry, wanted: ViewChange, answer: Any) -> None
         inquiry._on.standing.pending = None
         return
     _changed(inquiry, wanted, answer)
+
+
+def _add_who_is_close(membership: Membership, member: ViewMember) -> None:
+    follower = membership._submission.followers.get(member)
+    if follower is not None and follower.member == member and membership._is_close(follower):
+        on = membership._on
+        membership._change((*without(on.standing.listed, member.host), member), Why.ADDED, member)
+    else:
+        _go_on_joining(membership, member)
+
+
+def _known_committed(submission: Submission) -> Position:
+    return submission._on.committed
 
 
 def _take_by_number(acceptance: Acceptance, submit: Submit) -> Position:
@@ -376,6 +390,24 @@ PLANTED = (
         "_changed",
         _give_up_in_doubt,
         "views",
+    ),
+    _bug(
+        "adds-who-is-close",
+        "M2",
+        "A learner is listed while it lacks what is committed.",
+        Membership,
+        "_go_on_joining",
+        _add_who_is_close,
+        "changes",
+    ),
+    _bug(
+        "adds-before-serving",
+        "M2",
+        "A primary that does not serve yet lists who holds what it knows to be committed.",
+        Submission,
+        "perhaps_committed",
+        property(_known_committed),
+        "changes",
     ),
     _bug(
         "compares-numbers",

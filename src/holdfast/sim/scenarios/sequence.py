@@ -12,6 +12,7 @@ from typing import ClassVar, Final
 import msgspec
 
 from holdfast.model.ids import GroupId
+from holdfast.sequence.member import Member
 from holdfast.sim.authority.leases import LeaseBook
 from holdfast.sim.authority.server_node import AuthorityNode
 from holdfast.sim.authority.truth import Truth
@@ -78,6 +79,8 @@ class Sequence(Scenario):
         for group in GROUPS:
             if self._is_lost(world, group):
                 world.unavailable(f"group {group}: the last process that held it is gone (V4)")
+            elif self._is_in_doubt(world, group):
+                world.unavailable(f"group {group}: one store is lost and the others' tails are cut (D2)")
             elif not world.violations:
                 self._check_group(world, group)
 
@@ -102,17 +105,20 @@ class Sequence(Scenario):
 
     def _is_lost(self, world: World, group: GroupId) -> bool:
         """Whether a group in memory has no listed process left."""
-        if group not in MEMORY_GROUPS:
-            return False
-        listed = [
-            member.store for view in damage.views(world) if view.group == group for member in view.members
-        ]
-        living = [
-            world.nodes[name].core.members[group].standing.me.store
-            for name in HOSTS
-            if world.nodes[name].core is not None and group in world.nodes[name].core.members
-        ]
-        return not any(store in living for store in listed)
+        return group in MEMORY_GROUPS and not self._listed_here(world, group)[0]
+
+    def _is_in_doubt(self, world: World, group: GroupId) -> bool:
+        """Whether no listed member may claim: each that is left has a doubtful tail, and not all are left to
+        be compared. Beyond what is survived without a person: one store lost, another's tail torn (D2)."""
+        here, listed = self._listed_here(world, group)
+        return len(here) < listed and all(member.is_doubtful for member in here)
+
+    def _listed_here(self, world: World, group: GroupId) -> tuple[list[Member], int]:
+        """The listed members that are there, and how many are listed."""
+        listed = [each.store for view in damage.views(world) if view.group == group for each in view.members]
+        cores: list[Host | None] = [world.nodes[name].core for name in HOSTS]
+        members = [core.members[group] for core in cores if core is not None and group in core.members]
+        return [each for each in members if each.standing.me.store in listed], len(listed)
 
     def _begin_ending(self) -> None:
         self._book.is_ending = True

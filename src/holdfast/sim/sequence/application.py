@@ -5,6 +5,7 @@ Calls are gathered for a moment and submitted as one record. Exactly once is the
 executed, by the same rule on every member.
 """
 
+import random
 from collections.abc import Callable
 from hashlib import blake2b
 from typing import Final
@@ -23,6 +24,9 @@ from holdfast.storage.record import Record
 
 EXPIRATION_S: Final = 1 << 31
 CHECKPOINT_EVERY: Final = 25
+BURSTS: Final = 0.04
+BURST_RECORDS: Final = 20
+_NOTHING: Final = msgspec.msgpack.encode([])
 
 
 class _Saved(Struct, frozen=True, array_like=True):
@@ -44,6 +48,7 @@ class TokenList:
         *,
         send: Callable[[str, object], None],
         later: Callable[[], None],
+        rng: random.Random,
     ) -> None:
         """*later*: ask that :meth:`turn` be called in a moment."""
         self.group = group
@@ -54,6 +59,7 @@ class TokenList:
         self._book = book
         self._send = send
         self._later = later
+        self._rng = rng
         self._table = Retention()
         self._digest = b""
         self._gathered: list[Ask] = []
@@ -146,11 +152,18 @@ class TokenList:
             return
         try:
             self.member.submit(msgspec.msgpack.encode(gathered), len(gathered))
+            self._maybe_burst()
             self.member.flush()
         except HoldfastError:
             for ask in gathered:
                 client = self._waiting.pop((ask.client, ask.number))
                 self._elsewhere(client, ask)
+
+    def _maybe_burst(self) -> None:
+        """Now and then order many records without calls, so that members differ by more than a few."""
+        if self._rng.random() < BURSTS:
+            for _ in range(BURST_RECORDS):
+                self.member.submit(_NOTHING)
 
     def _answer(self, client: str, ask: Ask) -> None:
         verdict = self._table.judge(ask.client, ask.number, EXPIRATION_S)

@@ -221,6 +221,7 @@ class Host(HostProcess):
             self._book,
             send=self._ports.network.send,
             later=lambda: self._later(group),
+            rng=self._ports.random.stream(f"bursts/{group}"),
         )
         application.member = self.members[group] = Member(
             group,

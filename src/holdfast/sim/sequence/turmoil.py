@@ -1,12 +1,19 @@
 """Faults aimed at changes of the view: the general ones meet them too seldom (PROTOCOL M2, M3, K1).
 
 The authority applies what it is asked and its answers are lost; a host is gone long enough to be dropped, and
-comes back to be let in; two hosts do not hear each other; the primary falls silent towards everyone.
+comes back to be let in; two hosts do not hear each other; the primary falls silent towards everyone; whoever
+is primary of the next view ends while that view is new.
 """
 
 import random
 from typing import Final
 
+import msgspec
+
+from holdfast.authority import keys
+from holdfast.authority.contract import Events
+from holdfast.authority.views import View
+from holdfast.sim.authority.truth import Truth
 from holdfast.sim.faults import FaultKind, Field, Parameters
 from holdfast.sim.faults.kind import duration, later
 from holdfast.sim.network import Link
@@ -14,6 +21,9 @@ from holdfast.sim.options import MILLISECOND, SECOND, FaultEvent
 from holdfast.sim.sequence.damage import views
 from holdfast.sim.sequence.host import AUTHORITY
 from holdfast.sim.world import World
+
+SOON_NS: Final = 4 * MILLISECOND
+"""A few messages and syncs: a new view has been told to some, and not to others."""
 
 
 def _draw(rng: random.Random, _: Field) -> Parameters:
@@ -62,9 +72,44 @@ def _cut(world: World, event: FaultEvent, links: list[Link]) -> bool:
     return bool(links)
 
 
+def _draw_fall(rng: random.Random, field: Field) -> Parameters:
+    return {
+        "after_ns": rng.choice((0, rng.randrange(SOON_NS))),
+        "is_power": rng.random() < 0.5,
+        **_draw(rng, field),
+    }
+
+
+def _falls_at_change(world: World, event: FaultEvent) -> bool:
+    """Wait for the next view that is written; then its primary ends, at once or very soon."""
+    authority = world.nodes[AUTHORITY].core
+    if authority is None:
+        return False
+    truth: Truth = authority.store.truth
+
+    def fall(primary: str) -> None:
+        node = world.nodes[primary]
+        ended = node.power_cut() if event.parameters["is_power"] else node.kill()
+        if ended and not world.is_healed:
+            world.faults[event.kind] += 1
+            node.restart(event.parameters["for_ns"])
+
+    def on_commit(events: Events) -> bool:
+        for change in events.changes:
+            if change.item is not None and change.key.startswith(keys.VIEWS) and not world.is_healed:
+                primary = msgspec.json.decode(change.item.value, type=View).primary
+                world.after(event.parameters["after_ns"], fall, primary)
+                return False
+        return not world.is_healed
+
+    truth.watchers.append(on_commit)
+    return False  # counted when it happens
+
+
 FAULTS: Final = (
     FaultKind("authority_mute", _draw, _mute, needs_target=False),
     FaultKind("host_away", _draw, _away),
     FaultKind("primary_falls", _draw, _fall, needs_target=False),
     FaultKind("hosts_parted", _draw_pair, _part, needs_target=False),
+    FaultKind("falls_at_change", _draw_fall, _falls_at_change, needs_target=False),
 )
