@@ -15,15 +15,17 @@ from holdfast.model.errors import BrokenInvariant, InvalidRequest
 from holdfast.net.address import Address
 from holdfast.net.endpoint import Endpoint
 from holdfast.net.flow import Flow
-from holdfast.net.frame import HEADER, UNDECODABLE, Frame, encode_frame
+from holdfast.net.frame import HEADER, HEADERS, SHORT_BYTES, UNDECODABLE, Frame, encode_frame
 from holdfast.net.handshake import Agreed, Identity, encode_goodbye
 from holdfast.net.kind import Kind
 from holdfast.net.layer import Bytes, LayerFailed, layer_for
 from holdfast.net.reason import ON_PURPOSE, NotConnected, Reason, Why
 from holdfast.net.session import ALIVE_FRAME, Session
 
-FLUSH_BYTES: Final = 64 * 1024
-"""What gathers in one turn is written when it is this much, so that the peer can begin."""
+FLUSH_BYTES_FIRST: Final = 2 * 1024
+FLUSH_BYTES_MAX: Final = 64 * 1024
+"""What gathers in one turn is written when it is this much, so that the peer can begin while the rest is
+made: first a little, then twice as much each time, as every write costs the same."""
 
 LONG_FRAME_BYTES: Final = 1024
 """A frame as long as this leaves at once: it holds many calls, and the peer can begin with them."""
@@ -89,7 +91,7 @@ class Connection(asyncio.Protocol):
         self._timer_due = 0.0
         self._tick_s = 0.0
         # The frames of this turn, and from how many bytes on something must happen: at once while no flush
-        # is on its way, at FLUSH_BYTES when one is.
+        # is on its way.
         self._gathered = bytearray()
         self._flush_at = 0
         # The longest payload that may be sent now; below zero while the connection is not open, so that
@@ -129,7 +131,7 @@ class Connection(asyncio.Protocol):
             self._refuse_to_send(kind, length)
             return
         gathered = self._gathered
-        gathered += _pack_header(length, kind)
+        gathered += HEADERS[kind][length] if length < SHORT_BYTES else _pack_header(length, kind)
         gathered += payload
         if length >= LONG_FRAME_BYTES:
             self._flush()
@@ -272,7 +274,7 @@ class Connection(asyncio.Protocol):
         on_frame = receiver.on_frame
         kind: Kind | None = None
         # Answers given while frames are delivered leave together, at the end: no flush of their own.
-        self._flush_at = FLUSH_BYTES
+        self._flush_at = FLUSH_BYTES_FIRST
         try:
             for kind, payload in early or session.hand_on(data, on_frame, self):
                 if self.reason is not None:
@@ -293,14 +295,18 @@ class Connection(asyncio.Protocol):
             raise InvalidRequest(f"{kind.name} of {length} bytes: the peer takes {self._payload_bytes_max}")
 
     def _flush_soon(self) -> None:
-        if len(self._gathered) >= FLUSH_BYTES:
-            self._flush()
-        else:
-            self._flush_at = FLUSH_BYTES
+        if not self._flush_at:
+            self._flush_at = FLUSH_BYTES_FIRST
             self._loop.call_soon(self._flush)
+        if len(self._gathered) >= self._flush_at:
+            self._flush_at = min(2 * self._flush_at, FLUSH_BYTES_MAX)
+            self._write_out()
 
     def _flush(self) -> None:
         self._flush_at = 0
+        self._write_out()
+
+    def _write_out(self) -> None:
         if self._gathered:
             self._write_gathered()
             if self._flow.unwritable_since is not None and self.unsent_bytes > self._limits.unsent_bytes_max:

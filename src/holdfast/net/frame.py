@@ -21,6 +21,10 @@ FRAME_BYTES_LIMIT: Final = 256 * 1024 * 1024
 """No configuration may allow longer payloads: the first byte of a frame then stays below 0x14, which is
 how a port tells a frame from a TLS record (:mod:`.tls`)."""
 
+SHORT_BYTES: Final = 256
+HEADERS: Final = {kind: tuple(HEADER.pack(length, kind) for length in range(SHORT_BYTES)) for kind in Kind}
+"""The headers of payloads shorter than ``SHORT_BYTES``: to look one up costs a third of making it."""
+
 Frame = tuple[Kind, bytes]
 To = TypeVar("To")
 
