@@ -11,11 +11,14 @@ import msgspec
 import pytest
 from direct import DirectCaller
 from domain import HOLDFAST, Domain, is_whole
-from group_client import EXAMPLES, Client, run
+from group_client import EXAMPLES, POLICY, Client, run
 
+from holdfast.calling.config import ClientConfig
+from holdfast.client.domain import connect
 from holdfast.model.calls import CallOutcomeUnknown
 from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
 from holdfast.model.orders import GroupInfo
+from holdfast.model.units import HOUR
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("groups")]
 
@@ -101,6 +104,30 @@ def test_a_primary_that_was_paused_answers_no_query_with_old_state_and_commits_n
             assert await ghost is None
             assert await ledger.balance("ghost") == 0
             direct.close()
+
+    run(whole, work)
+
+
+def test_a_client_need_not_lose_patience_with_a_paused_primary(whole: Domain) -> None:
+    """The new primary tells it. Without that this client would wait on: it gives frames an hour, and the
+    connection to a stopped process stays up."""
+    patient = ClientConfig(
+        patience_ns=HOUR, patience_most_ns=HOUR, heartbeat_interval_ns=HOUR, heartbeat_timeout_ns=2 * HOUR
+    )
+
+    async def work(client: Client) -> None:
+        await client.create("told")
+        found = await client.wait_in_sync("told")
+        url = f"holdfast://{await client.address(found.primary)}/{client.name}"
+        async with connect(url, policy=POLICY, config=patient) as domain:
+            ledger = await domain.group("told")
+            assert await ledger.deposit("alice", 5) == 5
+            pid = await client.pid(found.primary)
+            os.kill(pid, signal.SIGSTOP)
+            try:
+                assert await ledger.deposit("alice", 1) == 6
+            finally:
+                os.kill(pid, signal.SIGCONT)
 
     run(whole, work)
 

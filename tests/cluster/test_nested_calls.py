@@ -82,7 +82,7 @@ def test_a_call_that_nobody_answers_ends_by_expiration(whole: Domain) -> None:
         elsewhere = next(host for host in found.in_sync if host != found.primary)
         async with connect(f"holdfast://{await client.address(elsewhere)}/{client.name}") as there:
             await there.create("market:Stock", name="lonely", replicas=1)  # on the host that is asked
-        pid = await client.primary_pid("lonely")
+        pid = await client.pid(elsewhere)
         os.kill(pid, signal.SIGSTOP)
         try:
             with pytest.raises(CallOutcomeUnknown):

@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.model.calls import (
     Calls,
+    Follow,
     Locate,
     Located,
     Nested,
@@ -160,6 +161,8 @@ class Host:
         if isinstance(message, Ping):
             if self.answers_pings:
                 self._send(connection, Pong(message.number))
+            return
+        if isinstance(message, Follow):
             return
         self.frames.append(message)
         if self.drops_frames:

@@ -33,7 +33,9 @@ from holdfast.calling.ports import Ended, InvocationPorts
 from holdfast.calling.resting import Rest
 from holdfast.model.calls import (
     CALL_BYTES_MAX,
+    NO_FRAME,
     CallOutcomeUnknown,
+    Follow,
     Redirected,
     RefusalCode,
     Replies,
@@ -175,6 +177,7 @@ class Invocations:
 
     def on_connected(self, host: HostId) -> None:
         self._addresses.on_connected(host)
+        self._ports.network.send(host, Follow(self.reference.group))
         self._stop_resting()
 
     def on_disconnected(self, host: HostId) -> None:
@@ -186,6 +189,8 @@ class Invocations:
         match message:
             case Replies():
                 self._on_replies(host, message)
+            case Redirected(frame=frame, reference=reference) if frame == NO_FRAME:
+                self._on_moved(host, reference)
             case Redirected(frame=frame, reference=reference):
                 self._on_turned(host, Turned(frame, reference.group, RefusalCode.NOT_PRIMARY), reference)
             case Turned():
@@ -296,6 +301,14 @@ class Invocations:
         ):
             self._rest.begin()
         self._ask_flush()
+
+    def _on_moved(self, host: HostId, reference: Reference) -> None:
+        """*host* serves the group from now on, in the view of *reference*."""
+        if self._addresses.is_news(reference):
+            self._adopt(reference, told_by=host)
+        elif reference == self.reference:
+            self._addresses.on_served(host)
+            self._stop_resting()
 
     def _adopt(self, reference: Reference, told_by: HostId) -> None:
         old = self.reference.primary

@@ -233,6 +233,8 @@ class Groups:
             housed.member.start()
         else:
             self.guarded(housed.member.on_view)(seen)
+        if housed.member.is_serving:
+            self.serving.on_served(housed.group)
 
     def _on_lapsed(self, host: HostId) -> None:
         for housed in list(self.housed.values()):
@@ -292,6 +294,7 @@ class Groups:
                 chronicle=self._chronicle(record.group),
                 copies=self._copies(record.group) if ground is self._disk else None,
                 later=self._later,
+                on_serving=self.serving.on_served,
             )
         except DISK_ERRORS:
             raise

@@ -39,6 +39,7 @@ class Housed:
         chronicle: Chronicle,
         copies: GroupCopies | None,
         later: Callable[["Housed"], None],
+        on_serving: Callable[[GroupId], None],
     ) -> None:
         kept = ground.keeping.opened(record.group)
         self.record = record
@@ -54,7 +55,7 @@ class Housed:
             ground.me,
             ports=replace(ground.ports, timers=self._timers_of_its_own, trace=chronicle),
             config=msgspec.structs.replace(config.sequence, min_in_sync=record.min_in_sync),
-            application=_Turning(self.style, self.ask_turn),
+            application=_Turning(self.style, self.ask_turn, lambda: on_serving(record.group)),
             committed=kept.position if kept is not None else Position(0),
             is_doubtful=ground.is_doubtful(),
         )
@@ -109,13 +110,17 @@ class Housed:
 class _Turning:
     """Passes the sequence's events on to the style, and asks for a turn after each that may need one."""
 
-    def __init__(self, style: Application, ask_turn: Callable[[], None]) -> None:
+    def __init__(
+        self, style: Application, ask_turn: Callable[[], None], on_serving: Callable[[], None]
+    ) -> None:
         self._style = style
         self._ask_turn = ask_turn
+        self._on_serving = on_serving
 
     def on_serving(self, epoch: Epoch) -> None:
         self._style.on_serving(epoch)
         self._ask_turn()
+        self._on_serving()
 
     def on_following(self) -> None:
         self._style.on_following()

@@ -24,7 +24,7 @@ from holdfast.housing.finding import Found, found_at_authority
 from holdfast.housing.housed import Housed
 from holdfast.housing.ports import HousePorts, MakeTimers
 from holdfast.housing.stamps import Stamps
-from holdfast.model.calls import Redirected, Replies, ToClient, Turned
+from holdfast.model.calls import NO_FRAME, Redirected, Replies, ToClient, Turned
 from holdfast.model.errors import HoldfastError, InvalidRequest, Overloaded, Unavailable
 from holdfast.model.ids import ClientId, GroupId, HostId
 from holdfast.model.outcome import Outcome, Refused, Unknown, encode_outcome
@@ -104,7 +104,7 @@ class Nesting:
     def on_reference(self, reference: Reference) -> None:
         """This host has heard of a newer view of a group."""
         if reference.group in self._called:
-            self._called[reference.group].on_message(reference.primary, Redirected(0, reference))
+            self._called[reference.group].on_message(reference.primary, Redirected(NO_FRAME, reference))
 
     def on_gone(self, group: GroupId) -> None:
         """A group was removed: what was asked of it stays unanswered."""

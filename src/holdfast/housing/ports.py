@@ -83,7 +83,9 @@ class OpenStore(Protocol):
 
 
 class Client(Protocol):
-    """One client's connection, as a frame came in on it."""
+    """One client's connection, as a frame came in on it; equal for all frames of that connection."""
+
+    def __hash__(self) -> int: ...
 
     def send(self, message: ToClient) -> None: ...
 

@@ -18,12 +18,14 @@ from holdfast.authority.views import NoGroup, View, read_view
 from holdfast.clock.errors import FutureNotStored
 from holdfast.housing.directory import GroupDirectory
 from holdfast.housing.finding import Found, found_at_authority
+from holdfast.housing.followers import Followers
 from holdfast.housing.housed import Housed
 from holdfast.housing.ports import Client
 from holdfast.housing.stamps import Stamps
 from holdfast.model.calls import (
     REPLIES_PER_FRAME_MAX,
     Calls,
+    Follow,
     Locate,
     Located,
     Nested,
@@ -101,6 +103,13 @@ class Serving:
         self._answers = answers
         self._stamps = stamps
         self._recipes = recipes
+        self.followers = Followers()
+
+    def on_served(self, group: GroupId) -> None:
+        """The group is served here, or is served in a new view: those who follow it need not find out."""
+        reference = self._reference(group)
+        if reference is not None:
+            self.followers.tell(reference)
 
     def on_call(self, client: Client, message: ToHost) -> None:
         """A client's frame."""
@@ -109,6 +118,8 @@ class Serving:
                 client.send(Pong(number))
             case Locate() as locate:
                 self._locate(client, locate)
+            case Follow(group=group):
+                self.followers.add(group, client)
             case asked:
                 self._judge(client, asked, is_looked_up=False)
 

@@ -26,6 +26,8 @@ CALL_BYTES_MAX: Final = 8 << 20
 """Arguments of one call, and a bound on one outcome: well below a connection's longest frame."""
 CLIENT_CHARACTERS_MAX: Final = 200
 TEXT_CHARACTERS_MAX: Final = 1_000
+NO_FRAME: Final = 0
+"""The number of no frame: theirs begin at 1."""
 STALE_MS_MAX: Final = 86_400_000
 
 Number = Annotated[int, Meta(ge=0)]
@@ -147,6 +149,13 @@ class Nested(Struct, frozen=True, array_like=True, tag=6, gc=False):
     """A :class:`holdfast.styles.operation.Sent`."""
 
 
+class Follow(Struct, frozen=True, array_like=True, tag=7):
+    """Tell this connection when the group is served from here in a new view: :class:`Redirected`, for no
+    frame. No promise: whoever asks finds out as well."""
+
+    group: GroupId
+
+
 class Ping(Struct, frozen=True, array_like=True, tag=5):
     """Are you there? Answered at once, by no group (FTC-119, FTC-120)."""
 
@@ -169,7 +178,8 @@ class Replies(Struct, frozen=True, array_like=True, tag=16, gc=False):
 
 
 class Redirected(Struct, frozen=True, array_like=True, tag=17):
-    """Nothing of the frame was executed here; this is the newest reference (FTC-78)."""
+    """Nothing of the frame was executed here; this is the newest reference (FTC-78). For :data:`NO_FRAME`:
+    nobody asked, the group has moved."""
 
     frame: Number
     reference: Reference
@@ -213,7 +223,7 @@ class Pong(Struct, frozen=True, array_like=True, tag=20):
     number: Number
 
 
-ToHost = Calls | Reads | Settle | Nested | Locate | Ping
+ToHost = Calls | Reads | Settle | Nested | Locate | Follow | Ping
 ToClient = Replies | Redirected | Turned | Located | Pong
 
 _encode: Final = msgspec.msgpack.Encoder().encode

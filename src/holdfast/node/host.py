@@ -35,6 +35,7 @@ from holdfast.net import (
     Reason,
     Role,
     Server,
+    Why,
     serve,
     split_number,
     with_number,
@@ -58,6 +59,8 @@ from holdfast.node.wiring import fresh_nonce, open_groups
 from holdfast.storage.lock import DirectoryLock, Holder
 
 ANY_LOOPBACK_PORT: Final = Address("127.0.0.1", 0)
+EARLY_MAX: Final = 1_000
+"""Frames of clients kept while the host is starting: they connect as soon as it listens."""
 ADDRESS: Final = "address"
 """The file in the host's directory that says where it listened last: a hint, nothing rests on it."""
 
@@ -100,6 +103,7 @@ class Host:
         self._server: Server | None = None
         self._agents: Agents | None = None
         self._links: HostLinks | None = None
+        self._early: list[tuple[Connection, bytes]] = []
         self._callees: HostCallees | None = None
         self._receiving: Receiving | None = None
 
@@ -167,6 +171,7 @@ class Host:
             on_death=groups.on_death,
             on_attempt=groups.suspects.on_death,
         )
+        self._take_early(self._receiving)
         log.info("host serves", host=self._host, incarnation=session.incarnation, address=session.address)
         peers = Peers(self._authority, lambda sessions: self._on_peers(groups, sessions))
         await _until_one_ends(peers.follow(), agents.report_always(), store.failed())
@@ -210,6 +215,8 @@ class Host:
         if self._agents is None or self._receiving is None:
             if kind is Kind.GROUP_ORDER:
                 self._refuse(connection, payload)
+            elif kind is Kind.CALL and len(self._early) < EARLY_MAX:
+                self._early.append((connection, payload))
             return  # it is still starting, and has nothing to say that would stay true
         if kind is not Kind.STATUS_REQUEST:
             self._receiving.on_frame(connection, kind, payload)
@@ -218,7 +225,18 @@ class Host:
         connection.send(Kind.STATUS_REPLY, with_number(number, _encode(self._agents.report())))
 
     def on_closed(self, connection: Connection, reason: Reason) -> None:
-        return None
+        self._early = [each for each in self._early if each[0] is not connection]
+        if self._receiving is not None:
+            self._receiving.on_closed(connection)
+
+    def _take_early(self, receiving: Receiving) -> None:
+        """What clients said before there was anybody to hear it."""
+        early, self._early = self._early, []
+        for connection, payload in early:
+            try:
+                receiving.on_frame(connection, Kind.CALL, payload)
+            except msgspec.DecodeError as error:
+                connection.close(Reason(Why.MALFORMED, str(error)))
 
     def _refuse(self, connection: Connection, payload: bytes) -> None:
         """Whoever orders waits for an answer, and another host may give it."""

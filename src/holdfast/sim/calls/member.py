@@ -7,6 +7,7 @@ import msgspec
 
 from holdfast.model.calls import (
     Calls,
+    Follow,
     Locate,
     Located,
     Nested,
@@ -73,6 +74,8 @@ class Member:
             case Locate(frame=frame):
                 reference = self._group.reference(self._view)
                 self._send(stream, Located(frame, reference, self._group.time_ns()))
+            case Follow():
+                pass  # it tells everybody, now and then, whatever they follow
             case Nested():
                 invariant(False, "the clients of this scenario are no groups")
             case message:
