@@ -14,7 +14,7 @@ from holdfast.model.errors import Corruption, Overloaded, Rejected, Unavailable
 from holdfast.model.ids import Epoch, GroupId, Position, ReplicaId
 from holdfast.model.ports import NoTrace
 from holdfast.model.units import SECOND
-from holdfast.sequence.ports import Captured
+from holdfast.sequence.ports import Captured, Kept
 from holdfast.storage.record import ORIGIN
 from holdfast.storage.record import Record as Stored
 from holdfast.styles.active import Active
@@ -93,7 +93,7 @@ class FakeMember:
     flushed: Position = ORIGIN.position
     """What a primary has ordered beyond this has not left it yet."""
     is_serving: bool = False
-    checkpoint: Captured | None = None
+    checkpoint: Kept | None = None
     may: bool = True
     """Whether the leases allow reading (R1)."""
     asked: list[Callable[[bool], None]] = field(default_factory=list)
@@ -200,7 +200,7 @@ class FakeGroup:
         # A process knows only of its checkpoint that it is committed, until somebody tells it more.
         member.committed = member.floor
         if member.checkpoint is not None:
-            replica.install(member.checkpoint.position, member.checkpoint.state)
+            replica.install(member.checkpoint)
         return replica
 
     def stamp(self, after: Csn) -> Csn:
@@ -225,7 +225,7 @@ class FakeGroup:
             captured = self.replicas[self.primary].capture()
             member.checkpoint, member.floor, kept = captured, captured.position, []
             known = member.committed = captured.position
-            replica.install(captured.position, captured.state)
+            replica.install(captured)
         member.log = kept + [record for record in primary.log if record.first > known]
 
     # --- the sequence

@@ -25,6 +25,7 @@ from holdfast.model.outcome import (
 )
 from holdfast.model.properties import Style, UnsupportedProperty
 from holdfast.model.units import MILLISECOND, SECOND
+from holdfast.sequence.ports import Captured
 from holdfast.styles.attempts import NO_GROUP, Attempt
 from holdfast.styles.capture import InvalidState, NoStateAvailable
 from holdfast.styles.config import StyleConfig
@@ -1033,7 +1034,7 @@ def test_an_object_that_cannot_give_its_state_is_reported_and_serves_on(style: s
 def test_a_member_that_can_make_no_object_does_not_serve_and_says_so(style: str) -> None:
     made = group(style, Broken)
     made.members["b"].checkpoint = made.replicas["a"].capture()
-    made.replicas["b"].install(Position(0), b"")
+    made.replicas["b"].install(Captured(Position(0), b""))
     made.fail_over("b", is_crash=True)
     assert [(name, kind) for name, kind, _ in made.faults][-1] == ("b", "object_failed")
     with pytest.raises(Unavailable):

@@ -46,7 +46,7 @@ class GroupCopies:
             self._checkpoints.discard(written)
             then(False)
         else:
-            self._checkpoints.adopt(written, lambda: self._adopted(then))
+            self._keeping.adopt(self._group, written, lambda: then(True))
 
     def drop(self) -> None:
         if self._is_running:
@@ -63,7 +63,3 @@ class GroupCopies:
         else:
             self._written = result.checkpoint
             then(Copied(result.checkpoint.size, result.digest))
-
-    def _adopted(self, then: Callable[[bool], None]) -> None:
-        self._keeping.raise_floor(self._group)
-        then(True)

@@ -6,17 +6,17 @@ from typing import Protocol
 
 from holdfast.authority.views import ViewMember
 from holdfast.model.ids import GroupId
-from holdfast.sequence.ports import Captured, Checkpoints, HostPorts
+from holdfast.sequence.ports import Captured, Checkpoints, HostPorts, Kept
 
 
 class Keeps(Checkpoints, Protocol):
     """The checkpoints of a host's groups."""
 
-    def newest(self, group: GroupId) -> Captured | None:
+    def newest(self, group: GroupId) -> Kept | None:
         """The newest state there is."""
         ...
 
-    def opened(self, group: GroupId) -> Captured | None:
+    def opened(self, group: GroupId) -> Kept | None:
         """The newest state at the start of this process, with the log brought in line."""
         ...
 

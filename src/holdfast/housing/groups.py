@@ -44,7 +44,7 @@ from holdfast.sequence.messages import (
     HostMessage,
     Inspect,
 )
-from holdfast.sequence.ports import Captured, HostPorts
+from holdfast.sequence.ports import HostPorts, Kept
 from holdfast.sequence.recovery import Recovery
 from holdfast.sequence.role import Role
 from holdfast.styles.ports import StylePorts
@@ -167,7 +167,7 @@ class Groups:
         self._wakes.close()
         self.nesting.close()
 
-    def kept(self, group: GroupId) -> Captured | None:
+    def kept(self, group: GroupId) -> Kept | None:
         """The newest checkpoint of a group that is kept here. Raises ``Corruption``."""
         return self._keeping.newest(group)
 

@@ -15,7 +15,7 @@ from holdfast.model.errors import Unavailable
 from holdfast.model.ids import Epoch, GroupId, Position
 from holdfast.model.ports import Timers
 from holdfast.sequence.member import Member
-from holdfast.sequence.ports import Application, Captured
+from holdfast.sequence.ports import Application, Kept
 from holdfast.sequence.role import Role
 from holdfast.styles.definition import Definition
 from holdfast.styles.ports import StylePorts
@@ -62,7 +62,7 @@ class Housed:
         if isinstance(self.style, Replica):
             self.style.bind(self.member)
         if kept is not None:
-            self.style.install(kept.position, kept.state)
+            self.style.install(kept)
 
     @property
     def group(self) -> GroupId:
@@ -129,8 +129,9 @@ class _Turning:
         self._style.on_committed(up_to)
         self._ask_turn()
 
-    def capture(self) -> Captured:
+    def capture(self) -> Kept:
         return self._style.capture()
 
-    def install(self, position: Position, state: bytes) -> None:
-        self._style.install(position, state)
+    def install(self, kept: Kept) -> None:
+        self._style.install(kept)
+        self._ask_turn()

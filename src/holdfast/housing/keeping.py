@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from holdfast.housing.ports import Journal
-from holdfast.model.errors import Corruption, invariant
+from holdfast.model.errors import Corruption
 from holdfast.model.ids import GroupId, Position
 from holdfast.sequence.durability import Durability
-from holdfast.sequence.ports import Captured
+from holdfast.sequence.ports import Captured, Kept
 from holdfast.sequence.store import GroupStore
-from holdfast.storage.checkpoints import CheckpointStore
+from holdfast.storage.checkpoint import Checkpoint, CheckpointWriter
+from holdfast.storage.checkpoints import CheckpointStore, StoredState
 from holdfast.storage.log import Log
 from holdfast.storage.record import Point
 
@@ -42,7 +43,7 @@ class Keeping:
         self._under_way: Counter[GroupId] = Counter()
         self._when_quiet: dict[GroupId, Callable[[], None]] = {}
 
-    def newest(self, group: GroupId) -> Captured | None:
+    def newest(self, group: GroupId) -> Kept | None:
         """The newest state there is. Raises ``Corruption`` when the disk no longer has what it promised."""
         writing = self._writing.get(group)
         if writing is not None:
@@ -56,27 +57,30 @@ class Keeping:
             raise _missing(group, self._log.floor(group).position, chosen.damaged)
         if checkpoint is None:
             return None
-        return Captured(position, b"".join(self._checkpoints.read(checkpoint)))
+        return self._checkpoints.stored(checkpoint)
 
-    def opened(self, group: GroupId) -> Captured | None:
+    def opened(self, group: GroupId) -> Kept | None:
         """The newest state at the start of this process, with the log brought in line. Raises ``Corruption``.
 
         A learner may have ended between keeping the state it was given and taking it up.
         """
         found = self.newest(group)
-        if found is None:
+        if not isinstance(found, StoredState):
             return None
-        point = self._checkpoints.choose(group).checkpoint
-        invariant(point is not None, "what was read a moment ago is there")
-        assert point is not None  # for the type checker: the invariant has stopped us otherwise
+        point = found.checkpoint.point
         store = GroupStore(group, self._log, self._durability)
-        if store.point_at(found.position) != point.point:
-            store.install(point.point)
+        if store.point_at(found.position) != point:
+            store.install(point)
         return found
 
-    def save(self, group: GroupId, point: Point, state: bytes, then: Callable[[], None]) -> None:
+    def receive(self, group: GroupId, point: Point) -> "Receiving":
         """A learner's state (:class:`holdfast.sequence.ports.Checkpoints`)."""
-        self._write(group, point, state, then)
+        return Receiving(self._checkpoints.begin(group, point), partial(self._finish_received, group))
+
+    def adopt(self, group: GroupId, copied: Checkpoint, then: Callable[[], None]) -> None:
+        """One that a copy of the process has written, of a committed position; *then* it counts."""
+        self._under_way[group] += 1
+        self._checkpoints.adopt(copied, partial(self._written, group, partial(self._adopted, group, then)))
 
     def keep(self, group: GroupId, captured: Captured) -> None:
         """A style's own, of a committed position."""
@@ -125,13 +129,22 @@ class Keeping:
             # A state from another member came meanwhile, and stands for more than this one.
             self._kept(group)
             return
-        self._write(group, point, captured.state, lambda: self._kept(group))
-
-    def _write(self, group: GroupId, point: Point, state: bytes, then: Callable[[], None]) -> None:
         writer = self._checkpoints.begin(group, point)
-        writer.write(state)
+        writer.write(captured.state)
+        self._finish(group, writer, lambda _: self._kept(group))
+
+    def _finish_received(
+        self, group: GroupId, writer: CheckpointWriter, then: Callable[[Kept], None]
+    ) -> None:
+        self._finish(group, writer, lambda done: then(self._checkpoints.stored(done)))
+
+    def _finish(self, group: GroupId, writer: CheckpointWriter, then: Callable[[Checkpoint], None]) -> None:
         self._under_way[group] += 1
-        self._checkpoints.finish(writer, lambda _: self._written(group, then))
+        self._checkpoints.finish(writer, lambda done: self._written(group, partial(then, done)))
+
+    def _adopted(self, group: GroupId, then: Callable[[], None]) -> None:
+        self.raise_floor(group)
+        then()
 
     def _written(self, group: GroupId, then: Callable[[], None]) -> None:
         self._under_way[group] -= 1
@@ -146,6 +159,31 @@ class Keeping:
         self.raise_floor(group)
         if writing.next is not None:
             self.keep(group, writing.next)
+
+
+class Receiving:
+    """A learner's state on its way to the disk (:class:`holdfast.sequence.ports.Received`)."""
+
+    def __init__(
+        self,
+        writer: CheckpointWriter,
+        finish: Callable[[CheckpointWriter, Callable[[Kept], None]], None],
+    ) -> None:
+        self._writer = writer
+        self._finish = finish
+
+    @property
+    def unsynced_bytes(self) -> int:
+        return self._writer.unsynced_bytes
+
+    def write(self, data: bytes) -> None:
+        self._writer.write(data)
+
+    def finish(self, then: Callable[[Kept], None]) -> None:
+        self._finish(self._writer, then)
+
+    def abandon(self) -> None:
+        self._writer.abandon()
 
 
 def _missing(group: GroupId, floor: Position, damaged: tuple[Corruption, ...]) -> Corruption:

@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from holdfast.authority.views import ViewMember
 from holdfast.housing.ground import Ground
 from holdfast.model.ids import GroupId, Opening, Position, StoreId
 from holdfast.sequence.durability import Durability
 from holdfast.sequence.memory_log import MemoryLog
-from holdfast.sequence.ports import Captured
+from holdfast.sequence.ports import Captured, Kept
 from holdfast.storage.record import Point
 
 Soon = Callable[[Callable[[], None]], None]
@@ -30,10 +31,9 @@ class MemoryKeeping:
         """None: nothing outlives a process."""
         return None
 
-    def save(self, group: GroupId, point: Point, state: bytes, then: Callable[[], None]) -> None:
+    def receive(self, group: GroupId, point: Point) -> "MemoryReceiving":
         """A learner's state."""
-        self._states[group] = Captured(point.position, state)
-        self._soon(then)
+        return MemoryReceiving(point, partial(self._received, group))
 
     def keep(self, group: GroupId, captured: Captured) -> None:
         """A style's own, of a committed position; what lies before it is let go."""
@@ -49,10 +49,34 @@ class MemoryKeeping:
         if group in self._log.groups():
             self._log.forget(group)
 
+    def _received(self, group: GroupId, captured: Captured, then: Callable[[Kept], None]) -> None:
+        self._states[group] = captured
+        self._soon(partial(then, captured))
+
     def _prune(self, group: GroupId, position: Position) -> None:
         if position > self._log.floor(group).position and self._log.point_at(group, position) is not None:
             self._log.set_floor(group, position)
             self._log.flush()
+
+
+class MemoryReceiving:
+    """A learner's state on its way (:class:`holdfast.sequence.ports.Received`)."""
+
+    unsynced_bytes: Final = 0
+
+    def __init__(self, point: Point, finish: Callable[[Captured, Callable[[Kept], None]], None]) -> None:
+        self._point = point
+        self._finish = finish
+        self._state = bytearray()
+
+    def write(self, data: bytes) -> None:
+        self._state += data
+
+    def finish(self, then: Callable[[Kept], None]) -> None:
+        self._finish(Captured(self._point.position, bytes(self._state)), then)
+
+    def abandon(self) -> None:
+        self._state.clear()
 
 
 def memory_ground(disk: Ground, soon: Soon) -> tuple[Ground, MemoryLog]:

@@ -1,77 +1,112 @@
 """State for a learner whose log does not meet its primary's: offered, fetched in chunks, installed (M3, M4).
 
 The learner pulls, a few chunks at a time: so the transfer is throttled by its receiver, goes on after a lost
-message, and stops no call. The state is hashed as a whole; nothing of it counts before it is durable as a
-checkpoint. What the learner's log held is dropped only then: until that moment it still has what it had.
+message, and stops no call. Neither side holds the state as a whole: the primary reads each chunk from where
+it is kept, the learner writes it to where it will be. Chunks are hashed one by one, and their hashes
+together; nothing of the state counts before it is durable as a checkpoint. What the learner's log held is
+dropped only then: until that moment it still has what it had.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
-from hashlib import blake2b
 from typing import Final
 
+from holdfast.model.errors import Unavailable
 from holdfast.model.ids import HostId
 from holdfast.sequence.footing import Footing
 from holdfast.sequence.messages import Chunk, Fetch, Offer
+from holdfast.sequence.ports import Kept, Received
+from holdfast.storage.checkpoint import CHUNK_BYTES_MAX, Digest
 from holdfast.storage.record import Point
 
-STATE_BYTES_MAX: Final = 1 << 32
-"""A learner refuses to gather more."""
-
-
-def digest_of(state: bytes) -> bytes:
-    return blake2b(state, digest_size=32).digest()
+STATE_BYTES_MAX: Final = 1 << 36
+"""A learner refuses to take more."""
+UNSYNCED_BYTES_MAX: Final = 32 << 20
+"""With so much on its way to the disk a learner asks for no more; the next offer finds it ready."""
 
 
 class Offering:
-    """The primary's side: one captured state at a time, for as many learners as want it."""
+    """The primary's side: one state at a time, for as many learners as want it."""
 
     def __init__(self, footing: Footing) -> None:
         self._on = footing
-        self._offered: tuple[Offer, bytes] | None = None
+        self._offered: tuple[Offer, Kept] | None = None
 
     def offer(self, host: HostId) -> None:
         """Offer the present state, or the one on offer if the log still reaches back to it."""
         on = self._on
         if self._offered is None or self._offered[0].point.position < on.store.floor.position:
-            captured = on.application.capture()
-            point = on.store.point_at(captured.position)
-            if point is None:
-                return
-            state = captured.state
-            offer = Offer(on.group, on.epoch, point, len(state), on.config.chunk_bytes, digest_of(state))
-            self._offered = (offer, state)
-        offer = self._offered[0]
-        on.send(
-            host,
-            Offer(on.group, on.epoch, offer.point, offer.size, offer.chunk_bytes, offer.digest),
-        )
+            self._offered = self._chosen()
+        if self._offered is not None:
+            offer = self._offered[0]
+            on.send(
+                host,
+                Offer(on.group, on.epoch, offer.point, offer.size, offer.chunk_bytes, offer.digest),
+            )
 
     def on_fetch(self, host: HostId, fetch: Fetch) -> None:
         if self._offered is None or fetch.position != self._offered[0].point.position:
             return
-        offer, state = self._offered
-        start = fetch.number * offer.chunk_bytes
-        data = state[start : start + offer.chunk_bytes]
         on = self._on
-        on.send(host, Chunk(on.group, on.epoch, fetch.position, fetch.number, data))
+        offer, kept = self._offered
+        if not 0 <= fetch.number < count_of(offer):
+            return
+        try:
+            chunk = kept.chunk(fetch.number)
+        except Unavailable:
+            # Newer checkpoints took its place while it was fetched: the learner begins again from one.
+            self._offered = None
+            self.offer(host)
+            return
+        on.send(host, Chunk(on.group, on.epoch, fetch.position, fetch.number, chunk))
 
     def withdraw(self) -> None:
         """Nobody needs it any more."""
         self._offered = None
+
+    def _chosen(self) -> tuple[Offer, Kept] | None:
+        on = self._on
+        kept = on.application.capture()
+        point = on.store.point_at(kept.position)
+        if point is None:
+            return None
+        return Offer(on.group, on.epoch, point, kept.size, kept.chunk_bytes, kept.digest()), kept
+
+
+def count_of(offer: Offer) -> int:
+    """How many chunks it has."""
+    return -(-offer.size // offer.chunk_bytes)
 
 
 @dataclass(slots=True)
 class _Transfer:
     primary: HostId
     offer: Offer
-    chunks: dict[int, bytes] = field(default_factory=dict)
+    received: Received
+    digest: Digest = field(default_factory=Digest)
+    written: int = 0
+    """So many chunks are on their way to the disk, in their order."""
+    early: dict[int, bytes] = field(default_factory=dict)
+    """Chunks that came before one that is missing; never more than are in flight."""
     asked: int = 0
 
+    def take(self, number: int, data: bytes, ahead_max: int) -> None:
+        """A chunk has come; perhaps not the next one, perhaps again."""
+        if self.written <= number < self.written + ahead_max and len(data) == self._length(number):
+            self.early[number] = data
+        while self.written in self.early:
+            chunk = self.early.pop(self.written)
+            self.digest.add(chunk)
+            self.received.write(chunk)
+            self.written += 1
+
     @property
-    def count(self) -> int:
-        return -(-self.offer.size // self.offer.chunk_bytes)
+    def is_whole(self) -> bool:
+        return self.written == count_of(self.offer)
+
+    def _length(self, number: int) -> int:
+        offer = self.offer
+        return min(offer.chunk_bytes, offer.size - number * offer.chunk_bytes)
 
 
 class Learning:
@@ -85,13 +120,14 @@ class Learning:
 
     def on_offer(self, primary: HostId, offer: Offer) -> None:
         on = self._on
-        if self._is_saving or offer.point.position <= on.committed or offer.size > STATE_BYTES_MAX:
+        if self._is_saving or offer.point.position <= on.committed or not _is_sound(offer):
             return
         known = self._transfer
         if known is not None and (known.offer.point, known.offer.digest) == (offer.point, offer.digest):
             known.primary, known.offer = primary, offer
         else:
-            self._transfer = _Transfer(primary, offer)
+            self._give_up()
+            self._transfer = _Transfer(primary, offer, on.ports.checkpoints.receive(on.group, offer.point))
             on.note("learning", point=offer.point.position, size=offer.size)
         self._fetch(anew=True)
 
@@ -99,39 +135,46 @@ class Learning:
         transfer = self._transfer
         if transfer is None or chunk.position != transfer.offer.point.position or self._is_saving:
             return
-        if 0 <= chunk.number < transfer.count and len(chunk.data) <= transfer.offer.chunk_bytes:
-            transfer.chunks[chunk.number] = chunk.data
+        transfer.take(chunk.number, chunk.data, self._on.config.chunks_in_flight)
         self._fetch(anew=False)
 
     def stop(self) -> None:
         """This member has won an epoch: whatever was on offer is of another's history, or of its own."""
-        self._transfer = None
+        if not self._is_saving:
+            self._give_up()
         self._is_saving = False
+
+    def _give_up(self) -> None:
+        if self._transfer is not None:
+            self._transfer.received.abandon()
+            self._transfer = None
 
     def _fetch(self, *, anew: bool) -> None:
         on, transfer = self._on, self._transfer
         assert transfer is not None
-        missing = [number for number in range(transfer.count) if number not in transfer.chunks]
-        if not missing:
+        if transfer.is_whole:
             self._finish(transfer)
             return
-        window = missing[: on.config.chunks_in_flight]
-        for number in window if anew else [each for each in window if each >= transfer.asked]:
-            on.send(transfer.primary, Fetch(on.group, on.epoch, transfer.offer.point.position, number))
-            transfer.asked = max(transfer.asked, number + 1)
+        if transfer.received.unsynced_bytes > UNSYNCED_BYTES_MAX:
+            return
+        until = min(transfer.written + on.config.chunks_in_flight, count_of(transfer.offer))
+        for number in range(transfer.written, until):
+            if number not in transfer.early and (anew or number >= transfer.asked):
+                on.send(transfer.primary, Fetch(on.group, on.epoch, transfer.offer.point.position, number))
+                transfer.asked = max(transfer.asked, number + 1)
 
     def _finish(self, transfer: _Transfer) -> None:
         on = self._on
-        state = b"".join(transfer.chunks[number] for number in range(transfer.count))
-        self._transfer = None
-        if digest_of(state) != transfer.offer.digest or len(state) != transfer.offer.size:
+        if transfer.digest.value() != transfer.offer.digest:
+            self._give_up()
             on.note("transfer_damaged", point=transfer.offer.point.position)
             return
+        self._transfer = None
         self._is_saving = True
         point = transfer.offer.point
-        on.ports.checkpoints.save(on.group, point, state, partial(self._saved, point, state))
+        transfer.received.finish(lambda kept: self._saved(point, kept))
 
-    def _saved(self, point: Point, state: bytes) -> None:
+    def _saved(self, point: Point, kept: Kept) -> None:
         on = self._on
         was_wanted, self._is_saving = self._is_saving, False
         if not was_wanted or point.position <= on.committed:
@@ -140,6 +183,11 @@ class Learning:
         on.store.install(point)
         on.ports.flush()
         on.committed = point.position
-        on.application.install(point.position, state)
+        on.application.install(kept)
         on.note("installed", position=point.position)
         self._on_installed()
+
+
+def _is_sound(offer: Offer) -> bool:
+    """Whether it can be taken at all."""
+    return 0 < offer.chunk_bytes <= CHUNK_BYTES_MAX and 0 <= offer.size <= STATE_BYTES_MAX

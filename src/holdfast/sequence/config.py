@@ -40,9 +40,8 @@ class SequenceConfig(Struct, frozen=True, kw_only=True):
     """How long a claimant that must compare waits for the others' answers (V5)."""
     notify_ns: int = 20 * MILLISECOND
     """Backups hear of a commit with the next records, or after this."""
-    chunk_bytes: int = 256 << 10
-    """Of a checkpoint on its way to a learner."""
     chunks_in_flight: int = 4
+    """Of a checkpoint on its way to a learner."""
 
     def validate(self) -> list[str]:
         """Every problem with these values, in words."""

@@ -4,7 +4,7 @@ The ports of :mod:`holdfast.model.ports` are passed on as they are. A member liv
 host: when its host ends, nothing calls it any more.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,6 +17,7 @@ from holdfast.model.ports import Clock, Network, Random, Timers, Trace
 from holdfast.sequence.claims import Claims
 from holdfast.sequence.durability import Durability
 from holdfast.sequence.leases import Leases
+from holdfast.storage.checkpoint import CHUNK_BYTES, Digest
 from holdfast.storage.record import Point, Record
 
 Me = ViewMember
@@ -54,12 +55,55 @@ class GroupLog(Protocol):
     def read(self, group: GroupId, first: Position, last: Position) -> list[Record]: ...
 
 
+class Kept(Protocol):
+    """An application's whole state as of a committed position, to be read chunk by chunk."""
+
+    @property
+    def position(self) -> Position: ...
+
+    @property
+    def size(self) -> int: ...
+
+    @property
+    def chunk_bytes(self) -> int:
+        """The size of every chunk but the last."""
+        ...
+
+    def chunk(self, number: int) -> bytes:
+        """Raises ``Corruption``, and ``Unavailable`` when it is not kept any more."""
+        ...
+
+    def digest(self) -> bytes:
+        """:class:`holdfast.storage.checkpoint.Digest` of its chunks."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """An application's whole state as of a committed position."""
+    """One that is in memory."""
 
     position: Position
     state: bytes
+    chunk_bytes: int = CHUNK_BYTES
+
+    @property
+    def size(self) -> int:
+        return len(self.state)
+
+    def chunk(self, number: int) -> bytes:
+        return self.state[number * self.chunk_bytes : (number + 1) * self.chunk_bytes]
+
+    def digest(self) -> bytes:
+        digest = Digest()
+        for chunk in chunks_of(self):
+            digest.add(chunk)
+        return digest.value()
+
+
+def chunks_of(kept: Kept) -> Iterator[bytes]:
+    """The whole state, chunk by chunk."""
+    for number in range(-(-kept.size // kept.chunk_bytes)):
+        yield kept.chunk(number)
 
 
 class Application(Protocol):
@@ -78,21 +122,38 @@ class Application(Protocol):
         """Positions up to here are final; ``member.read`` gives them."""
         ...
 
-    def capture(self) -> Captured:
+    def capture(self) -> Kept:
         """The state, for a learner whose log does not meet ours (M3)."""
         ...
 
-    def install(self, position: Position, state: bytes) -> None:
-        """Continue from this state: it stands for everything up to *position*."""
+    def install(self, kept: Kept) -> None:
+        """Continue from this state: it stands for everything up to its position."""
+        ...
+
+
+class Received(Protocol):
+    """A learner's state on its way to the disk."""
+
+    @property
+    def unsynced_bytes(self) -> int:
+        """Written and not yet synced; no more is asked for while this is much."""
+        ...
+
+    def write(self, data: bytes) -> None: ...
+
+    def finish(self, then: Callable[[Kept], None]) -> None:
+        """That was all: make it durable as a checkpoint, *then* go on."""
+        ...
+
+    def abandon(self) -> None:
+        """It is not wanted any more."""
         ...
 
 
 class Checkpoints(Protocol):
     """Where a learner's received state is kept."""
 
-    def save(self, group: GroupId, point: Point, state: bytes, then: Callable[[], None]) -> None:
-        """Make it durable as a checkpoint, *then* go on."""
-        ...
+    def receive(self, group: GroupId, point: Point) -> Received: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.model.errors import Corruption, HoldfastError
+from holdfast.model.errors import Corruption, HoldfastError, Unavailable
 from holdfast.model.ids import GroupId, Position
 from holdfast.model.ports import Disk, Token
 from holdfast.storage.checkpoint import (
@@ -20,7 +20,9 @@ from holdfast.storage.checkpoint import (
     Framing,
     checkpoint_name,
     checkpoint_of,
+    read_chunk,
     read_chunks,
+    read_digest,
     read_header,
     verify,
 )
@@ -28,6 +30,8 @@ from holdfast.storage.record import Point
 from holdfast.storage.syncing import Syncs
 
 KEPT: Final = 2
+SMALL_BYTES: Final = 1 << 20
+"""So much is looked through in a millisecond or two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,40 @@ class Chosen:
 
     checkpoint: Checkpoint | None
     damaged: tuple[Corruption, ...]
+
+
+class StoredState:
+    """The state of a checkpoint, read chunk by chunk (:class:`holdfast.sequence.ports.Kept`)."""
+
+    def __init__(self, store: "CheckpointStore", disk: Disk, checkpoint: Checkpoint) -> None:
+        self._store = store
+        self._disk = disk
+        self.checkpoint = checkpoint
+
+    @property
+    def position(self) -> Position:
+        return self.checkpoint.point.position
+
+    @property
+    def size(self) -> int:
+        return self.checkpoint.size
+
+    @property
+    def chunk_bytes(self) -> int:
+        return self.checkpoint.chunk_bytes
+
+    def chunk(self, number: int) -> bytes:
+        """Checked against its hash. Raises ``Corruption``, and ``Unavailable`` once the file is gone."""
+        self._check_there()
+        return read_chunk(self._disk, self.checkpoint, number)
+
+    def digest(self) -> bytes:
+        self._check_there()
+        return read_digest(self._disk, self.checkpoint)
+
+    def _check_there(self) -> None:
+        if self.position not in self._store.positions(self.checkpoint.group):
+            raise Unavailable(f"{self.checkpoint.name} has been replaced by newer ones")
 
 
 class CheckpointStore:
@@ -55,6 +93,8 @@ class CheckpointStore:
         self._syncs = Syncs(disk, "checkpoint", on_failed)
         self._positions: dict[GroupId, list[Position]] = {}
         self._finished_here: dict[GroupId, list[Position]] = {}
+        self._whole: dict[str, None] = {}
+        """Names of those whose every hash was right, or was made, in this life."""
         for name in disk.list():
             found = checkpoint_of(name)
             if found is None:
@@ -102,11 +142,20 @@ class CheckpointStore:
         self._disk.remove(copied.name + COPIED)
 
     def choose(self, group: GroupId) -> Chosen:
-        """The newest one whose every hash is right. Damaged ones on the way are removed and reported."""
+        """The newest one whose every hash is right. Damaged ones on the way are removed and reported.
+
+        A large one that was written or looked through in this life is not looked through again: whoever
+        reads it checks what is read.
+        """
         damaged: list[Corruption] = []
         for position in reversed(self.positions(group)):
+            name = checkpoint_name(group, position)
             try:
-                return Chosen(verify(self._disk, checkpoint_name(group, position)), tuple(damaged))
+                found = read_header(self._disk, name)
+                if found.size <= SMALL_BYTES or name not in self._whole:
+                    verify(self._disk, name)
+                    self._whole[name] = None
+                return Chosen(found, tuple(damaged))
             except Corruption as error:
                 damaged.append(error)
                 self._remove(group, position)
@@ -115,6 +164,10 @@ class CheckpointStore:
     def read(self, checkpoint: Checkpoint) -> Iterator[bytes]:
         """The state, in chunks, each checked again. Raises ``Corruption``."""
         return read_chunks(self._disk, checkpoint)
+
+    def stored(self, checkpoint: Checkpoint) -> StoredState:
+        """Its state, for as long as it is kept."""
+        return StoredState(self, self._disk, checkpoint)
 
     def forget(self, group: GroupId, then: Callable[[], None] | None = None) -> None:
         """The group has left this host; *then* nothing of it can come back after a power cut."""
@@ -142,6 +195,7 @@ class CheckpointStore:
         if done.point.position not in positions:
             positions.append(done.point.position)
             positions.sort()
+        self._whole[done.name] = None
         finished = self._finished_here.setdefault(done.group, [])
         finished.append(done.point.position)
         finished.sort()
@@ -153,4 +207,5 @@ class CheckpointStore:
     def _remove(self, group: GroupId, position: Position) -> None:
         # Not synced: a checkpoint that comes back after a power cut is removed again by the next one.
         self._positions[group].remove(position)
+        self._whole.pop(checkpoint_name(group, position), None)
         self._disk.remove(checkpoint_name(group, position))

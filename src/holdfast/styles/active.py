@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from holdfast.model.calls import Request
 from holdfast.model.errors import DISK_ERRORS, Overloaded
 from holdfast.model.ids import Position
+from holdfast.sequence.ports import Kept, chunks_of
 from holdfast.styles.checkpointing import Checkpointing
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
@@ -90,10 +91,10 @@ class Active(Replica):
             self.on_committed(self.sequence.committed)
         super().turn()
 
-    def install(self, position: Position, state: bytes) -> None:
+    def install(self, kept: Kept) -> None:
         self._execution.discard()
-        self._loading = Execution.loading(self.definition, iter([state]))
-        self._checkpointing.installed(position)
+        self._loading = Execution.loading(self.definition, chunks_of(kept))
+        self._checkpointing.installed(kept.position)
         self._ports.wake()
 
     def _go_on_loading(self) -> None:

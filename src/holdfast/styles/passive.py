@@ -33,6 +33,7 @@ from holdfast.model.errors import (
     invariant,
 )
 from holdfast.model.ids import Position
+from holdfast.sequence.ports import Kept
 from holdfast.storage.record import Record as Stored
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
@@ -119,10 +120,10 @@ class Passive(Replica):
                 self._go_on()
         super().turn()
 
-    def install(self, position: Position, state: bytes) -> None:
-        """The state is kept as this host's checkpoint, and loaded from there when an object is needed."""
+    def install(self, kept: Kept) -> None:
+        """The state is this host's checkpoint, and loaded from there when an object is needed."""
         self._discard()
-        self._checkpointing.installed(position)
+        self._checkpointing.installed(kept.position)
 
     # --- bringing the object forward
 
@@ -170,7 +171,12 @@ class Passive(Replica):
         while self._execution is None:
             if self._loading is None:
                 self._loading = self._load()
-            self._execution = next(self._loading)
+            try:
+                self._execution = next(self._loading)
+            except Unavailable as error:
+                # Newer checkpoints took the place of the one that was being loaded.
+                self._loading = None
+                raise Overloaded(str(error)) from None
             yield None
         self._loading = None
 

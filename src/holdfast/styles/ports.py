@@ -7,7 +7,7 @@ from typing import Protocol
 from holdfast.model.csn import Csn
 from holdfast.model.ids import Position
 from holdfast.model.ports import Clock, Trace
-from holdfast.sequence.ports import Captured
+from holdfast.sequence.ports import Captured, Kept
 from holdfast.storage.record import Record
 from holdfast.styles.attempts import Attempts
 from holdfast.styles.effects import Outgoing
@@ -113,7 +113,7 @@ class StylePorts:
     call_out: Callable[[Outgoing], None]
     """Call another group, at most once per process and call; ``on_nested_outcome`` follows, at the latest
     when the call has expired, then with ``Unknown`` (E3)."""
-    checkpoint: Callable[[], Captured | None]
+    checkpoint: Callable[[], Kept | None]
     """The newest checkpoint this host keeps of the group."""
     save_checkpoint: Callable[[Captured], None]
     """Keep this one; afterwards what lies before it may be pruned."""

@@ -18,7 +18,7 @@ from holdfast.model.errors import DISK_ERRORS, BrokenInvariant, Overloaded, Reje
 from holdfast.model.ids import ClientId, Epoch, Position
 from holdfast.model.outcome import Poisoned, Refused, Unknown, encode_outcome
 from holdfast.model.units import MILLISECOND
-from holdfast.sequence.ports import Captured
+from holdfast.sequence.ports import Captured, Kept, chunks_of
 from holdfast.sequence.retention import FRESH, NEVER, InProgress, Repeated, Verdict
 from holdfast.styles.checkpointing import Checkpointing
 from holdfast.styles.config import StyleConfig
@@ -102,7 +102,7 @@ class Replica(ABC):
             if self.sequence.committed == self.sequence.tail:
                 self._take_up(self._ready())
         except Overloaded:
-            self._ports.wake()  # records could not be read just now
+            self._ports.wake()  # records could not be read just now, or there is more to load
         except DISK_ERRORS:
             raise
         except Exception as error:
@@ -232,7 +232,7 @@ class Replica(ABC):
 
     # --- state
 
-    def capture(self) -> Captured:
+    def capture(self) -> Kept:
         """A state that is final, for a learner. When the object is ahead of that, or a method waits, or it is
         large, an older one: the log still reaches back to it."""
         execution = self.execution
@@ -255,7 +255,7 @@ class Replica(ABC):
         if kept is None:
             yield Execution(self.definition)
             return
-        for execution in Execution.loading(self.definition, iter([kept.state])):
+        for execution in Execution.loading(self.definition, chunks_of(kept)):
             if execution is not None:
                 execution.go_on()
             yield execution

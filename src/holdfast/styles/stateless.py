@@ -7,7 +7,7 @@ made once, and are refused.
 
 from holdfast.model.ids import ClientId, Epoch, Position
 from holdfast.model.ports import Clock
-from holdfast.sequence.ports import Captured
+from holdfast.sequence.ports import Captured, Kept
 from holdfast.styles.context import Scope
 from holdfast.styles.definition import Definition
 from holdfast.styles.line import run_at_once
@@ -46,8 +46,8 @@ class Stateless:
     def on_committed(self, up_to: Position) -> None:
         return None
 
-    def capture(self) -> Captured:
+    def capture(self) -> Kept:
         return Captured(Position(0), b"")
 
-    def install(self, position: Position, state: bytes) -> None:
+    def install(self, kept: Kept) -> None:
         return None

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from holdfast.sequence.ports import Captured
+from holdfast.sequence.ports import Kept
 from holdfast.storage.record import Record as Stored
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
@@ -28,7 +28,7 @@ class Warm(Passive):
         self._stepped_at = self._ports.clock.now()
         self._has_base = False
 
-    def capture(self) -> Captured:
+    def capture(self) -> Kept:
         self._has_base = False  # the object may be asked for its state
         return super().capture()
 

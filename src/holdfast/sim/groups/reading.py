@@ -5,7 +5,7 @@ Nothing of the style is asked: what a member would come to after the next failov
 
 from holdfast.housing.housed import Housed
 from holdfast.model.ids import Position
-from holdfast.sequence.ports import Captured
+from holdfast.sequence.ports import Kept, chunks_of
 from holdfast.styles.definition import Definition
 from holdfast.styles.execution import Execution
 from holdfast.styles.operation import decode_record
@@ -14,12 +14,12 @@ from holdfast.styles.operation import decode_record
 class Replay:
     """One member's object, made from what its host keeps."""
 
-    def __init__(self, definition: Definition, kept: Captured | None, housed: Housed) -> None:
+    def __init__(self, definition: Definition, kept: Kept | None, housed: Housed) -> None:
         self._housed = housed
         if kept is None:
             self.execution = Execution(definition)
         else:
-            self.execution = Execution.load(definition, kept.state)
+            self.execution = Execution.load(definition, b"".join(chunks_of(kept)))
             self.execution.go_on()
         self.divergence = ""
 

@@ -16,12 +16,14 @@ from msgspec import Struct
 from holdfast.model.errors import HoldfastError, Overloaded
 from holdfast.model.ids import ClientId, Epoch, GroupId, Position
 from holdfast.sequence.member import Member
-from holdfast.sequence.ports import Captured
+from holdfast.sequence.ports import Captured, Kept, chunks_of
 from holdfast.sequence.retention import Fresh, Repeated, Retention
 from holdfast.sim.sequence.book import Book
 from holdfast.sim.sequence.messages import Ask, Elsewhere, Reply
 from holdfast.storage.record import Record
 
+CHUNK_BYTES: Final = 600
+"""Of a state on its way to a learner: so small that there are several."""
 EXPIRATION_S: Final = 1 << 31
 CHECKPOINT_EVERY: Final = 25
 BURSTS: Final = 0.04
@@ -78,10 +80,11 @@ class TokenList:
         self.catch_up()
 
     def capture(self) -> Captured:
-        return Captured(self.applied, self._save())
+        return Captured(self.applied, self._save(), CHUNK_BYTES)
 
-    def install(self, position: Position, state: bytes) -> None:
-        saved = msgspec.msgpack.decode(state, type=_Saved)
+    def install(self, kept: Kept) -> None:
+        saved = msgspec.msgpack.decode(b"".join(chunks_of(kept)), type=_Saved)
+        position = kept.position
         self.tokens = list(saved.tokens)
         self._table = Retention.load(saved.table)
         self._digest = saved.digest

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Final
 
 from holdfast.authority.client import AuthorityClient, ClientConfig
@@ -10,6 +11,8 @@ from holdfast.authority.groups import GroupRecord, Placement, create_group
 from holdfast.authority.outcome import Listing, NoAnswer, Seen
 from holdfast.authority.recipe import Recipe, Recipes
 from holdfast.authority.views import Lost, View, ViewMember, list_views
+from holdfast.housing.keeping import Receiving
+from holdfast.housing.memory import MemoryReceiving
 from holdfast.model.errors import Corruption
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Nonce, Position, StoreId
 from holdfast.sequence import standing
@@ -20,7 +23,7 @@ from holdfast.sequence.leases import Leases
 from holdfast.sequence.member import Member
 from holdfast.sequence.memory_log import MemoryLog
 from holdfast.sequence.messages import Beat, BeatAnswer, Confirm, Confirmed, Died, Held, Inspect
-from holdfast.sequence.ports import GroupLog, HostPorts
+from holdfast.sequence.ports import GroupLog, HostPorts, Kept
 from holdfast.sequence.recovery import Recovery
 from holdfast.sequence.role import Role
 from holdfast.sequence.store import GroupStore
@@ -30,6 +33,7 @@ from holdfast.sim.sequence.application import TokenList
 from holdfast.sim.sequence.book import Book
 from holdfast.sim.sequence.messages import Ask
 from holdfast.sim.sequence.opening import HostProcess, Opened
+from holdfast.storage.checkpoint import Checkpoint, CheckpointWriter
 from holdfast.storage.record import Point
 
 AUTHORITY: Final = "authority"
@@ -54,7 +58,6 @@ CONFIG: Final = SequenceConfig(
     ask_ns=20 * MILLISECOND,
     compare_ns=40 * MILLISECOND,
     notify_ns=15 * MILLISECOND,
-    chunk_bytes=600,
 )
 
 
@@ -196,17 +199,16 @@ class Host(HostProcess):
         if position < floor:
             return False
         if checkpoint is not None:
-            try:
-                state = b"".join(opened.checkpoints.read(checkpoint))
-            except Corruption:
-                return False
             # A learner may have ended between keeping the state it was given and taking it up.
             store = GroupStore(group, opened.log, ports.durability)
             if store.point_at(position) != checkpoint.point:
                 store.install(checkpoint.point)
         self._add_member(group, opened.store, ports, position, is_doubtful=opened.log.is_doubtful)
         if checkpoint is not None:
-            self.applications[group].install(position, state)
+            try:
+                self.applications[group].install(opened.checkpoints.stored(checkpoint))
+            except Corruption:
+                return False
         return True
 
     def _add_member(
@@ -366,16 +368,17 @@ class Host(HostProcess):
 
     # --- checkpoints
 
-    def save(self, group: GroupId, point: Point, state: bytes, then: Callable[[], None]) -> None:
+    def receive(self, group: GroupId, point: Point) -> Receiving:
         """A learner's state."""
-        writer = self._opened.checkpoints.begin(group, point)
-        writer.write(state)
-        self._saving[group] += 1
-        self._opened.checkpoints.finish(writer, lambda done: self._saved(group, then))
+        return Receiving(self._opened.checkpoints.begin(group, point), partial(self._finish, group))
 
-    def _saved(self, group: GroupId, then: Callable[[], None]) -> None:
+    def _finish(self, group: GroupId, writer: CheckpointWriter, then: Callable[[Kept], None]) -> None:
+        self._saving[group] += 1
+        self._opened.checkpoints.finish(writer, lambda done: self._saved(group, done, then))
+
+    def _saved(self, group: GroupId, done: Checkpoint, then: Callable[[Kept], None]) -> None:
         self._saving[group] -= 1
-        then()
+        then(self._opened.checkpoints.stored(done))
 
     def _keep_checkpoints(self) -> None:
         for group, application in self.applications.items():
@@ -387,9 +390,11 @@ class Host(HostProcess):
                 continue
             point = self._opened.log.point_at(group, captured.position)
             assert point is not None
-            self.save(group, point, captured.state, lambda group=group: self._raise_floor(group))  # type: ignore[misc]  # bound now
+            received = self.receive(group, point)
+            received.write(captured.state)
+            received.finish(partial(self._raise_floor, group))
 
-    def _raise_floor(self, group: GroupId) -> None:
+    def _raise_floor(self, group: GroupId, _: Kept) -> None:
         log = self._opened.log
         floor = self._opened.checkpoints.floor(group)
         if floor is not None and floor > log.floor(group).position:
@@ -398,7 +403,7 @@ class Host(HostProcess):
 
 
 class _InMemory:
-    """Keeps nothing: a member in memory ends with its process."""
+    """Keeps what it is given in memory alone: a member in memory ends with its process."""
 
-    def save(self, group: GroupId, point: Point, state: bytes, then: Callable[[], None]) -> None:
-        then()
+    def receive(self, group: GroupId, point: Point) -> MemoryReceiving:
+        return MemoryReceiving(point, lambda captured, then: then(captured))

@@ -1,0 +1,180 @@
+"""State for a learner: whole or not at all, whatever is lost, repeated or replaced on the way (M3, M4)."""
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from holdfast.model.errors import Unavailable
+from holdfast.model.ids import Epoch, GroupId, HostId, Position
+from holdfast.sequence.catchup import Learning, Offering
+from holdfast.sequence.messages import Chunk, Fetch, Offer
+from holdfast.sequence.ports import Captured, Kept, chunks_of
+from holdfast.storage.record import ORIGIN, Point
+
+GROUP, EPOCH = GroupId(1), Epoch(3)
+PRIMARY, LEARNER = HostId("a"), HostId("b")
+STATE = bytes(range(256)) * 5
+CHUNK = 100
+IN_FLIGHT = 4
+
+
+class Side:
+    """One member's surroundings, as far as a transfer needs them."""
+
+    def __init__(self, state: bytes, position: int = 9) -> None:
+        self.kept: Kept = Captured(Position(position), state, CHUNK)
+        self.point = Point(Position(position), EPOCH, 77)
+        self.sent: list[Any] = []
+        self.written = b""
+        self.abandoned = 0
+        self.unsynced_bytes = 0
+        self.installed: Kept | None = None
+        self.on: Any = SimpleNamespace(
+            group=GROUP,
+            epoch=EPOCH,
+            committed=Position(0),
+            config=SimpleNamespace(chunks_in_flight=IN_FLIGHT),
+            application=self,
+            store=SimpleNamespace(floor=ORIGIN, point_at=lambda _: self.point, install=lambda _: None),
+            ports=SimpleNamespace(checkpoints=self, flush=lambda: None),
+            send=lambda host, message: self.sent.append(message),
+            note=lambda kind, **_: None,
+        )
+
+    def capture(self) -> Kept:
+        return self.kept
+
+    def install(self, kept: Kept) -> None:
+        self.installed = kept
+
+    def receive(self, group: GroupId, point: Point) -> "Side":
+        self.written = b""
+        return self
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def finish(self, then: Callable[[Kept], None]) -> None:
+        then(Captured(self.point.position, self.written))
+
+    def abandon(self) -> None:
+        self.abandoned += 1
+
+    def take_sent(self) -> list[Any]:
+        sent, self.sent = self.sent, []
+        return sent
+
+
+class Gone(Captured):
+    """Newer ones took its place."""
+
+    def chunk(self, number: int) -> bytes:
+        raise Unavailable("replaced")
+
+    def digest(self) -> bytes:
+        return Captured(self.position, self.state, self.chunk_bytes).digest()
+
+
+class Transfer:
+    def __init__(self, state: bytes = STATE) -> None:
+        self.primary, self.learner = Side(state), Side(b"")
+        self.offering = Offering(self.primary.on)
+        self.installed: list[bool] = []
+        self.learning = Learning(self.learner.on, lambda: self.installed.append(True))
+
+    def offer(self) -> Offer:
+        self.offering.offer(LEARNER)
+        (offer,) = self.primary.take_sent()
+        assert isinstance(offer, Offer)
+        return offer
+
+    def answers(self) -> list[Any]:
+        """What the primary says to everything the learner has asked for."""
+        for fetch in self.learner.take_sent():
+            assert isinstance(fetch, Fetch)
+            self.offering.on_fetch(LEARNER, fetch)
+        return self.primary.take_sent()
+
+    def run(self, rounds: int = 100) -> None:
+        for _ in range(rounds):
+            for chunk in self.answers():
+                self.learning.on_chunk(chunk)
+
+
+@pytest.mark.parametrize("state", [STATE, STATE[:CHUNK], STATE[:1], b""])
+def test_a_state_arrives_whole(state: bytes) -> None:
+    transfer = Transfer(state)
+    transfer.learning.on_offer(PRIMARY, transfer.offer())
+    transfer.run()
+    assert transfer.learner.installed is not None
+    assert b"".join(chunks_of(transfer.learner.installed)) == state
+    assert transfer.installed == [True]
+
+
+def test_chunks_in_any_order_and_repeated_are_written_in_theirs() -> None:
+    """And no more than are in flight are held at the same time."""
+    transfer = Transfer()
+    transfer.learning.on_offer(PRIMARY, transfer.offer())
+    for _ in range(100):
+        answers = transfer.answers()
+        assert len(answers) <= IN_FLIGHT
+        for chunk in (*reversed(answers), *answers):
+            transfer.learning.on_chunk(chunk)
+    assert transfer.learner.written == STATE
+
+
+def test_a_lost_chunk_is_asked_for_again_with_the_next_offer() -> None:
+    """What has been written stays: the transfer goes on where it was."""
+    transfer = Transfer()
+    transfer.learning.on_offer(PRIMARY, transfer.offer())
+    first, *_ = transfer.answers()
+    transfer.learning.on_chunk(first)
+    transfer.answers()  # all of these are lost
+    assert transfer.learner.sent == []
+    transfer.learning.on_offer(PRIMARY, transfer.offer())
+    assert [fetch.number for fetch in transfer.learner.sent] == [1, 2, 3, 4]
+    transfer.run()
+    assert transfer.learner.written == STATE
+    assert transfer.learner.abandoned == 0
+
+
+def test_a_chunk_that_is_not_what_was_offered_spoils_the_whole() -> None:
+    """Nothing of it is installed; the next offer begins anew."""
+    transfer = Transfer()
+    transfer.learning.on_offer(PRIMARY, transfer.offer())
+    for _ in range(100):
+        for chunk in transfer.answers():
+            data = bytes(CHUNK) if chunk.number == 5 else chunk.data
+            transfer.learning.on_chunk(Chunk(GROUP, EPOCH, chunk.position, chunk.number, data))
+    assert transfer.learner.installed is None
+    assert transfer.learner.abandoned == 1
+    transfer.learning.on_offer(PRIMARY, transfer.offer())
+    transfer.run()
+    assert transfer.learner.installed is not None
+
+
+def test_a_checkpoint_that_was_replaced_while_it_was_fetched_is_offered_anew() -> None:
+    transfer = Transfer()
+    side = transfer.primary
+    side.kept = Gone(Position(9), STATE, CHUNK)
+    transfer.learning.on_offer(PRIMARY, transfer.offer())
+    side.kept, side.point = Captured(Position(12), STATE, CHUNK), Point(Position(12), EPOCH, 78)
+    offers = transfer.answers()
+    assert [(type(each), each.point.position) for each in offers[:1]] == [(Offer, 12)]
+    transfer.learning.on_offer(PRIMARY, offers[0])
+    assert transfer.learner.abandoned == 1
+    transfer.run()
+    assert transfer.learner.written == STATE
+
+
+def test_a_learner_with_much_on_its_way_to_the_disk_asks_for_no_more() -> None:
+    transfer = Transfer()
+    transfer.learner.unsynced_bytes = 1 << 30
+    transfer.learning.on_offer(PRIMARY, transfer.offer())
+    assert transfer.learner.sent == []
+    transfer.learner.unsynced_bytes = 0
+    transfer.learning.on_offer(PRIMARY, transfer.offer())
+    transfer.run()
+    assert transfer.learner.installed is not None
