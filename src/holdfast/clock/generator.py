@@ -185,8 +185,9 @@ class Generator:
         Raises :class:`SkewTooLarge` with nothing changed. *override_reason* lifts the limit this once, for
         recovery, and is logged.
         """
+        time = self._time
         with self._lock:
-            if csn.timestamp < self._time.timestamp:
+            if (csn.timestamp, csn.sequence) < (time.timestamp, time.sequence):
                 return csn.timestamp < self._until
         system_ns = self._read_clock()
         with self._lock:
@@ -232,6 +233,12 @@ class Generator:
     def current_time(self) -> int:
         """The system clock in whole seconds, as sampled within the last second."""
         return self._sampled_ns // SECOND
+
+    def time_ns(self) -> int:
+        """The logical time by the system clock as it is now, which is never behind the last sample."""
+        wall_ns, time = self._ports.clock.wall(), self._time
+        with self._lock:
+            return max(wall_ns, time.system_ns) + time.local_ns + time.network_ns
 
     def csnstate(self) -> str:
         """The attribute ``csnstate`` of the generator's entry (CSN-42)."""

@@ -11,7 +11,7 @@ from holdfast.authority.sessions import Session
 from holdfast.authority.views import View
 from holdfast.housing.following import Following
 from holdfast.housing.ports import MakeTimers, Watch
-from holdfast.model.ids import GroupId, HostId
+from holdfast.model.ids import Epoch, GroupId, HostId
 from holdfast.model.reference import MemberAddress, Reference
 
 _DIGITS: Final = 20
@@ -67,6 +67,14 @@ class GroupDirectory:
         if newer is not None and (view is None or newer.epoch > view.epoch):
             view = newer
         return self.reference_of(record, view) if record is not None and view is not None else None
+
+    def version(self, group: GroupId, newer: View | None = None) -> Epoch | None:
+        """The version of :meth:`reference`: every frame of calls asks for it, and hardly any for the rest."""
+        seen = self.views.get(group)
+        if group not in self.records or (seen is None and newer is None):
+            return None
+        known = seen.value.epoch if seen is not None else Epoch(0)
+        return known if newer is None or known >= newer.epoch else newer.epoch
 
     def reference_of(self, record: GroupRecord, view: View) -> Reference:
         """The reference that *view* makes, with the addresses of those of its hosts that are in session."""

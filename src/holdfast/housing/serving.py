@@ -40,7 +40,7 @@ from holdfast.model.calls import (
     ToHost,
     Turned,
 )
-from holdfast.model.errors import InvalidRequest, Overloaded, Unavailable
+from holdfast.model.errors import InvalidRequest, Overloaded, Unavailable, invariant
 from holdfast.model.ids import Epoch, GroupId
 from holdfast.model.reference import Reference, Routing, route
 from holdfast.styles.operation import Sent, decode_calls
@@ -126,29 +126,35 @@ class Serving:
     # --- judging (FTC-78 to 85)
 
     def _judge(self, client: Client, asked: Asked, *, is_looked_up: bool) -> None:
-        housed, reference = self._housed.get(asked.group), self._reference(asked.group)
-        known = reference.version if reference is not None else Epoch(0)
+        housed = self._housed.get(asked.group)
+        known = self._directory.version(asked.group, None if housed is None else housed.view)
         verdict = route(
             asked.version,
-            known,
+            known or Epoch(0),
             is_primary=housed is not None and (housed.is_primary or isinstance(housed.style, Stateless)),
             is_looked_up=is_looked_up,
         )
         if verdict is Routing.LOOK_UP:
             self._recipes.start(read_view(asked.group), partial(self._looked_up, client, asked))
-        elif reference is None and asked.group in self._directory.views:
+        elif known is None and asked.group in self._directory.views:
             # Its record is still on its way to this host: others know it.
             self._turn(client, asked, RefusalCode.NOT_HERE)
-        elif reference is None:
+        elif known is None:
             self._turn(client, asked, RefusalCode.NO_SUCH_GROUP, f"there is no group {asked.group}")
         elif verdict is Routing.FORWARD:
-            client.send(Redirected(asked.frame, reference))
+            self._redirect(client, asked)
         elif verdict is Routing.BAD_REFERENCE:
             self._turn(client, asked, RefusalCode.BAD_REFERENCE, f"no version {asked.version} was issued")
         elif verdict is Routing.NOT_PRIMARY or housed is None:
             self._turn(client, asked, RefusalCode.NOT_PRIMARY if housed else RefusalCode.NOT_HERE)
         else:
             self._serve_or_turn(client, asked, housed)
+
+    def _redirect(self, client: Client, asked: Asked) -> None:
+        reference = self._reference(asked.group)
+        invariant(reference is not None, "what has a version has a reference")
+        if reference is not None:
+            client.send(Redirected(asked.frame, reference))
 
     def _looked_up(self, client: Client, asked: Asked, found: SeenAt[View] | NoGroup | NoAnswer) -> None:
         if isinstance(found, SeenAt):

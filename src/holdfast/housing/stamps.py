@@ -23,7 +23,6 @@ class Stamps:
     def __init__(
         self, replica: ReplicaId, *, clock: Clock, timers: MakeTimers, disk: Disk, trace: Trace
     ) -> None:
-        self._clock = clock
         self._timers = timers(lambda tag: self._generator.on_timer(tag))
         ports = ClockPorts(clock, self._timers, disk, trace)
         self._waiting: list[Callable[[], None]] = []
@@ -58,8 +57,7 @@ class Stamps:
 
     def time_ns(self) -> int:
         """The time that a stamp given now would have (X4)."""
-        state = self._generator.status().state
-        return max(self._clock.wall(), state.system_ns) + state.local_ns + state.network_ns
+        return self._generator.time_ns()
 
     def on_synced(self, token: Token, ok: bool) -> bool:
         """Take the disk's answer; False when it was not for the clock. Raises ``DiskFailed`` (D1)."""

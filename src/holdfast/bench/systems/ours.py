@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.bench.load import Load, drive, first_after
-from holdfast.bench.systems import CALLERS_AT_FAIL_OVER, FAIL_OVER_S, START_S, Absent, Durability
+from holdfast.bench.systems import CALLERS_AT_FAIL_OVER, FAIL_OVER_S, START_S, Durability
 from holdfast.bench.workload import Counter
 from holdfast.client.domain import Domain, connect
 from holdfast.client.proxy import Group
@@ -45,13 +45,11 @@ class Holdfast:
 
     @asynccontextmanager
     async def running(self, directory: Path) -> AsyncIterator["RunningHoldfast"]:
-        if self.durability == "memory":
-            raise Absent("hosts do not run groups in memory yet")
         async with (
             started_domain(directory, hosts=self.members) as (description, status),
             connect(url_of(description, status)) as domain,
         ):
-            group = await domain.create(Counter, name=NAME, replicas=self.members)
+            group = await domain.create(Counter, name=NAME, replicas=self.members, durability=self.durability)
             await _until_whole(domain, self.members)
             yield RunningHoldfast(domain, group, description, status)
 
