@@ -6,8 +6,9 @@ STAMP  := $(VENV)/.installed
 REQS   := requirements/runtime.txt requirements/dev.txt requirements/transitive.txt
 TESTS  ?= tests
 JOBS   ?= 2
+MINUTES ?= 60
 
-.PHONY: help setup etcd run test check sim soak bench clean
+.PHONY: help setup etcd run test check sim soak long bench clean
 .DEFAULT_GOAL := help
 
 help:            ## what can be made
@@ -46,7 +47,10 @@ check: setup     ## format, lint, types, layering
 sim: setup       ## a three-minute mix of simulations and every planted bug
 	@$(BIN)/holdfast sim mix --minutes 3
 
-soak: setup etcd ## the long versions: real kills, power cuts, many seeds
+soak: setup      ## an hour of real chaos on real processes, every call counted
+	@$(BIN)/holdfast soak --minutes $(MINUTES)
+
+long: setup etcd ## the long versions of the tests: real kills, power cuts, many seeds
 	@$(BIN)/python -m pytest -q --long --timeout 3600 $(TESTS)/cluster $(TESTS)/sim
 
 bench: setup etcd ## every benchmark, beside its peer or the machine's limit

@@ -5,13 +5,12 @@ from typing import TypeVar
 
 from holdfast.cli.output import talk
 from holdfast.client.ordering import give, order
-from holdfast.model.errors import InvalidRequest, Unavailable
+from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import HostId
 from holdfast.model.orders import Answer, CreateGroup, DeleteGroup, GroupInfo, ListGroups, Order
-from holdfast.net import Address, Endpoint, Identity, Role
-from holdfast.node.asking import status_of
+from holdfast.net import Endpoint, Identity, Role
 from holdfast.node.layout import DIRECTORY_DEFAULT, Description, Layout
-from holdfast.node.reaching import addresses_of
+from holdfast.node.reaching import address_of, addresses_of
 
 Given = TypeVar("Given", bound=Answer)
 
@@ -29,7 +28,7 @@ async def give_at(layout: Layout, wanted: Order, kind: type[Given], *, host: Hos
     if host is None:
         addresses = await addresses_of(layout, description)
     else:
-        addresses = [await _address_of(layout, description, host)]
+        addresses = [await address_of(layout, description, check_host(layout, host))]
     return await give(addresses, _endpoint(description), wanted, kind)
 
 
@@ -50,15 +49,6 @@ def check_host(layout: Layout, host: str) -> HostId:
     if host not in hosts:
         raise InvalidRequest(f"there is no host {host!r} here; these are: {', '.join(hosts)}")
     return HostId(host)
-
-
-async def _address_of(layout: Layout, description: Description, host: HostId) -> Address:
-    check_host(layout, host)
-    status = await status_of(layout, description)
-    (found,) = (each for each in status.hosts if each.id == host)
-    if not found.alive or found.address is None:
-        raise Unavailable(f"{host} does not live now ({found.state}); `holdfast status` shows when it does")
-    return Address.parse(found.address)
 
 
 def _endpoint(description: Description) -> Endpoint:

@@ -17,7 +17,7 @@ from holdfast.net import Endpoint, Identity, Role
 from holdfast.node.holders import signal_holder, stop_domain
 from holdfast.node.layout import Layout
 from holdfast.node.messages import DomainStatus
-from holdfast.node.reaching import addresses_of, url_of
+from holdfast.node.reaching import address_of, addresses_of, url_of
 from holdfast.node.starting import describe, hold, start_agent, wait_until_alive
 
 START_S: Final = 60.0
@@ -37,11 +37,15 @@ class LocalDomain:
         none of its hosts lives."""
         return await url_of(self.layout, self.layout.read())
 
-    async def ask(self, order: Order, kind: type[Given]) -> Given:
-        """Have any host do *order*."""
+    async def ask(self, order: Order, kind: type[Given], *, host: HostId | None = None) -> Given:
+        """Have *host*, or any, do *order*. Raises ``Unavailable``."""
         description = self.layout.read()
         endpoint = Endpoint(Identity(description.domain, Role.ADMIN, "demo"))
-        return await give(await addresses_of(self.layout, description), endpoint, order, kind)
+        if host is None:
+            addresses = await addresses_of(self.layout, description)
+        else:
+            addresses = [await address_of(self.layout, description, host)]
+        return await give(addresses, endpoint, order, kind)
 
     async def group(self, name: str) -> GroupInfo:
         return (await self.ask(ListGroups(name=name), GroupList)).groups[0]
@@ -63,6 +67,10 @@ class LocalDomain:
                     await asyncio.sleep(POLL_S)
         except TimeoutError:
             return None
+
+    def signal_authority(self, number: signal.Signals) -> bool:
+        """Signal the embedded authority's process; False when there is none."""
+        return signal_holder(self.layout.authority, number)
 
     def signal(self, host: HostId, number: signal.Signals) -> bool:
         """Signal a host's process; False when there is none."""

@@ -12,7 +12,7 @@ from array import array
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from holdfast.model.errors import OutcomeUnknown, Unavailable
+from holdfast.model.errors import OutcomeUnknown, Rejected, Unavailable
 
 BASE: Final = 8
 CALLS_PER_ACCOUNT: Final = 20
@@ -46,14 +46,16 @@ class Load:
     """All callers. Times are seconds of ``time.monotonic``."""
 
     callers: list[Caller]
+    pace_s: float = 0.0
+    """What each caller waits between an answer and its next call."""
     answered_at: "array[float]" = field(default_factory=lambda: array("d"))
     took_s: "array[float]" = field(default_factory=lambda: array("d"))
     wrong_replies: int = 0
     """Answers other than what the balance must have been then."""
 
     @classmethod
-    def of(cls, callers: int) -> "Load":
-        return cls([Caller(each) for each in range(callers)])
+    def of(cls, callers: int, *, pace_s: float = 0.0) -> "Load":
+        return cls([Caller(each) for each in range(callers)], pace_s)
 
     async def run(self, ledger: Any, stop: asyncio.Event) -> None:
         """Call until told to stop; ends when the last call has ended."""
@@ -70,7 +72,7 @@ class Load:
             began = time.monotonic()
             try:
                 reply = await ledger.deposit(account, amount)
-            except (OutcomeUnknown, Unavailable):
+            except (OutcomeUnknown, Unavailable, Rejected):
                 caller.unknown.append(number)
                 balance = None  # nobody knows what the next answer must be
                 continue
@@ -80,3 +82,5 @@ class Load:
             if balance is not None:
                 balance += amount
                 self.wrong_replies += reply != balance
+            if self.pace_s:
+                await asyncio.sleep(self.pace_s)

@@ -75,7 +75,7 @@ class Watcher(Struct, frozen=True):
 
 async def run_demo(app: Path, *, seconds: float, callers: int, every_s: float, watcher: Watcher) -> Result:
     """Raises ``InvalidRequest`` when there is no ledger in *app*, ``Unavailable`` when no domain comes up."""
-    definition = _definition(app)
+    definition = definition_in(app)
     async with temporary_domain(app, progress=watcher.on_starting) as domain:
         load = Load.of(callers)
         async with connect(await domain.url()) as client:
@@ -95,7 +95,7 @@ async def run_demo(app: Path, *, seconds: float, callers: int, every_s: float, w
         watcher.on_stage("stopping all hosts")
         await domain.stop()
         watcher.on_stage("counting from the files of each member")
-        remains = await asyncio.to_thread(_read, domain.layout, in_sync, info.group, definition)
+        remains = await asyncio.to_thread(read_members, domain.layout, in_sync, info.group, definition)
         counted = count(load.callers, remains)
     return _result(load, counted, faults, ended - began)
 
@@ -123,7 +123,8 @@ async def _load(
         tasks.create_task(end())
 
 
-def _definition(app: Path) -> Definition:
+def definition_in(app: Path) -> Definition:
+    """The ledger of *app*. Raises ``InvalidRequest`` when there is none."""
     if not (app / "ledger.py").is_file():
         raise InvalidRequest(
             f"{app} has no ledger.py; name the examples of a clone of Holdfast with --app DIR"
@@ -133,7 +134,10 @@ def _definition(app: Path) -> Definition:
     return Definition(group=GROUP, cls=cls, fresh=cls)
 
 
-def _read(layout: Layout, hosts: tuple[HostId, ...], group: GroupId, definition: Definition) -> list[Remains]:
+def read_members(
+    layout: Layout, hosts: tuple[HostId, ...], group: GroupId, definition: Definition
+) -> list[Remains]:
+    """What the members of a stopped domain left on their disks."""
     return [read_member(host, layout.host(host) / STORE, group, definition) for host in sorted(hosts)]
 
 

@@ -1,0 +1,74 @@
+"""`holdfast soak`: real processes under calls and under every kind of fault for a long time, all counted."""
+
+import random
+from pathlib import Path
+
+import uvloop
+from rich.console import Console
+from rich.table import Table
+
+from holdfast.cli.demo import EXAMPLES, EXIT_BROKEN, EXIT_WHOLE
+from holdfast.cli.output import Output, print_json, talk
+from holdfast.demo.soaking import Soaked, Watcher, run_soak
+from holdfast.model.errors import InvalidRequest
+
+SEEDS = 1 << 32
+
+
+def soak(
+    *,
+    minutes: float = 60.0,
+    seed: int | None = None,
+    app: Path = EXAMPLES,
+    output: Output = "table",
+) -> int:
+    """Harass a domain of real processes, and count what became of every call.
+
+    Three hosts, a ledger in each style, callers on all of them. Hosts and the authority are killed and
+    paused, hosts are cut off from each other, all are killed at once, primaries hand over; often the next
+    fault comes before the last one is got over. Ends with 1 when a call was lost or executed twice, an answer
+    was wrong, members differ, or a group did not recover.
+
+    Parameters
+    ----------
+    minutes
+        For how long.
+    seed
+        What the order of faults is drawn from; the moments are the machine's.
+    app
+        The directory with ledger.py.
+    output
+        `table` for people, `json` for machines.
+    """
+    if minutes <= 0:
+        raise InvalidRequest("minutes must be above 0")
+    chosen = random.randrange(SEEDS) if seed is None else seed
+    talk.print(f"seed {chosen}; {minutes:g} minutes", highlight=False)
+    watcher = Watcher(lambda status: None, _on_fault, lambda stage: talk.print(stage, highlight=False))
+    found = uvloop.run(run_soak(app, minutes=minutes, seed=chosen, watcher=watcher))
+    if output == "json":
+        print_json(found)
+    else:
+        _show(found)
+    return EXIT_WHOLE if found.is_whole else EXIT_BROKEN
+
+
+def _on_fault(at_s: float, kind: str, tried: dict[str, int], answers: int) -> None:
+    so_far = sum(tried.values())
+    talk.print(f"{at_s:7.1f} s  {so_far:4} faults  {answers:9,} answers  {kind}", highlight=False)
+
+
+def _show(found: Soaked) -> None:
+    console = Console()
+    table = Table("what was tried", "times", box=None, pad_edge=False, header_style="bold")
+    for kind, times in found.tried.items():
+        table.add_row(kind.replace("_", " "), str(times))
+    console.print(table)
+    verdict = "nothing was lost and nothing was done twice" if found.is_whole else "THIS MUST NOT HAPPEN"
+    console.print(
+        f"{found.calls_acknowledged:,} calls acknowledged, {found.calls_lost} lost, "
+        f"{found.calls_duplicated} duplicated, {found.calls_unknown} ended as unknown: {verdict}.",
+        highlight=False,
+    )
+    for each in found.not_recovered:
+        console.print(f"did not recover: {each}", highlight=False)
