@@ -14,6 +14,7 @@ from holdfast.model.ids import HostId, Nonce, Revision
 from holdfast.node import insisting
 from holdfast.node import store as stores
 from holdfast.node.store import STORE, HostStore
+from holdfast.storage.files import LogConfig
 from recipe_bench import Bench
 
 A, B = HostId("a"), HostId("b")
@@ -172,3 +173,16 @@ def test_a_damaged_record_is_named_and_never_replaced(world: World) -> None:
     with pytest.raises(Corruption, match="store's record is damaged"):
         world.open()
     assert record.read_bytes() == damaged
+
+
+def test_a_damaged_log_is_what_a_host_says_at_its_end(world: World) -> None:
+    """D2: closing a log that never opened must not hide why."""
+    for _ in range(3):
+        world.open()
+    log = min(file for file in (world.host / STORE).iterdir() if file.name.startswith("log"))
+    data = bytearray(log.read_bytes())
+    data[LogConfig().sector_bytes + 8] ^= 1  # in the first batch; later ones say that it was synced
+    log.write_bytes(data)
+    with pytest.raises(Corruption, match=log.name):
+        world.open()
+    assert log.read_bytes() == data

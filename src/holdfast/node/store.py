@@ -29,6 +29,7 @@ from holdfast.storage.files import LogConfig, salt_of
 from holdfast.storage.identity import Store, StoreIdentity, load
 from holdfast.storage.log import Log
 from holdfast.storage.recovery import scan
+from holdfast.storage.writer import Phase
 
 STORE: Final = "store"
 """Where in the host's directory its store is."""
@@ -132,7 +133,7 @@ class HostStore:
         """Close in good order: the last batch gets a successor that vouches for it (D2)."""
         if self._stamps is not None:
             self._stamps.close()
-        if self._log is not None and not self._failure.done():
+        if self._log is not None and self._log.phase is Phase.OPEN and not self._failure.done():
             number = self._log.settle()
             self._log.flush()
             while self._log.durable < number and not self._failure.done():
