@@ -46,7 +46,7 @@ def up(
     dir: Dir = DIRECTORY_DEFAULT,
     hosts: int | None = None,
     etcd: Annotated[list[str] | None, Parameter(negative="")] = None,
-    app: Path = Path(),
+    app: Path | None = None,
     group: Annotated[list[str] | None, Parameter(negative="")] = None,
     chaos: bool = True,
     detach: Annotated[bool, Parameter(alias="-d", negative="")] = False,
@@ -62,7 +62,8 @@ def up(
     etcd
         Endpoints of an etcd to use as authority instead of the embedded one, e.g. http://127.0.0.1:2379.
     app
-        The directory from which the hosts import the classes of groups; this one, unless told otherwise.
+        The directory from which the hosts import the classes of groups. Without it, the one the domain was
+        last started with; for a new domain, this one.
     group
         A group to create once the domain is up, unless it is there: NAME=package.module:Class.
     chaos

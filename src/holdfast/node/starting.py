@@ -41,17 +41,20 @@ def describe(
     *,
     hosts: int | None,
     etcd: Sequence[str],
-    app: Path = Path(),
+    app: Path | None = None,
     allows_chaos: bool = True,
 ) -> Description:
     """The domain's description: the one it has, or a new one. Raises ``InvalidRequest`` when they differ.
 
-    *app* and *allows_chaos* may be others each time: they are how it is run, not what the domain is.
+    *app* and *allows_chaos* may be others each time: they are how it is run, not what the domain is. Without
+    *app* it is the one of last time, so that a domain can be started from anywhere; at first the present one.
     """
+    known = layout.read() if layout.exists else None
+    if app is None:
+        app = Path(known.app) if known is not None else Path()
     if not app.is_dir():
         raise InvalidRequest(f"{app} is not a directory to import classes from")
-    if layout.exists:
-        known = layout.read()
+    if known is not None:
         if hosts is not None and hosts != len(known.hosts):
             raise InvalidRequest(f"{layout.directory} is a domain of {len(known.hosts)} hosts, not {hosts}")
         if etcd and tuple(etcd) != known.etcd_endpoints:
