@@ -22,8 +22,6 @@ from holdfast.model.units import HOUR
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("groups")]
 
-CALLERS = 8
-
 
 @pytest.fixture(scope="module")
 def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
@@ -66,18 +64,6 @@ def test_a_deposit_survives_its_primary(whole: Domain) -> None:
     assert holdfast(whole, "call", "ledger", "balance", '"alice"') == 5
     after = holdfast(whole, "group", "show", "ledger", "--output", "json")
     assert after["primary"] != before["primary"]
-
-
-@pytest.mark.parametrize("style", ["cold_passive", "active"])
-def test_other_styles_survive_their_primary_too(whole: Domain, style: str) -> None:
-    async def work(client: Client) -> None:
-        ledger = await client.create(style, style=style)
-        assert await ledger.deposit("alice", 5) == 5
-        await client.kill_primary(style)
-        assert await ledger.balance("alice") == 5
-        assert await ledger.deposit("alice", 1) == 6
-
-    run(whole, work)
 
 
 def test_a_primary_that_was_paused_answers_no_query_with_old_state_and_commits_nothing(
@@ -128,49 +114,6 @@ def test_a_client_need_not_lose_patience_with_a_paused_primary(whole: Domain) ->
                 assert await ledger.deposit("alice", 1) == 6
             finally:
                 os.kill(pid, signal.SIGCONT)
-
-    run(whole, work)
-
-
-def test_every_acknowledged_call_is_there_once_after_three_kills(
-    whole: Domain, rounds: Callable[..., int]
-) -> None:
-    """Each call has an account of its own: lost, it would have 0; executed twice, 2."""
-    calls = rounds(short=200, long=5000)
-
-    async def work(client: Client) -> list[int]:
-        ledger = await client.create("counted")
-        numbers = iter(range(calls))
-        done = 0
-
-        async def deposit() -> None:
-            nonlocal done
-            for number in numbers:
-                assert await ledger.deposit(f"account {number}", 1) == 1
-                done += 1
-
-        async def kill() -> None:
-            for share in (1, 2, 3):
-                while done < calls * share // 4:
-                    await asyncio.sleep(0.001)
-                await client.kill_primary("counted")
-
-        await asyncio.gather(kill(), *(deposit() for _ in range(CALLERS)))
-        return list(await asyncio.gather(*(ledger.balance(f"account {each}") for each in range(calls))))
-
-    assert run(whole, work) == [1] * calls
-
-
-def test_everything_is_there_after_all_hosts_were_killed(whole: Domain) -> None:
-    """And a client that was connected all the time goes on by itself."""
-
-    async def work(client: Client) -> None:
-        ledger = await client.create("outage")
-        assert await ledger.deposit("alice", 7) == 7
-        for host in (await asyncio.to_thread(whole.status))["hosts"]:
-            os.kill(host["pid"], signal.SIGKILL)
-        assert await ledger.balance("alice") == 7
-        assert await ledger.deposit("alice", 1) == 8
 
     run(whole, work)
 

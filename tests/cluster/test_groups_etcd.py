@@ -11,7 +11,12 @@ from domain import Domain, is_whole
 from group_client import EXAMPLES, Client, run
 from workload import Workload, check_members
 
-pytestmark = [pytest.mark.cluster, pytest.mark.etcd, pytest.mark.xdist_group("etcd")]
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.etcd,
+    pytest.mark.xdist_group("etcd"),
+    pytest.mark.timeout(600),
+]
 
 STYLES = ("cold_passive", "warm_passive", "active")
 

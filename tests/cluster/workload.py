@@ -5,6 +5,7 @@ Each call deposits 1 into an account of its own: lost, the account holds 0; exec
 
 import asyncio
 import itertools
+import secrets
 import time
 from collections.abc import Iterator, Mapping
 from types import TracebackType
@@ -28,10 +29,11 @@ PROGRESS_S = 2 * WAIT_S
 class Workload:
     """*callers* who call *group* one call after the other, from entering the context until leaving it."""
 
-    def __init__(self, group: Group[Any], *, callers: int = CALLERS, prefix: str = "account") -> None:
+    def __init__(self, group: Group[Any], *, callers: int = CALLERS) -> None:
         self._group = group
         self._callers = callers
-        self._accounts: Iterator[str] = (f"{prefix} {number}" for number in itertools.count())
+        name = secrets.token_hex(4)  # a group may be called by one workload after the other
+        self._accounts: Iterator[str] = (f"{name} {number}" for number in itertools.count())
         self._is_over = False
         self.acknowledged: list[str] = []
         self.unknown: list[str] = []
