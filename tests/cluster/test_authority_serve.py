@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from holdfast.authority.contract import Applied, Get, Got, Put, Request, Result,
 from holdfast.authority.remote import RemoteAuthority
 from holdfast.authority.serving import FILE_NAME
 from holdfast.net import Address, Endpoint, Identity, Role
+from holdfast.net.certificates import create_domain, issue
+from holdfast.net.tls import Tls
 
 pytestmark = [pytest.mark.cluster, pytest.mark.anyio]
 
@@ -36,11 +39,11 @@ def run(*arguments: str, answer: str = "") -> subprocess.CompletedProcess[str]:
 
 @contextmanager
 def serving(
-    directory: Path, *, before: Callable[[], None] | None = None
+    directory: Path, *options: str, before: Callable[[], None] | None = None
 ) -> Iterator[tuple[subprocess.Popen[str], Address]]:
     """A process that serves *directory*, and where; killed at the end if it still runs."""
     process = subprocess.Popen(
-        [*HOLDFAST, "serve", "--dir", str(directory)],
+        [*HOLDFAST, "serve", "--dir", str(directory), *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -54,8 +57,8 @@ def serving(
         process.communicate(timeout=10)
 
 
-async def ask(address: Address, *requests: Request) -> list[Result]:
-    authority = RemoteAuthority(address, Endpoint(Identity("holdfast", Role.CLIENT, "test")))
+async def ask(address: Address, *requests: Request, tls: Tls | None = None) -> list[Result]:
+    authority = RemoteAuthority(address, Endpoint(Identity("holdfast", Role.CLIENT, "test"), tls=tls))
     try:
         return [await authority.ask(request) for request in requests]
     finally:
@@ -101,6 +104,27 @@ def test_other_addresses_need_tls_or_an_explicit_word(tmp_path: Path) -> None:
     refused = run("serve", "--dir", str(tmp_path), "--listen", "0.0.0.0:0")
     assert refused.returncode == 2
     assert "--insecure" in refused.stderr
+
+
+async def test_with_certificates_it_speaks_tls_only(tmp_path: Path) -> None:
+    """A client of the domain is served; one without TLS, or of another domain, gets no answer at all."""
+    now = datetime.now(UTC)
+    for name in ("ours", "theirs"):
+        create_domain(tmp_path / name, "holdfast", now)
+        issue(tmp_path / name, Role.CLIENT, "test", now)
+    issue(tmp_path / "ours", Role.AUTHORITY, "authority", now)
+    with serving(tmp_path / "store", "--certs", str(tmp_path / "ours")) as (_, address):
+        known, stranger = (Tls.load(tmp_path / name, Role.CLIENT, "test") for name in ("ours", "theirs"))
+        applied, got = await ask(address, put("k", b"1"), Get("k"), tls=known)
+        assert isinstance(applied, Applied)
+        assert isinstance(got, Got)
+        for tls in (None, stranger):
+            (refused,) = await ask(address, put("k", b"2"), tls=tls)
+            assert isinstance(refused, Unknown)
+        (got,) = await ask(address, Get("k"), tls=known)
+        assert isinstance(got, Got)
+        assert got.item is not None
+        assert got.item.value == b"1"
 
 
 async def test_an_error_of_the_disk_ends_the_process(tmp_path: Path) -> None:
