@@ -4,9 +4,18 @@ import asyncio
 
 import pytest
 
+from holdfast.client import ordering
 from holdfast.client.ordering import order
-from holdfast.model.errors import Unavailable
-from holdfast.model.orders import STARTING, GroupList, ListGroups, OrderAnswer, OrderRefused, encode_order
+from holdfast.model.errors import OutcomeUnknown, Unavailable
+from holdfast.model.orders import (
+    STARTING,
+    DeleteGroup,
+    GroupList,
+    ListGroups,
+    OrderAnswer,
+    OrderRefused,
+    encode_order,
+)
 from holdfast.net import (
     Address,
     Connection,
@@ -24,18 +33,21 @@ from holdfast.net import (
 ANY_PORT = Address("127.0.0.1", 0)
 BUSY = OrderRefused(code=STARTING, text="host1 is still starting", is_final=False)
 NOTHING = GroupList(groups=())
+LIST = ListGroups()
 
 
 class Host:
-    """Answers every order alike."""
+    """Answers every order alike; None: not at all."""
 
-    def __init__(self, answer: OrderAnswer) -> None:
+    def __init__(self, answer: OrderAnswer | None) -> None:
         self._answer = answer
         self.asked = 0
 
     def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
         self.asked += 1
         number, _ = split_number(payload)
+        if self._answer is None:
+            return
         connection.send(Kind.GROUP_ANSWER, with_number(number, encode_order(self._answer)))
 
     def on_closed(self, connection: Connection, reason: Reason) -> None:
@@ -45,11 +57,11 @@ class Host:
         return await serve(ANY_PORT, lambda _: self, Endpoint(Identity("d", Role.HOST, "h")))
 
 
-async def ordered(*hosts: Host) -> object:
+async def ordered(*hosts: Host, wanted: ListGroups | DeleteGroup = LIST) -> object:
     servers = [await host.listen() for host in hosts]
     try:
         endpoint = Endpoint(Identity("d", Role.ADMIN, "test"))
-        return await order([server.address for server in servers], endpoint, ListGroups())
+        return await order([server.address for server in servers], endpoint, wanted)
     finally:
         for server in servers:
             await server.close()
@@ -65,3 +77,14 @@ def test_a_host_that_is_still_starting_is_passed_over() -> None:
 def test_when_all_hosts_are_starting_that_is_what_is_said() -> None:
     with pytest.raises(Unavailable, match="host1 is still starting"):
         asyncio.run(ordered(Host(BUSY), Host(BUSY)))
+
+
+def test_a_question_that_a_host_does_not_answer_is_asked_of_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be cut off from the authority. What changes something is not done twice instead."""
+    monkeypatch.setattr(ordering, "ASK_S", 0.05)
+    silent, ready = Host(None), Host(NOTHING)
+    assert asyncio.run(ordered(silent, ready)) == ()
+    monkeypatch.setattr(ordering, "ORDER_S", 0.05)
+    with pytest.raises(OutcomeUnknown):
+        asyncio.run(ordered(silent, ready, wanted=DeleteGroup(name="ledger")))
+    assert (silent.asked, ready.asked) == (2, 1)

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from holdfast.model.errors import BrokenInvariant, HoldfastError, InvalidRequest, Unavailable
+from holdfast.model.errors import BrokenInvariant, HoldfastError, InvalidRequest, OutcomeUnknown, Unavailable
 from holdfast.model.orders import (
     STARTING,
     Answer,
@@ -19,6 +19,7 @@ from holdfast.model.orders import (
     Order,
     OrderAnswer,
     OrderRefused,
+    ShowHistory,
     decode_order_answer,
     encode_order,
 )
@@ -40,6 +41,11 @@ Given = TypeVar("Given", bound=Answer)
 CONNECT_S: Final = 2.0
 ORDER_S: Final = 20.0
 """How long a host may take: it waits for the authority, and the authority for its disk."""
+ASK_S: Final = 3.0
+"""How long a host is given for a question while there are others to ask: it may be cut off from the
+authority, and they need not be."""
+Question = ListGroups | ShowHistory
+"""These change nothing: they may be asked of one host after the other."""
 
 
 class Refused(InvalidRequest):
@@ -71,7 +77,8 @@ async def give(
     *,
     insecure: bool = False,
 ) -> Given:
-    """Have *wanted* done by the first host that can be reached and has started; the answer is of *kind*.
+    """Have *wanted* done by the first host that can be reached and has started; the answer is of *kind*. A
+    question is asked of the next one too, when there is no answer.
 
     Raises :class:`Refused`, ``Unavailable`` when it was not done, ``OutcomeUnknown`` when it may have been.
     """
@@ -80,6 +87,7 @@ async def give(
     endpoint = replace(endpoint, expected=Expected(roles=frozenset({Role.HOST})))
     failure: HoldfastError = Unavailable("no host of the domain is known to live")
     for address in addresses:
+        is_asked_on = isinstance(wanted, Question) and address != addresses[-1]
         giver = _Giver()
         try:
             connection = await connect(
@@ -89,7 +97,12 @@ async def give(
             failure = error
             continue
         try:
-            body = await giver.requests.ask(Kind.GROUP_ORDER, encode_order(wanted), deadline_s=ORDER_S)
+            deadline_s = ASK_S if is_asked_on else ORDER_S
+            body = await giver.requests.ask(Kind.GROUP_ORDER, encode_order(wanted), deadline_s=deadline_s)
+        except OutcomeUnknown:
+            if is_asked_on:
+                continue
+            raise
         finally:
             connection.close()
             await connection.wait_gone()
