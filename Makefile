@@ -8,7 +8,7 @@ TESTS  ?= tests
 JOBS   ?= 2
 MINUTES ?= 60
 
-.PHONY: help setup etcd run test check sim soak long bench clean
+.PHONY: help setup etcd run demo test check sim soak long bench clean
 .DEFAULT_GOAL := help
 
 help:            ## what can be made
@@ -29,10 +29,16 @@ etcd:            ## Debian's etcd server, when it can be installed
 	@bash scripts/ensure-debian etcd etcd-server required
 
 run: setup       ## a domain of three hosts on this machine, with the ledger of examples/
-	@echo "call it from another shell, with $(BIN) in its PATH:"
+	@echo "in another shell, here:"
+	@echo "  export PATH=\$$PWD/$(BIN):\$$PATH"
 	@echo "  holdfast call ledger deposit '\"alice\"' 5"
+	@echo "  holdfast chaos kill-primary ledger"
 	@echo "  holdfast call ledger balance '\"alice\"'"
+	@echo "  holdfast group history ledger"
 	@$(BIN)/holdfast up --app examples --group ledger=ledger:Ledger
+
+demo: setup      ## a ledger under load, its primary killed every 3 s, every call counted
+	@$(BIN)/holdfast demo
 
 test: setup etcd ## every test, short versions
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadgroup $(TESTS)

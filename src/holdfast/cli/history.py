@@ -14,7 +14,7 @@ _WORDS = {
     "own": "{primary} took up the group of which it was primary last",
     "dropped": "{host} was dropped: silent, too slow, or back with less than it had",
     "added": "{host} has caught up and is in sync",
-    "recovered": "recovered by force from {primary}",
+    "recovered": "recovered by force",
 }
 
 
@@ -39,4 +39,6 @@ def steps_in_words(view: ViewInfo) -> str:
     """How long the steps of a claim took; empty, when nothing was measured."""
     steps = (("claimed", view.claimed_ms), ("committed", view.committed_ms), ("ready", view.ready_ms))
     taken = ", ".join(f"{step} after {took:.1f} ms" for step, took in steps if took is not None)
-    return f"{taken}; {view.replayed} operations replayed" if view.replayed else taken
+    if not view.replayed:
+        return taken
+    return f"{taken}; {view.replayed} operation{'s' if view.replayed > 1 else ''} replayed"
