@@ -26,6 +26,7 @@ from holdfast.model.outcome import (
 from holdfast.model.properties import Style, UnsupportedProperty
 from holdfast.model.units import MILLISECOND, SECOND
 from holdfast.sequence.ports import Captured
+from holdfast.sim.groups.objects import Ledger
 from holdfast.styles.attempts import NO_GROUP, Attempt
 from holdfast.styles.capture import InvalidState, NoStateAvailable
 from holdfast.styles.config import StyleConfig
@@ -1049,4 +1050,33 @@ def test_a_damaged_record_ends_the_host_and_is_no_fault_of_the_object(style: str
     write(made, 1, 2)
     with pytest.raises(Corruption):
         made.settle()
+    assert made.faults == []
+
+
+def test_backups_that_replayed_into_a_call_get_no_update_of_it_as_well() -> None:
+    """A warm backup replays up to where a call waits for another group; the next update must not begin before
+    that, nor leave the call waiting there. Found by seed 22 of the scenario groups."""
+    often = msgspec.structs.replace(CONFIG, replay_budget_ns=1, checkpoint_interval_ns=3600 * SECOND)
+    made = group("warm", Ledger, msgspec.structs.replace(often, scan_positions=1))
+    primary = made.replicas["a"]
+    for number, token in enumerate("wx", start=1):
+        primary.on_calls("t", sent(call(number, "append", token)))
+        made.settle()
+    primary.on_calls("t", sent(call(3, "relay", "y", ["other"])))
+    made.settle()
+    made.commit()
+    made.settle()
+    [(_, outgoing)] = made.outgoing
+    made.outgoing.clear()
+    primary.on_nested_outcome(outgoing.caller, outgoing.call, encode_outcome(Returned("y>0")))
+    for number in (4, 5):
+        primary.on_calls("t", sent(call(number, "append", f"z{number}")))
+        made.settle()
+    made.fail_over("b", is_crash=True)
+    made.settle()
+    execution = made.replicas["b"].execution
+    assert execution is not None
+    assert isinstance(execution.line.instance, Ledger)
+    assert execution.is_idle
+    assert execution.line.instance.tokens == ["w", "x", "y", "z4", "z5"]
     assert made.faults == []

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from holdfast.sequence.ports import Kept
 from holdfast.storage.record import Record as Stored
+from holdfast.styles.capture import InvalidState
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
 from holdfast.styles.execution import Execution
@@ -55,12 +56,15 @@ class Warm(Passive):
             step = Step.REPLAY  # cheap as it is to replay, backups need a checkpoint as well
         if step is not Step.NOTHING:
             self._stepped_at, self._spent_ns = self._ports.clock.now(), 0
-            record = self._record_for(step, execution, state) if execution.is_idle else Forward()
-            self._step_by(execution, record)
+            self._step_by(execution, self._record_for(step, execution, state))
             self._checkpointing.nothing_since(execution.position)
 
     def _record_for(self, step: Step, execution: Execution, state: bytes | None) -> Record:
         """*state*: if it was captured just now."""
+        if not execution.is_idle:
+            # Backups replay into the middle of a call: an update since the last one would bring it twice.
+            self._has_base = False
+            return Forward()
         if step is Step.UPDATE:
             update = self._checkpointing.ask(execution.get_update)
             self._has_base = update is not None
@@ -89,6 +93,8 @@ class Warm(Passive):
             execution = self._object()
             before = [record for record in records[:-1] if record.first > execution.position]
             if isinstance(step, Update):
+                if not execution.is_idle:
+                    raise InvalidState("an update follows where nothing waits, and here a call does")
                 for record in before:
                     execution.keep_account(record.first, decode_record(record.body))
                 execution.set_update(step.update, step.timers)

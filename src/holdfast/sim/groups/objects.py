@@ -4,21 +4,28 @@ from typing import Final
 
 import msgspec
 
+from holdfast.model.outcome import CallRefused, NestedOutcomeUnknown
 from holdfast.styles.context import context
 from holdfast.styles.interface import query
 
+LISTS: Final = ("tokens", "notes", "rings", "ends")
+
 
 class Tokens:
-    """Lists of tokens: what was appended, what other groups noted here, which timers rang."""
+    """Lists of tokens: what was appended, what other groups noted here, which timers rang, and how the calls
+    that it made ended."""
 
     tokens: list[str]
     notes: list[str]
     rings: list[str]
+    ends: list[tuple[str, str, str]]
+    """(the group called, the token, how the call ended)"""
 
     def __init__(self) -> None:
         self.tokens = []
         self.notes = []
         self.rings = []
+        self.ends = []
 
     def append(self, token: str) -> tuple[str, int]:
         self.tokens.append(token)
@@ -38,11 +45,19 @@ class Tokens:
         self.rings.append(token)
 
     async def relay(self, token: str, to: list[str]) -> tuple[str, int]:
-        """Appends, and has the token noted by other groups, one after the other."""
-        place = self.append(token)
+        """Appends, and has other groups note it, one after the other."""
+        _, place = self.append(token)
         for index, name in enumerate(to):
-            await context.group(name).note(f"{token}>{index}")
-        return place
+            hop = f"{token}>{index}"
+            try:
+                noted = await context.group(name).note(hop)
+                end = "noted" if noted == hop else f"got the reply to {noted}"
+            except NestedOutcomeUnknown:
+                end = "unknown"
+            except CallRefused as refusal:
+                end = refusal.reason
+            self.ends.append((name, hop, end))
+        return token, place
 
     def note(self, token: str) -> str:
         self.notes.append(token)
@@ -58,37 +73,37 @@ class Ledger(Tokens):
 
     def __init__(self) -> None:
         super().__init__()
-        self._told = (0, 0, 0)
+        self._told = dict.fromkeys(LISTS, 0)
 
     def get_state(self) -> bytes:
-        self._told = self._lengths()
-        return msgspec.msgpack.encode((self.tokens, self.notes, self.rings))
+        self._told = dict.fromkeys(LISTS, 0)
+        return self.get_update()
 
     def set_state(self, state: bytes) -> None:
-        self.tokens, self.notes, self.rings = msgspec.msgpack.decode(state)
-        self._told = self._lengths()
+        Tokens.__init__(self)
+        self.set_update(state)
 
     def get_update(self) -> bytes:
-        lists = (self.tokens, self.notes, self.rings)
-        update = [each[told:] for each, told in zip(lists, self._told, strict=True)]
-        self._told = self._lengths()
+        update = {name: getattr(self, name)[told:] for name, told in self._told.items()}
+        self._mark_told()
         return msgspec.msgpack.encode(update)
 
     def set_update(self, update: bytes) -> None:
-        for own, more in zip(
-            (self.tokens, self.notes, self.rings), msgspec.msgpack.decode(update), strict=True
-        ):
-            own.extend(more)
-        self._told = self._lengths()
+        for name, more in msgspec.msgpack.decode(update).items():
+            getattr(self, name).extend(tuple(each) if isinstance(each, list) else each for each in more)
+        self._mark_told()
 
-    def _lengths(self) -> tuple[int, int, int]:
-        return len(self.tokens), len(self.notes), len(self.rings)
+    def _mark_told(self) -> None:
+        self._told = {name: len(getattr(self, name)) for name in LISTS}
 
 
 class Echo:
     """Without state: what it answers depends on the call alone."""
 
     def echo(self, token: str) -> str:
+        return token
+
+    def note(self, token: str) -> str:
         return token
 
 
