@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from holdfast.model.ids import GroupId
 from holdfast.sim.checkers import History, exactly_once
@@ -10,6 +11,9 @@ from holdfast.sim.checkers.history import Operation
 from holdfast.sim.checkers.unique import check_list
 from holdfast.sim.groups.objects import Tokens
 from holdfast.sim.world import World
+
+CALLED: Final = {"noted": (1, 1), "unknown": (0, 1), "expired": (0, 1), "abandoned": (0, 1)}
+"""By how a call from group to group ended: how often it was executed, at least and at most."""
 
 
 @dataclass(slots=True)
@@ -39,6 +43,27 @@ class Book:
         self._seen[group] = longer
 
     # --- at the end
+
+    def check_relays(self, objects: Mapping[str, Tokens]) -> None:
+        """Every call from group to group had its effect once; *objects*: one of each group, by its name (E3).
+
+        One that was refused had none, unless an earlier copy's outcome was forgotten meanwhile (X2).
+        """
+        noted = {name: Counter(found.notes) for name, found in objects.items()}
+        for caller, found in objects.items():
+            for callee, hop, end in found.ends:
+                self.world.sometimes(f"a call from group to group: {end}")
+                times = noted[callee][hop] if callee in noted else 1
+                least, most = CALLED.get(end, (0, 0))
+                if callee in noted and not least <= times <= most:
+                    said = f"{caller} had {hop} noted by {callee}: {end}, and it is there {times} times"
+                    self.world.violation("E3", said)
+                if (end == "call_cycle") != (callee == caller):
+                    self.world.violation("E3", f"{caller} called {callee} for {hop}: {end}")
+        for callee, notes in noted.items():
+            twice = [hop for hop, times in notes.items() if times > 1]
+            if twice:
+                self.world.violation("E3", f"{callee} noted {twice[0]} {notes[twice[0]]} times")
 
     def check_history(self) -> None:
         """Answers are linearizable."""

@@ -38,7 +38,10 @@ SLACK_NS: Final = 20 * MILLISECOND
 """By how much a call may overrun its duration: clocks differ in rate."""
 STALE_MS: Final = 300
 DELAYS_S: Final = (0.0, 0.05, 0.5, 2.0)
-WORK: Final = ("append", "append", "append", "fail", "read", "read", "stale", "lane", "once", "later")
+WORK: Final = ("append", "append", "fail", "read", "read", "stale", "lane", "once", "later", "relay")
+HOPS_MAX: Final = 3
+CIRCLE: Final = 0.1
+"""How often a group is made to call itself, which it may not (E3)."""
 LOCATE_NS: Final = 100 * MILLISECOND
 
 
@@ -185,7 +188,7 @@ class Caller:
         try:
             invocations.call(
                 work,
-                *self._call_of(kind, token),
+                *self._call_of(kind, token, record),
                 policy,
                 is_query=kind in ("read", "stale"),
                 stale_ms=STALE_MS if kind == "stale" else None,
@@ -199,17 +202,27 @@ class Caller:
             request = Read() if kind == "read" else Append(token)
             work.handle = self._book.history.begin(self._client, record.name, request)
 
-    def _call_of(self, kind: str, token: str) -> tuple[str, bytes]:
+    def _call_of(self, kind: str, token: str, record: GroupRecord) -> tuple[str, bytes]:
         """The method, and its arguments."""
         match kind:
             case "read" | "stale":
                 return "read", bytes(encode_arguments((), {}))
             case "later":
                 return "later", bytes(encode_arguments((token, self._rng.choice(DELAYS_S)), {}))
+            case "relay":
+                return "relay", bytes(encode_arguments((token, self._hops(record)), {}))
             case "echo" | "fail":
                 return kind, bytes(encode_arguments((token,), {}))
             case _:
                 return "append", bytes(encode_arguments((token,), {}))
+
+    def _hops(self, record: GroupRecord) -> list[str]:
+        """The groups that a call of *record*'s calls, in their order. None calls back another's callers: two
+        that wait for each other, each for a call of its own, would wait until these expire."""
+        others = [each.name for each in self._stage.groups if each.group > record.group]
+        if not others or self._rng.random() < CIRCLE:
+            others.append(record.name)
+        return [self._rng.choice(others) for _ in range(self._rng.randint(1, HOPS_MAX))]
 
     def _ask_outcome(self, about: Work, request: RequestId) -> None:
         work = Work(

@@ -74,33 +74,41 @@ class Groups(Scenario):
 
     def finish(self, world: World) -> None:
         self._book.check_history()
+        objects: dict[str, Tokens] = {}
         for record in self._stage.groups:
             if not world.violations:
-                self._check_group(world, record)
+                objects |= self._check_group(world, record)
+        if not world.violations:
+            self._book.check_relays(objects)
 
     def _begin_ending(self) -> None:
         self._book.is_ending = True
 
     # --- one group in the end
 
-    def _check_group(self, world: World, record: GroupRecord) -> None:
+    def _check_group(self, world: World, record: GroupRecord) -> dict[str, Tokens]:
+        """One of its objects by the group's name, if it has any."""
         answered = self._book.answered[record.group]
         if answered < DEMANDED:
             world.violation("progress", f"{record.name}: {answered} operations answered after healing")
-            return
+            return {}
         if record.style == "stateless":
-            return
+            return {}
         members = self._members(world, record)
+        view = next((each for each in damage.views(world) if each.group == record.group), None)
+        listed = [member.host for member in view.members] if view is not None else []
+        if sorted(listed) != sorted(place.host for place in record.members):
+            world.violation("progress", f"{record.name}: in-sync are {listed} after healing")
+            return {}
         for host, housed in members.items():
             member = housed.member
-            is_behind = member.tail - member.committed > UNSETTLED_MAX
-            if is_behind or len(member.standing.listed) != len(record.members):
-                listed = [each.host for each in member.standing.listed]
-                said = f"{host} is at {member.committed} of {member.tail}, listed are {listed}"
-                world.violation("progress", f"{record.name}: {said}")
-                return
-        if len(members) == len(record.members):
-            self._check_objects(world, record, members)
+            if member.tail - member.committed > UNSETTLED_MAX:
+                said = f"{host} is at {member.committed} of {member.tail}"
+                world.violation("progress", f"{record.name}: {said} after healing")
+                return {}
+        if len(members) < len(record.members):
+            return {}
+        return {record.name: self._check_objects(world, record, members)}
 
     def _members(self, world: World, record: GroupRecord) -> dict[str, Housed]:
         found: dict[str, Housed] = {}
@@ -115,7 +123,7 @@ class Groups(Scenario):
                 found[place.host] = housed
         return found
 
-    def _check_objects(self, world: World, record: GroupRecord, members: dict[str, Housed]) -> None:
+    def _check_objects(self, world: World, record: GroupRecord, members: dict[str, Housed]) -> Tokens:
         objects: dict[str, Tokens] = {}
         digests: dict[bytes, str] = {}
         up_to = min(housed.member.committed for housed in members.values())
@@ -132,6 +140,8 @@ class Groups(Scenario):
             if replay.divergence:
                 world.violation("E1", f"{record.name} on {name}: {replay.divergence}")
             digests.setdefault(replay.execution.digest(), name)
+            if not replay.execution.is_idle:
+                world.violation("progress", f"{record.name} on {name}: a call waits in the end")
             instance = replay.execution.line.instance
             assert isinstance(instance, Tokens)
             objects[name] = instance
@@ -141,6 +151,7 @@ class Groups(Scenario):
         elif len(digests) > 1:
             world.violation("converged", f"{record.name}: the states of {list(digests.values())} differ")
         self._book.check_objects(record.group, record.name, objects)
+        return next(iter(objects.values()))
 
 
 SCENARIO = Groups
