@@ -24,6 +24,7 @@ from holdfast.model.ids import GroupId, HostId, Incarnation, Revision
 from holdfast.sequence.messages import Died, GroupMessage, HostMessage
 from holdfast.sim.groups.book import Book
 from holdfast.sim.groups.connections import Connections
+from holdfast.sim.groups.copies import KILLED_WHY, SimulatedCopies
 from holdfast.sim.groups.stage import Stage, definition_of
 from holdfast.sim.node import NodePorts
 from holdfast.sim.options import MILLISECOND
@@ -149,6 +150,7 @@ class Host(HostProcess):
             on_fault=self._on_fault,
             slot=NoSlot(),
             on_halted=self._on_halted,
+            copies=SimulatedCopies(ports, self._opened.fail),
         )
 
     def _create(self, record: GroupRecord) -> Recipe[None]:
@@ -169,6 +171,8 @@ class Host(HostProcess):
     # --- what it reports, and what happens to it
 
     def _on_fault(self, group: GroupId, kind: str, what: str) -> None:
+        if kind == "checkpoint_failed" and KILLED_WHY in what:
+            return
         self._book.world.violation(kind, f"{self._name}: group {group}: {what}")
 
     def _on_halted(self, group: GroupId, why: str) -> None:

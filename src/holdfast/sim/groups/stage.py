@@ -104,6 +104,9 @@ def _config(rng: random.Random) -> HouseConfig:
         # Executing takes no simulated time, and so counts a nanosecond a call.
         replay_budget_ns=rng.choice((2, 20, 1_000_000_000)),
         sent_state_bytes_max=sent_bytes,
+        inline_state_bytes_max=rng.choice((1, 1_000, 1_000_000)),
+        copy_retry_ns=100 * MILLISECOND,
+        copy_retry_most_ns=1000 * MILLISECOND,
         scan_positions=rng.choice((1, 8, 64)),
         in_line_max=50,
         uncommitted_max=100,
