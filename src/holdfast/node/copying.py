@@ -1,4 +1,4 @@
-"""Copies of the host's process that write large checkpoints while the host serves on (E5, decision 0005).
+"""Copies of the host's process that write large checkpoints while the host serves on (E5, decision 0007).
 
 A copy is a fork: at that moment it holds every object as it is, and shares its memory with the host until
 either changes it. It takes the state, writes it to a file of its own, syncs it, says on a pipe what came of
@@ -17,6 +17,7 @@ import errno
 import gc
 import os
 import signal
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from holdfast.housing.ports import Written
 from holdfast.machine import MachineClock
 from holdfast.model.errors import HoldfastError
 from holdfast.model.units import MILLISECOND
+from holdfast.node.pages import HugePages
 from holdfast.storage.checkpoint import Framing
 from holdfast.storage.volume import translated
 from holdfast.styles.capture import NoStateAvailable
@@ -81,7 +83,7 @@ class ProcessCopies:
     """The copies of this process, one at a time, which write into the store at *directory*.
 
     *adopt* tells the store's disk of a file that a copy has written; *fail*, that the disk has failed one
-    (D1). Everything happens on the loop's thread.
+    (D1). With *pages*, the heap is gathered into huge ones first. Everything happens on the loop's thread.
     """
 
     def __init__(
@@ -90,11 +92,13 @@ class ProcessCopies:
         adopt: Callable[[str], None],
         fail: Callable[[HoldfastError], None],
         *,
+        pages: HugePages | None = None,
         limit_s: float = COPY_LIMIT_S,
     ) -> None:
         self._directory = directory
         self._adopt = adopt
         self._fail = fail
+        self._pages = pages
         self._limit_s = limit_s
         self._loop = asyncio.get_running_loop()
         self._clock = MachineClock()
@@ -106,10 +110,10 @@ class ProcessCopies:
         return self._copy.pid if self._copy is not None else None
 
     def begin(self, name: str, framing: Framing, snapshot: Snapshot, then: Then) -> bool:
-        if self._copy is not None:
+        if self._copy is not None or (self._pages is not None and not self._pages.are_ready()):
             return False
         pipe, out = os.pipe2(os.O_CLOEXEC)
-        began_at = self._clock.now()
+        began_at, spent_ns = self._clock.now(), time.thread_time_ns()
         try:
             pid = os.fork()
         except OSError as error:
@@ -120,6 +124,8 @@ class ProcessCopies:
         if pid == 0:
             _live(out, self._directory / name, framing, snapshot)
         forked_ns = self._clock.now() - began_at
+        if self._pages is not None:
+            self._pages.copy_ns = time.thread_time_ns() - spent_ns
         os.close(out)
         # A full collection would touch every object, and so copy all that is shared, while calls wait.
         gc.disable()

@@ -22,6 +22,7 @@ from holdfast.node.copying import ProcessCopies
 from holdfast.node.executing import open_slot, read_slot
 from holdfast.node.insisting import insist
 from holdfast.node.links import HostLinks
+from holdfast.node.pages import HugePages
 from holdfast.node.questions import Questions
 from holdfast.node.store import HostStore
 from holdfast.styles.attempts import Slot
@@ -53,7 +54,8 @@ async def open_groups(
         lambda: perform(authority, ensure_replica(session.host, nonce=nonce)), Seen
     )
     stamps = await store.open_stamps(replica.value.replica)
-    copies = ProcessCopies(store.directory, store.adopt, store.fail)
+    pages = HugePages(asyncio.get_running_loop().call_soon_threadsafe)
+    copies = ProcessCopies(store.directory, store.adopt, store.fail, pages=pages)
     last = read_slot(directory)
     slot = open_slot(directory, session.incarnation)
     ports = _ports(questions, links, callees, copies, slot)
