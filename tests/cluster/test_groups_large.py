@@ -1,0 +1,96 @@
+"""A large object on real hosts: captured by copies of the process, loaded in pieces, sent from its file."""
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+from domain import Domain, is_whole
+from group_client import EXAMPLES, Client, run
+
+from holdfast.bench.bulk import key_of
+from holdfast.model.ids import HostId
+from holdfast.node.layout import Layout
+from holdfast.node.store import STORE
+from holdfast.storage.checkpoint import ASIDE, COPIED, checkpoint_of
+
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("groups-large"), pytest.mark.timeout(240)]
+
+WAIT_S = 90.0
+ACCOUNTS = 60_000
+"""Two megabytes of state: four times what is captured between two calls."""
+MEMO = "x" * 250_000
+CALLS_PER_CHECKPOINT = 80
+"""With such memos, more than makes a checkpoint due."""
+
+
+def store_of(domain: Domain, host: str) -> Path:
+    return Layout(domain.directory).host(HostId(host)) / STORE
+
+
+def checkpoints(domain: Domain, host: str) -> list[str]:
+    """The finished ones of a host."""
+    store = store_of(domain, host)
+    names = [path.name for path in store.iterdir()] if store.is_dir() else []
+    return [name for name in names if checkpoint_of(name) and not name.endswith((ASIDE, COPIED))]
+
+
+async def until(holds: Callable[[], bool], what: str) -> None:
+    try:
+        async with asyncio.timeout(WAIT_S):
+            while not holds():
+                await asyncio.sleep(0.1)
+    except TimeoutError:
+        raise AssertionError(f"not within {WAIT_S:g} s: {what}") from None
+
+
+def said(domain: Domain, host: str) -> str:
+    return Layout(domain.directory).output(host).read_text(encoding="utf-8")
+
+
+def test_a_large_object_survives_and_reaches_a_host_that_lost_its_disk(tmp_path: Path) -> None:
+    """Two checkpoints by copies on every host, so that the log begins after the first; then all processes are
+    killed, and one disk is wiped: its host can have the object only by being sent a checkpoint."""
+    with Domain(tmp_path / "d", "--app", str(EXAMPLES)) as domain:
+        domain.wait("every host hears every other", is_whole)
+        hosts = [host["id"] for host in domain.status()["hosts"]]
+
+        def all_captured(number: int) -> bool:
+            return all(said(domain, host).count("a state was captured") >= number for host in hosts)
+
+        async def fill(client: Client) -> None:
+            bulk = await client.connection.create("holdfast.bench.bulk:Bulk", name="bulk")
+            await client.wait_in_sync("bulk")
+            for first in range(0, ACCOUNTS, 5_000):
+                await bulk.grow(first, 5_000)
+            for number in (1, 2):
+                for _ in range(CALLS_PER_CHECKPOINT // 8):
+                    await asyncio.gather(*(bulk.add(key_of(1), 1, MEMO) for _ in range(8)))
+                await until(partial(all_captured, number), f"{number} states were captured on each")
+            await until(lambda: all(len(checkpoints(domain, host)) >= 2 for host in hosts), "they are kept")
+            await client.kill_all()
+            await client.wait_in_sync("bulk")
+            assert await bulk.count() == ACCOUNTS
+
+        run(domain, fill)
+        domain.run("down")
+        shutil.rmtree(store_of(domain, hosts[0]))
+        domain.up()
+
+        async def look(client: Client) -> None:
+            # The view may list its old store for a while: only the file shows that it has begun anew.
+            await until(lambda: bool(checkpoints(domain, hosts[0])), "it was sent a checkpoint")
+            bulk = await client.group("bulk")
+            expected = 1 + 2 * CALLS_PER_CHECKPOINT
+            for _ in range(3):
+                found = await client.wait_in_sync("bulk")
+                assert await bulk.count() == ACCOUNTS
+                assert await bulk.add(key_of(1), 0, "") == expected
+                if found.primary == hosts[0]:
+                    return
+                await client.kill_primary("bulk")
+                await client.wait("bulk", "another primary", lambda info: info.primary != found.primary)  # noqa: B023  # awaited within the loop
+
+        run(domain, look)
