@@ -8,7 +8,7 @@ import uvloop
 from cyclopts import App
 
 from holdfast.cli.domain import Dir
-from holdfast.cli.ordering import check_host, give_at, order_at
+from holdfast.cli.ordering import check_host, give_at, here, order_at
 from holdfast.cli.output import talk
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import HostId
@@ -34,7 +34,7 @@ def kill_primary(name: str, *, dir: Dir = DIRECTORY_DEFAULT) -> int:
     layout = Layout(dir)
     host = _primary(layout, name)
     _signal(layout, host, signal.SIGKILL)
-    _say(f"killed {host}, the primary of {name}", f"holdfast group history {name}")
+    _say(layout, f"killed {host}, the primary of {name}", f"holdfast group history {name}")
     return 0
 
 
@@ -58,7 +58,8 @@ def pause_primary(name: str, *, seconds: float = PAUSE_S, dir: Dir = DIRECTORY_D
     host = _primary(layout, name)
     _signal(layout, host, signal.SIGSTOP)
     try:
-        _say(f"paused {host}, the primary of {name}, for {seconds:g} s", f"holdfast group history {name}")
+        what = f"paused {host}, the primary of {name}, for {seconds:g} s"
+        _say(layout, what, f"holdfast group history {name}")
         time.sleep(seconds)
     finally:
         signal_holder(layout.host(host), signal.SIGCONT)
@@ -77,7 +78,7 @@ def kill_host(host: str, *, dir: Dir = DIRECTORY_DEFAULT) -> int:
     """
     layout = Layout(dir)
     _signal(layout, check_host(layout, host), signal.SIGKILL)
-    _say(f"killed {host}", "holdfast status")
+    _say(layout, f"killed {host}", "holdfast status")
     return 0
 
 
@@ -104,8 +105,10 @@ def cut(one: str, other: str, *, one_way: bool = False, dir: Dir = DIRECTORY_DEF
     if not one_way:
         uvloop.run(_deafen(layout, first, second))
     what = f"{other} hears nothing of {one}" if one_way else f"{one} and {other} hear nothing of each other"
-    _say(what, "holdfast status")
-    talk.print(f"mend it with `holdfast chaos heal {one} {other}`", highlight=False)
+    _say(layout, what, "holdfast status")
+    talk.print(
+        f"mend it with `holdfast chaos heal {one} {other}{here(layout)}`", highlight=False, soft_wrap=True
+    )
     return 0
 
 
@@ -156,5 +159,5 @@ def _signal(layout: Layout, host: HostId, number: signal.Signals) -> None:
         raise Unavailable(f"{host} does not run now; `holdfast status` shows when it does")
 
 
-def _say(what: str, watch: str) -> None:
-    talk.print(f"{what}; watch with `{watch}`", markup=False, highlight=False, soft_wrap=True)
+def _say(layout: Layout, what: str, watch: str) -> None:
+    talk.print(f"{what}; watch with `{watch}{here(layout)}`", markup=False, highlight=False, soft_wrap=True)

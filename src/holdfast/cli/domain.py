@@ -11,17 +11,17 @@ import uvloop
 from cyclopts import Parameter
 from rich.console import Console, Group
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from holdfast.cli.ordering import ensure_groups
 from holdfast.cli.output import Output, print_json, talk
+from holdfast.cli.picture import one_line, picture
 from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
 from holdfast.model.orders import CreateGroup
 from holdfast.node.asking import status_of
 from holdfast.node.holders import AGENT_GRACE_S, POLL_S, stop_domain, stop_orphans
 from holdfast.node.layout import DIRECTORY_DEFAULT, Description, Layout
-from holdfast.node.messages import DomainStatus, HostStatus
+from holdfast.node.messages import DomainStatus
 from holdfast.node.starting import (
     check_hosts,
     describe,
@@ -105,7 +105,7 @@ def status(*, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
     if output == "json":
         print_json(found)
         return 0
-    Console().print(_picture(found))
+    Console().print(picture(found))
     if found.agent is None:
         talk.print(_why_no_agent(layout), soft_wrap=True)
     return 0
@@ -188,8 +188,8 @@ async def _show(
             found = await status_of(layout, description)
             if console.is_terminal:
                 hint = Text(f"{layout.directory}   Ctrl-C stops the domain", style="dim")
-                live.update(Group(_picture(found), hint), refresh=True)
-            elif (line := _one_line(found)) != shown:
+                live.update(Group(picture(found), hint), refresh=True)
+            elif (line := one_line(found)) != shown:
                 shown = line
                 print(line, flush=True)
             await _wait(stop, REFRESH_S)
@@ -233,59 +233,3 @@ def _why_no_agent(layout: Layout) -> str:
         f"the agent (pid {agent.pid}) does not answer; "
         f"`holdfast down --dir {layout.directory}` stops it and the domain, by force if need be"
     )
-
-
-def _picture(status: DomainStatus) -> Table:
-    table = Table(
-        *("host", "state", "incarnation", "pid", "restarts", "up", "address", "hears", "last exit"),
-        title=_title(status),
-        title_justify="left",
-        title_style="bold",
-        caption=_cuts(status),
-        caption_justify="left",
-        caption_style="yellow",
-        box=None,
-        pad_edge=False,
-        header_style="dim",
-    )
-    for host in status.hosts:
-        table.add_row(*_row(host))
-    return table
-
-
-def _title(status: DomainStatus) -> Text:
-    authority = status.authority
-    state, why = ("alive", "") if authority.alive else ("DOWN", authority.last_exit or "")
-    return Text.assemble(
-        f"{status.domain}   authority: {authority.kind} at {authority.address} ",
-        (state, "green" if authority.alive else "red"),
-        f" ({why})" if why else "",
-    )
-
-
-def _row(host: HostStatus) -> list[str | Text]:
-    heard = [peer for peer in host.report.peers if not peer.silent] if host.report else []
-    known = len(host.report.peers) if host.report else 0
-    return [
-        host.id,
-        Text(host.state, style="green" if host.alive else "yellow" if host.pid else "red"),
-        str(host.incarnation or "-"),
-        str(host.pid or "-"),
-        str(host.restarts),
-        f"{host.uptime_s:.0f} s" if host.uptime_s is not None else "-",
-        host.address or "-",
-        f"{len(heard)} of {known}",
-        host.last_exit or "-",
-    ]
-
-
-def _cuts(status: DomainStatus) -> str | None:
-    """What `holdfast chaos cut` has done, one line for each host that was told."""
-    told = [host.report for host in status.hosts if host.report is not None and host.report.deaf_to]
-    lines = [f"{each.host} hears nothing of {', '.join(each.deaf_to)}" for each in told]
-    return "\n".join([*lines, "`holdfast chaos heal` mends it"]) if lines else None
-
-
-def _one_line(status: DomainStatus) -> str:
-    hosts = ", ".join(f"{host.id} {host.state} (incarnation {host.incarnation})" for host in status.hosts)
-    return f"authority {'alive' if status.authority.alive else 'DOWN'}; {hosts}"

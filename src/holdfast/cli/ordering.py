@@ -38,9 +38,13 @@ async def ensure_groups(layout: Layout, wanted: Sequence[CreateGroup]) -> None:
     for each in wanted:
         if each.name not in known:
             await order_at(layout, each)
-        here = "" if layout.directory == DIRECTORY_DEFAULT.absolute() else f" --dir {layout.directory}"
         talk.print(f"group {each.name} ({each.class_name}); kill its primary and see it survive:")
-        talk.print(f"  holdfast chaos kill-primary {each.name}{here}", markup=False, soft_wrap=True)
+        talk.print(f"  holdfast chaos kill-primary {each.name}{here(layout)}", markup=False, soft_wrap=True)
+
+
+def here(layout: Layout) -> str:
+    """What a command needs to mean this domain, if it is not the one it means without."""
+    return "" if layout.directory == DIRECTORY_DEFAULT.absolute() else f" --dir {layout.directory}"
 
 
 def check_host(layout: Layout, host: str) -> HostId:

@@ -7,7 +7,7 @@ import uvloop
 from cyclopts import Parameter
 
 from holdfast.cli.domain import Dir
-from holdfast.cli.ordering import check_host, give_at
+from holdfast.cli.ordering import check_host, give_at, here
 from holdfast.cli.output import Output, print_json, print_table, talk
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import HostId
@@ -58,7 +58,8 @@ def recover(
         print_json(done)
     else:
         talk.print(f"{name} goes on {done.text}", markup=False, highlight=False, soft_wrap=True)
-        talk.print(f"watch with `holdfast group history {name}`", highlight=False)
+        watch = f"holdfast group history {name}{here(layout)}"
+        talk.print(f"watch with `{watch}`", highlight=False, soft_wrap=True)
     return EXIT_DONE
 
 

@@ -1,0 +1,70 @@
+"""A domain as people see it: its hosts in a table, how to reach it, what was broken on purpose."""
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from holdfast.node.messages import DomainStatus, HostStatus
+
+
+def picture(status: DomainStatus) -> RenderableType:
+    """The domain as a table, with what else a person may want to know below it."""
+    table = Table(
+        *("host", "state", "incarnation", "pid", "restarts", "up", "address", "hears", "last exit"),
+        title=_title(status),
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        pad_edge=False,
+        header_style="dim",
+    )
+    for host in status.hosts:
+        table.add_row(*_row(host))
+    below = (
+        [Text(_reached(status), style="dim", overflow="fold")] if any(h.alive for h in status.hosts) else []
+    )
+    return Group(table, *below, *(Text(line, style="yellow") for line in _cuts(status)))
+
+
+def _title(status: DomainStatus) -> Text:
+    authority = status.authority
+    state, why = ("alive", "") if authority.alive else ("DOWN", authority.last_exit or "")
+    return Text.assemble(
+        f"{status.domain}   authority: {authority.kind} at {authority.address} ",
+        (state, "green" if authority.alive else "red"),
+        f" ({why})" if why else "",
+    )
+
+
+def _row(host: HostStatus) -> list[str | Text]:
+    heard = [peer for peer in host.report.peers if not peer.silent] if host.report else []
+    known = len(host.report.peers) if host.report else 0
+    return [
+        host.id,
+        Text(host.state, style="green" if host.alive else "yellow" if host.pid else "red"),
+        str(host.incarnation or "-"),
+        str(host.pid or "-"),
+        str(host.restarts),
+        f"{host.uptime_s:.0f} s" if host.uptime_s is not None else "-",
+        host.address or "-",
+        f"{len(heard)} of {known}",
+        host.last_exit or "-",
+    ]
+
+
+def _reached(status: DomainStatus) -> str:
+    addresses = ",".join(host.address for host in status.hosts if host.alive and host.address)
+    return f"holdfast://{addresses}/{status.domain}"
+
+
+def _cuts(status: DomainStatus) -> list[str]:
+    """What `holdfast chaos cut` has done, one line for each host that was told."""
+    told = [host.report for host in status.hosts if host.report is not None and host.report.deaf_to]
+    lines = [f"{each.host} hears nothing of {', '.join(each.deaf_to)}" for each in told]
+    return [*lines, "`holdfast chaos heal` mends it"] if lines else []
+
+
+def one_line(status: DomainStatus) -> str:
+    """The domain in a line, for where no table can be kept up to date."""
+    hosts = ", ".join(f"{host.id} {host.state} (incarnation {host.incarnation})" for host in status.hosts)
+    return f"authority {'alive' if status.authority.alive else 'DOWN'}; {hosts}"
