@@ -28,7 +28,7 @@ from holdfast.sim.options import MILLISECOND, SECOND, Options
 from holdfast.sim.vfs import SimVfs
 from holdfast.sim.world import World
 
-DEADLINE_S = 2.0
+DEADLINE_S = 10.0
 """Of every call. A busy machine takes its time, and a test that waits for it to pass asks for less."""
 SHORT_DEADLINE_S = 0.7
 
@@ -136,7 +136,7 @@ class EtcdBackend:
         return self.connect_to(self.cluster.endpoints, prefix)
 
     def connect_to(self, endpoints: list[str], prefix: str, **deadlines: float) -> EtcdAuthority:
-        chosen = {"call_s": DEADLINE_S, "attempt_s": 0.4, "connect_s": 0.2, **deadlines}
+        chosen = {"call_s": DEADLINE_S, "attempt_s": 1.0, "connect_s": 1.0, **deadlines}
         return EtcdAuthority(endpoints, prefix=prefix, deadlines=Deadlines(**chosen))
 
     def proxy(self) -> SlowProxy:

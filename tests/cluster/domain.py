@@ -16,7 +16,7 @@ from holdfast.node.asking import status_of
 from holdfast.node.layout import Layout
 
 HOLDFAST = (sys.executable, "-m", "holdfast")
-WAIT_S = 30.0
+WAIT_S = 120.0
 
 
 class Domain:
@@ -47,7 +47,7 @@ class Domain:
 
     def run(self, *words: str, check: bool = True) -> "subprocess.CompletedProcess[str]":
         command = [*HOLDFAST, words[0], "--dir", str(self.directory), *words[1:]]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=2 * WAIT_S, check=False)
         assert not check or done.returncode == 0, f"{words}: {done.stderr}"
         return done
 

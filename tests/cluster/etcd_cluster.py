@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-START_S = 20.0
+START_S = 60.0
 HEARTBEAT_MS = 50
 ELECTION_MS = 500
 """Short, so that a new leader is there soon; also the reason why etcd grants leases of one second here."""

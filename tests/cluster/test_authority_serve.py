@@ -54,7 +54,7 @@ def serving(
         yield process, Address.parse(process.stdout.readline().split()[-1])
     finally:
         process.kill()
-        process.communicate(timeout=10)
+        process.communicate(timeout=60)
 
 
 async def ask(address: Address, *requests: Request, tls: Tls | None = None) -> list[Result]:
@@ -70,7 +70,7 @@ def put(key: str, value: bytes) -> Txn:
 
 
 def ends(process: subprocess.Popen[str]) -> tuple[int, str]:
-    _, errors = process.communicate(timeout=10)
+    _, errors = process.communicate(timeout=60)
     return process.returncode, errors
 
 

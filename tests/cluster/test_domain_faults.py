@@ -15,7 +15,7 @@ from holdfast.storage.lock import holder_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("domain-faults")]
 
-WAIT_S = 30.0
+WAIT_S = 120.0
 
 
 def foreground(directory: Path, *options: str) -> "subprocess.Popen[str]":

@@ -2,12 +2,10 @@
 
 import os
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
 
 import pytest
 from faults.internet import Internet
@@ -17,7 +15,7 @@ from faults.signals import Victim
 pytestmark = pytest.mark.cluster
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
-STARTING_S = 10.0
+STARTING_S = 60.0
 
 
 def probe(net: Internet, machine: str, *arguments: str) -> Victim:
@@ -40,7 +38,7 @@ def send(net: Internet, source: str, goal: str, count: int) -> None:
 def received(victim: Victim, *, expect: int | None = None) -> list[int]:
     """The numbers that arrived; waits for *expect* of them, or for a moment in which more might come."""
     if expect is None:
-        time.sleep(0.15)
+        victim.wait_until_silent()
     else:
         assert victim.wait_for_lines(expect + 1, timeout_s=STARTING_S), victim.lines
     return [int(line) for line in victim.lines[1:]]
@@ -65,13 +63,11 @@ def test_machines_reach_each_other_and_nobody_else_sees_them(internet: Internet)
 
 
 def test_delay_is_what_was_told(internet: Internet) -> None:
-    """10 to 15 ms each way make 20 to 30 ms there and back, plus what a busy machine adds."""
-    internet.set(delay_ms=10, jitter_ms=5)
-    times = round_trips_ms(internet, "a", "b", 20)
-    assert min(times) >= 20
-    assert median(times) < 60
+    """A quarter of a second each way makes half a second there and back, and what a busy machine adds."""
+    internet.set(delay_ms=250, jitter_ms=50)
+    assert min(round_trips_ms(internet, "a", "b", 3)) >= 500
     internet.heal()
-    assert median(round_trips_ms(internet, "a", "b", 20)) < 10
+    assert min(round_trips_ms(internet, "a", "b", 20)) < 500
 
 
 def test_loss_and_duplication(internet: Internet) -> None:
@@ -125,11 +121,11 @@ def test_a_machine_cut_from_all(internet: Internet) -> None:
 
 def test_a_flapping_link(internet: Internet) -> None:
     """Some packets pass, some do not, in runs."""
-    internet.flap("a", "b", up_ms=20, down_ms=20)
+    internet.flap("a", "b", up_ms=300, down_ms=300)
     with receiver(internet, "b") as inlet:
-        send(internet, "a", "b", 300)
+        send(internet, "a", "b", 3000)
         numbers = received(inlet)
-    assert 30 <= len(numbers) <= 270
+    assert 100 <= len(numbers) <= 2900
     gaps = sum(after != before + 1 for before, after in pairwise(numbers))
     assert gaps < len(numbers) / 4
 

@@ -120,8 +120,7 @@ def test_nothing_is_promised_while_a_sync_hangs(faulty_disk: FaultyDisk) -> None
     with LogLife(directory, promises) as life:
         assert life.victim.wait_for_lines(1, timeout_s=WORDS_TIMEOUT_S)
         faulty_disk.hang_syncs()
-        time.sleep(0.1)  # what was on its way
-        said = len(life.victim.lines)
+        said = life.victim.wait_until_silent()  # what was on its way has come
         time.sleep(0.2)
         assert len(life.victim.lines) == said
         faulty_disk.resume_syncs()

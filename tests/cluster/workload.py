@@ -22,7 +22,7 @@ from holdfast.model.orders import GroupInfo
 CALLERS = 8
 LAST = "the last"
 """The account of calls that are made to see everyone in-sync."""
-PROGRESS_S = 2 * WAIT_S
+PROGRESS_S = WAIT_S
 """A call may wait for a whole domain to start again."""
 
 

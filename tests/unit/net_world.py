@@ -74,7 +74,7 @@ class Kept:
         return self.closed[0]
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not holds():
                 self._changed.clear()
                 await self._changed.wait()
@@ -121,7 +121,7 @@ class World:
             writer.close()
         for connection in self.connections:
             connection.close()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             for connection in self.connections:
                 await connection.wait_gone()
             for server in self.servers:
@@ -138,7 +138,7 @@ class Raw:
 
     async def read_to_end(self) -> list[tuple[Kind, bytes]]:
         """Every frame until the server closes; fails when it does not."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             data = await self.reader.read(-1)
         decoder = FrameDecoder(1 << 20)
         decoder.feed(data)

@@ -12,7 +12,7 @@ from holdfast.net import Address, Connection, Endpoint, Identity, Kind, Reason, 
 from holdfast.node.agents import Agents
 from holdfast.node.messages import HostDied, HostReport, Subscribe, ToAgent
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 HERE = Address("127.0.0.1", 0)
 DIED = HostDied(host=HostId("b"), incarnation=Incarnation(3), proof="waitpid", how="was ended by SIGKILL")
 

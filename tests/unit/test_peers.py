@@ -13,7 +13,7 @@ from holdfast.node import insisting
 from holdfast.node.peers import Peers
 from recipe_bench import Bench
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 
 
 class Authority(Bench):

@@ -14,7 +14,7 @@ from holdfast.model.errors import DiskFailed, NoSpace
 from holdfast.storage import disk as disk_module
 from holdfast.storage.disk import OPEN_FILES_MAX, FileDisk
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 
 
 class Owner:

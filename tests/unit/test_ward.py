@@ -26,7 +26,7 @@ print("ready", flush=True)
 time.sleep(60)
 """
 SLEEPER = (sys.executable, "-c", "import time; time.sleep(60)")
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 class Care:

@@ -34,7 +34,8 @@ from holdfast.node.starting import (
 from holdfast.storage.lock import holder_of
 
 REFRESH_S = 0.25
-START_S = 30.0
+START_S = 120.0
+"""A busy machine takes its time; a host that cannot live says so well before."""
 EXIT_INTERRUPTED = 130
 Answer = TypeVar("Answer")
 

@@ -50,6 +50,14 @@ class Victim:
             self._spoke.wait_for(lambda: len(self._lines) >= count or self._ended, timeout_s)
             return len(self._lines) >= count
 
+    def wait_until_silent(self, *, for_s: float = 1.0) -> int:
+        """How many lines it has said, once it has said nothing more for so long."""
+        with self._spoke:
+            while True:
+                said = len(self._lines)
+                if not self._spoke.wait_for(lambda: len(self._lines) > said, for_s):  # noqa: B023  asked at once
+                    return said
+
     def wait(self, *, timeout_s: float) -> int:
         """Wait until it ends by itself; its exit status, negative for a signal."""
         status = self._process.wait(timeout=timeout_s)
