@@ -190,9 +190,9 @@ def test_up_in_the_foreground_ends_cleanly_on_ctrl_c(tmp_path: Path) -> None:
         text=True,
     )
     assert process.stdout is not None
-    assert "host1 alive" in process.stdout.readline()
+    assert any("host1 alive" in line for line in process.stdout)
     process.send_signal(signal.SIGINT)
-    _, talk = process.communicate(timeout=30)
+    _, talk = process.communicate(timeout=90)
     assert process.returncode == 0, talk
     assert holder_of(directory / "hosts" / "host1") is None
     assert holder_of(directory / "agent") is None
@@ -204,9 +204,9 @@ def test_the_domain_stops_when_the_one_who_shows_it_is_killed(tmp_path: Path) ->
         [*HOLDFAST, "up", "--dir", str(directory), "--hosts", "1"], stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
-        assert "host1 alive" in process.stdout.readline()
+        assert any("host1 alive" in line for line in process.stdout)
         process.kill()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while holder_of(directory / "agent") is not None and time.monotonic() < deadline:
         time.sleep(0.05)
     assert holder_of(directory / "agent") is None

@@ -20,10 +20,8 @@ def picture(status: DomainStatus) -> RenderableType:
     )
     for host in status.hosts:
         table.add_row(*_row(host))
-    below = (
-        [Text(_reached(status), style="dim", overflow="fold")] if any(h.alive for h in status.hosts) else []
-    )
-    return Group(table, *below, *(Text(line, style="yellow") for line in _cuts(status)))
+    reached = Text(_reached(status), style="dim", overflow="fold")
+    return Group(table, reached, *(Text(line, style="yellow") for line in _cuts(status)))
 
 
 def _title(status: DomainStatus) -> Text:
@@ -53,8 +51,9 @@ def _row(host: HostStatus) -> list[str | Text]:
 
 
 def _reached(status: DomainStatus) -> str:
+    """What clients connect to; nothing, when no host lives."""
     addresses = ",".join(host.address for host in status.hosts if host.alive and host.address)
-    return f"holdfast://{addresses}/{status.domain}"
+    return f"holdfast://{addresses}/{status.domain}" if addresses else ""
 
 
 def _cuts(status: DomainStatus) -> list[str]:
