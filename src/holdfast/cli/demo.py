@@ -1,5 +1,6 @@
 """`holdfast demo`: a ledger under load, its primary killed again and again, and every call counted."""
 
+from collections import deque
 from pathlib import Path
 
 import uvloop
@@ -20,6 +21,7 @@ EXAMPLES = Path(holdfast.__file__).parents[2] / "examples"
 BAR_CELLS = 16
 BAR_MS = 1000.0
 """What a full bar stands for."""
+EVENTS_SHOWN = 12
 EXIT_WHOLE, EXIT_BROKEN = 0, 1
 
 
@@ -71,7 +73,7 @@ class _Face:
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._line = "starting three hosts"
-        self._events: list[str] = []
+        self._events: deque[str] = deque(maxlen=EVENTS_SHOWN)
         self.watcher = Watcher(self._on_starting, self._on_tick, self._on_fault, self._on_stage)
 
     def __rich__(self) -> RenderableType:
@@ -100,9 +102,8 @@ class _Face:
 
 
 def _what(fault: Fault) -> str:
-    return (
-        f"{fault.host} was killed" if fault.kind == "kill" else f"{fault.host} was paused for {PAUSE_S:g} s"
-    )
+    how = "killed" if fault.kind == "kill" else f"paused for {PAUSE_S:g} s"
+    return f"{fault.host} was {how}"
 
 
 def _show(found: Result) -> None:

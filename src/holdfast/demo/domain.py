@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from holdfast.client.ordering import give
-from holdfast.model.errors import Unavailable
+from holdfast.model.errors import OutcomeUnknown, Unavailable
 from holdfast.model.ids import HostId
 from holdfast.model.orders import Answer, GroupHistory, GroupInfo, GroupList, ListGroups, Order, ShowHistory
 from holdfast.net import Endpoint, Identity, Role
@@ -60,7 +60,7 @@ class LocalDomain:
                 while True:
                     try:
                         found = await self.group(name)
-                    except Unavailable:
+                    except (Unavailable, OutcomeUnknown):
                         found = None  # its hosts are being started again
                     if found is not None and len(found.in_sync) >= members:
                         return found

@@ -12,7 +12,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from holdfast.demo.domain import LocalDomain
-from holdfast.model.errors import Unavailable
+from holdfast.model.errors import OutcomeUnknown, Unavailable
 from holdfast.model.ids import HostId
 from holdfast.model.orders import ViewInfo
 
@@ -58,8 +58,8 @@ class Harassment:
         self._every_s = every_s
         self._on_fault = on_fault
         self._members = 0
-        self.faults: list[tuple[float, Fault]] = []
-        """With the moment of each, by ``time.monotonic``."""
+        self.faults: list[tuple[float, int, Fault]] = []
+        """With the moment of each, by ``time.monotonic`` and by the wall clock, which histories go by."""
         self._views: dict[int, ViewInfo] = {}
 
     async def run(self, began: float, until: float) -> None:
@@ -78,11 +78,11 @@ class Harassment:
             await self._break(kind, found.primary, began)
 
     async def _break(self, kind: Kind, host: HostId, began: float) -> None:
-        at = time.monotonic()
+        at, wall_ns = time.monotonic(), time.time_ns()
         if not self._domain.signal(host, signal.SIGKILL if kind == "kill" else signal.SIGSTOP):
             return
         fault = Fault(kind=kind, host=host, at_s=round(at - began, 3))
-        self.faults.append((at, fault))
+        self.faults.append((at, wall_ns, fault))
         self._on_fault(fault)
         if kind == "pause":
             try:
@@ -93,22 +93,22 @@ class Harassment:
     async def explained(self, answered_at: "array[float]") -> list[Fault]:
         """The faults with what came of them, once it is over."""
         await self._learn_views()
-        claims = [each for each in self._views.values() if each.why in ("dead", "silent")]
-        told = []
-        for at, fault in self.faults:
-            silent_ms = silence_after(at, answered_at)
-            claim = next((each for each in claims if each.host == fault.host), None)
-            if claim is not None:
-                claims.remove(claim)  # each fault has a claim of its own, in the same order
-            told.append(_explained(fault, silent_ms, claim))
-        return told
+        claims = [view for _, view in sorted(self._views.items()) if view.why in ("dead", "silent")]
+        return [
+            _explained(
+                fault,
+                silence_after(at, answered_at),
+                next((each for each in claims if each.host == fault.host and each.at_ns >= wall_ns), None),
+            )
+            for at, wall_ns, fault in self.faults
+        ]
 
     async def _learn_views(self) -> None:
         """A history is bounded: a long demo must look at it now and then."""
         try:
             views = (await self._domain.history(self._name)).views
-        except Unavailable:
-            return
+        except (Unavailable, OutcomeUnknown):
+            return  # it is looked at again
         self._views.update((each.epoch, each) for each in views)
 
 

@@ -18,8 +18,10 @@ import uvloop
 from holdfast.client.domain import connect
 from holdfast.demo.domain import LocalDomain, temporary_domain
 from holdfast.machine import log_to_stderr
-from holdfast.model.errors import HoldfastError
+from holdfast.model.errors import HoldfastError, Unavailable
 
+WHOLE_S: Final = 60.0
+"""How long a story waits for its group to be whole before it kills."""
 EXIT_FAILED: Final = 1
 EXIT_INTERRUPTED: Final = 130
 
@@ -34,11 +36,12 @@ class Stage:
 
     async def kill_primary(self) -> None:
         """As a crash would, once there is somebody to take over."""
-        info = await self._domain.group(self._name)
-        await self._domain.wait_in_sync(self._name, members=len(info.placed_on), within_s=60)
-        primary = (await self._domain.group(self._name)).primary
-        self._domain.signal(primary, signal.SIGKILL)
-        say(f"kill -9 of {primary}, the primary")
+        members = len((await self._domain.group(self._name)).placed_on)
+        found = await self._domain.wait_in_sync(self._name, members=members, within_s=WHOLE_S)
+        if found is None:
+            raise Unavailable(f"{self._name} has no member that could take over, after {WHOLE_S:g} s")
+        self._domain.signal(found.primary, signal.SIGKILL)
+        say(f"kill -9 of {found.primary}, the primary")
 
     async def primary(self) -> str:
         return (await self._domain.group(self._name)).primary

@@ -6,6 +6,7 @@ import statistics
 import time
 from array import array
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -63,7 +64,8 @@ class Result(Struct, frozen=True, kw_only=True):
         return wrong == 0 and bool(self.members_counted)
 
 
-class Watcher(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Watcher:
     """Who wants to see how it goes."""
 
     on_starting: Callable[[DomainStatus | None], None]
