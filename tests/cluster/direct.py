@@ -10,6 +10,7 @@ import msgspec
 
 from holdfast.model.calls import (
     Calls,
+    Reads,
     Redirected,
     Replies,
     Seen,
@@ -83,6 +84,19 @@ class DirectCaller:
         self._send(method, arguments, expiration_s)
         async with asyncio.timeout(30):
             return await self._outcome
+
+    def read(
+        self, method: str, *arguments: object, stale_ms: int, seen: Seen | None = None
+    ) -> "asyncio.Future[Answer | None]":
+        """A stale read, and what this client has seen."""
+        self._number += 1
+        answer: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
+        assert self._connection is not None
+        self._asked[self._number] = answer
+        calls = encode_calls([Call(self._number, method, encode_arguments(arguments, {}), 0)])
+        frame = Reads(self._number, self._group, self.version, seen or Seen(), stale_ms, self._client, calls)
+        self._connection.send(Kind.CALL, encode_message(frame))
+        return answer
 
     def _send(self, method: str, arguments: tuple[object, ...], expiration_s: int) -> None:
         assert self._connection is not None

@@ -583,6 +583,46 @@ def test_a_query_that_ends_processes_is_given_up_without_a_record() -> None:
     assert made.members["a"].tail == tail
 
 
+def test_a_warm_backup_that_is_read_from_keeps_up_and_the_next_state_does_not_confuse_it() -> None:
+    """S7: it replays what it was not sent yet; what it is sent later covers that as well."""
+    made = group("warm")
+    write(made, 1)
+    made.settle()
+    backup = made.replicas["b"]
+    assert backup.reached < made.members["b"].committed
+    backup.keep_up()
+    assert backup.reached == made.members["b"].committed
+    assert lines(made, "b") == ["line 1"]
+    write(made, 2)
+    pass_interval(made)
+    backup.keep_up()
+    assert lines(made, "b") == ["line 1", "line 2"]
+    made.fail_over("b", is_crash=True)
+    write(made, 3)
+    made.settle()
+    assert lines(made, "b") == ["line 1", "line 2", "line 3"]
+    assert made.faults == []
+
+
+def test_a_warm_backup_that_gets_updates_does_not_run_ahead_of_them() -> None:
+    """The next update would bring what it replayed once more."""
+    made = group("warm", Updating)
+    write(made, 1)
+    made.settle()
+    backup = made.replicas["b"]
+    backup.keep_up()
+    assert backup.reached < made.members["b"].committed
+
+
+def test_a_cold_backup_cannot_be_read_from() -> None:
+    made = group("cold")
+    write(made, 1)
+    made.settle()
+    with pytest.raises(Unavailable):
+        made.replicas["b"].keep_up()
+    made.replicas["a"].keep_up()  # the primary has its object
+
+
 # --- active
 
 

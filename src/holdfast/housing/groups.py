@@ -17,6 +17,7 @@ from holdfast.authority.views import View, ViewMember
 from holdfast.housing.chronicle import Chronicle, Histories
 from holdfast.housing.copying import GroupCopies
 from holdfast.housing.directory import GroupDirectory
+from holdfast.housing.freshness import Freshness
 from holdfast.housing.ground import Ground
 from holdfast.housing.housed import Housed
 from holdfast.housing.keeping import Keeping
@@ -42,7 +43,9 @@ from holdfast.sequence.messages import (
     GroupMessage,
     Held,
     HostMessage,
+    HowFar,
     Inspect,
+    ThisFar,
 )
 from holdfast.sequence.ports import HostPorts, Kept
 from holdfast.sequence.recovery import Recovery
@@ -105,7 +108,10 @@ class Groups:
             self._timers,
             config.calling,
         )
-        self.serving = Serving(self.housed, self.directory, self.answers, stamps, self.recipes)
+        freshness = Freshness(self.housed, ports.clock, self._timers, ports.network)
+        self.serving = Serving(
+            self.housed, self.directory, self.answers, stamps, self.recipes, freshness, ports.clock
+        )
         self._leases = Leases(
             incarnation=incarnation,
             clock=ports.clock,
@@ -141,6 +147,7 @@ class Groups:
         # Made once: these run at every message and every turn.
         self._on_group_message = self.guarded(self._pass_on)
         self._on_host_message = self.guarded(self._leases.on_message)
+        self._on_fresh_message = self.guarded(freshness.on_message)
         self._take_turns_guarded = self.guarded(self._take_turns)
         self._flush_guarded = self.guarded(self._flush)
         self.recovery = Recovery(
@@ -178,6 +185,8 @@ class Groups:
         match message:
             case Beat() | BeatAnswer() | Confirm() | Confirmed():
                 self._on_host_message(peer, message)
+            case HowFar() | ThisFar():
+                self._on_fresh_message(peer, message)
             case Held():
                 self.recovery.on_held(peer, message)
             case Died():
@@ -324,6 +333,7 @@ class Groups:
         if housed is None:
             return
         housed.close()
+        self.serving.freshness.forget(group)
         self._turns.pop(housed, None)
         self._wakes.forget(housed.group)
         if group in self._gone:
@@ -380,6 +390,7 @@ class Groups:
         for housed in turns:
             self._wakes.forget(housed.group)
             due_ns = housed.turn()
+            self.serving.freshness.on_turn(housed)
             # Within its turn it may have asked to be woken in a moment: that stands.
             if due_ns is not None:
                 self._wakes.by(housed.group, due_ns)

@@ -19,6 +19,7 @@ from holdfast.clock.errors import FutureNotStored
 from holdfast.housing.directory import GroupDirectory
 from holdfast.housing.finding import Found, found_at_authority
 from holdfast.housing.followers import Followers
+from holdfast.housing.freshness import Freshness, Read
 from holdfast.housing.housed import Housed
 from holdfast.housing.ports import Client
 from holdfast.housing.stamps import Stamps
@@ -42,8 +43,10 @@ from holdfast.model.calls import (
 )
 from holdfast.model.errors import InvalidRequest, Overloaded, Unavailable, invariant
 from holdfast.model.ids import Epoch, GroupId
+from holdfast.model.ports import Clock
 from holdfast.model.reference import Reference, Routing, route
-from holdfast.styles.operation import Sent, decode_calls
+from holdfast.model.units import MILLISECOND
+from holdfast.styles.operation import Call, Sent, decode_calls
 from holdfast.styles.ports import Token
 from holdfast.styles.stateless import Stateless
 
@@ -97,6 +100,8 @@ class Serving:
         answers: Answers,
         stamps: Stamps,
         recipes: Recipes,
+        freshness: Freshness,
+        clock: Clock,
     ) -> None:
         self._housed = housed
         self._directory = directory
@@ -104,6 +109,8 @@ class Serving:
         self._stamps = stamps
         self._recipes = recipes
         self.followers = Followers()
+        self.freshness = freshness
+        self._clock = clock
 
     def on_served(self, group: GroupId) -> None:
         """The group is served here, or is served in a new view: those who follow it need not find out."""
@@ -131,7 +138,7 @@ class Serving:
         verdict = route(
             asked.version,
             known or Epoch(0),
-            is_primary=housed is not None and (housed.is_primary or isinstance(housed.style, Stateless)),
+            is_primary=housed is not None and (housed.is_primary or _is_anybodys(asked, housed)),
             is_looked_up=is_looked_up,
         )
         if verdict is Routing.LOOK_UP:
@@ -204,11 +211,30 @@ class Serving:
             style.on_calls(asker, sent)
 
     def _read(self, asker: Asker, asked: Reads) -> None:
-        """Only the primary knows how old its state is: what it may read now is not old at all (R1)."""
+        """What the primary may read now is not old at all (R1). Any other must find out how old its state is,
+        and have reached what the client has seen (S7)."""
         housed = asker.housed
-        if not housed.member.is_serving or not housed.member.may_read():
-            raise Unavailable("this member cannot tell how old its state is")
-        housed.replica.on_stale_queries(asker, asked.client, decode_calls(asked.calls))
+        calls = decode_calls(asked.calls)
+        if asked.seen.epoch > housed.member.epoch:
+            self._turn(asker.client, asked, RefusalCode.BEHIND, "the client has seen a later view")
+        elif housed.member.is_serving and housed.member.may_read():
+            housed.replica.on_stale_queries(asker, asked.client, calls)
+        else:
+            read = Read(
+                self._clock.now() - asked.stale_ms * MILLISECOND,
+                asked.seen.position,
+                partial(self._answer_read, asker, asked, calls),
+                partial(self._turn, asker.client, asked, RefusalCode.BEHIND),
+            )
+            self.freshness.read(housed, read)
+
+    def _answer_read(self, asker: Asker, asked: Reads, calls: list[Call]) -> None:
+        try:
+            asker.housed.replica.on_stale_queries(asker, asked.client, calls)
+        except Unavailable as error:
+            self._turn(asker.client, asked, RefusalCode.BEHIND, str(error))
+        except InvalidRequest as error:
+            self._turn(asker.client, asked, RefusalCode.INVALID, str(error))
 
     # --- finding groups
 
@@ -239,6 +265,11 @@ class Serving:
 
     def _turn(self, client: Client, asked: Asked, code: RefusalCode, text: str = "") -> None:
         client.send(Turned(asked.frame, asked.group, code, text[:TEXT_MAX]))
+
+
+def _is_anybodys(asked: Asked, housed: Housed) -> bool:
+    """Whether any member may do it."""
+    return isinstance(asked, Reads) or isinstance(housed.style, Stateless)
 
 
 def _frames(outcomes: list[bytes]) -> Iterator[tuple[int, int]]:

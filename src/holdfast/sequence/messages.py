@@ -210,4 +210,22 @@ class Died(Struct, frozen=True, array_like=True, tag="died"):
     incarnation: Incarnation
 
 
-HostMessage = Beat | BeatAnswer | Confirm | Confirmed | Died
+# --- host to host: how far a group has come (S7)
+
+
+class HowFar(Struct, frozen=True, array_like=True, tag="how_far"):
+    """Backup to primary: what is committed by now? *number* is the question's."""
+
+    group: GroupId
+    number: int
+
+
+class ThisFar(Struct, frozen=True, array_like=True, tag="this_far"):
+    """From a primary that may read (R1): all that anybody was told before you asked lies within this."""
+
+    group: GroupId
+    number: int
+    position: Position
+
+
+HostMessage = Beat | BeatAnswer | Confirm | Confirmed | Died | HowFar | ThisFar

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterator
 
+from holdfast.model.errors import Unavailable
 from holdfast.model.ids import Position
 from holdfast.sequence.ports import Captured
 from holdfast.storage.record import Record as Stored
@@ -28,6 +29,10 @@ class Cold(Passive):
             is_small = state is not None and len(state) <= self._config.sent_state_bytes_max
             self._step_by(execution, State(state) if state is not None and is_small else Forward())
             self._checkpointing.nothing_since(execution.position)
+
+    def keep_up(self) -> None:
+        if not self._is_reigning:
+            raise Unavailable(f"group {self.definition.group}: a cold backup holds no object")
 
     def _may_keep(self, execution: Execution) -> bool:
         return False

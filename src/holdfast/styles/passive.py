@@ -18,7 +18,7 @@ a returning one    its own checkpoint, and records         the same, then states
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -157,13 +157,18 @@ class Passive(Replica):
 
     def _make_ready(self, up_to: Position) -> Iterator[None]:
         yield from self._look_at(up_to)
+        operations = yield from self._replay_rest(up_to)
+        self._ports.trace.note("replayed", group=self.definition.group, operations=operations)
+
+    def _replay_rest(self, up_to: Position) -> Generator[None, None, int]:
+        """Replay what no step covers; answers how many operations that were."""
         yield from self._make_object()
         execution = self._object()
         operations = 0
         for records in self._pages(execution.position, up_to):
             operations += sum(record.count for record in records)
             yield from self._replay(execution, records)
-        self._ports.trace.note("replayed", group=self.definition.group, operations=operations)
+        return operations
 
     def _make_object(self) -> Iterator[None]:
         """The object from the newest checkpoint, if there is none. What has been loaded of it stays, when
@@ -343,10 +348,13 @@ class Passive(Replica):
             or log_bytes - self._looked_bytes >= self._config.scan_bytes
         )
 
-    def _look_at(self, up_to: Position) -> Iterator[None]:
-        """Take every step there is up to a committed position. What follows the last one stays as it is."""
+    def _look_at(self, up_to: Position, *, replays_rest: bool = False) -> Iterator[None]:
+        """Take every step there is up to a committed position. What follows the last one stays as it is, or
+        is replayed."""
         try:
             yield from self._take_steps(up_to)
+            if replays_rest:
+                yield from self._replay_rest(up_to)
         except (Overloaded, *DISK_ERRORS):
             raise
         except Exception as error:

@@ -179,6 +179,17 @@ class Replica(ABC):
             raise BadCall(f"{method} is not a query: it must be called as an operation")
         return self._known_end(request) or execution.query(method, arguments, request)
 
+    @property
+    def reached(self) -> Position:
+        """What the state that stale reads are answered from stands for; 0 while there is none."""
+        execution = self.execution
+        return execution.position if execution is not None and execution.is_at_rest else Position(0)
+
+    def keep_up(self) -> None:
+        """Somebody reads here: bring the object up to what is committed, if this style does that. Raises
+        ``Unavailable`` where a backup holds no object."""
+        return
+
     def on_outcome_asked(self, token: Token, client: ClientId, number: int, expiration_s: int) -> None:
         """Somebody wants to know what became of a request, and it shall not run any more (X3)."""
         execution = self._serving()

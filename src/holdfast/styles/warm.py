@@ -1,7 +1,9 @@
 """Warm passive: a backup holds the object, brought forward in normal operation (FTC-129, E5)."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 
+from holdfast.model.errors import Overloaded
 from holdfast.sequence.ports import Kept
 from holdfast.storage.record import Record as Stored
 from holdfast.styles.capture import InvalidState
@@ -81,6 +83,16 @@ class Warm(Passive):
         return Forward()
 
     # --- as backup
+
+    def keep_up(self) -> None:
+        """By replaying what the primary has not sent yet. Not where it sends updates: the next one would
+        bring what was replayed once more, so such a backup is as fresh as the last update."""
+        behind = self._execution is None or self._execution.position < self.sequence.committed
+        if behind and self._work is None and not self._is_reigning:
+            replays_rest = not self.definition.capture.is_updateable
+            self._work = self._look_at(self.sequence.committed, replays_rest=replays_rest)
+            with suppress(Overloaded):
+                self._go_on()
 
     def _may_keep(self, execution: Execution) -> bool:
         return execution.position <= self.sequence.committed
