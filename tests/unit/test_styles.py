@@ -1,6 +1,7 @@
 """What each style does in normal operation, at failover, for a new member and for a returning one."""
 
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ import holdfast as hf
 from holdfast.model.calls import Request
 from holdfast.model.csn import ZERO, Csn
 from holdfast.model.errors import Corruption, InvalidRequest, Overloaded, Unavailable
-from holdfast.model.ids import Position, ReplicaId
+from holdfast.model.ids import ClientId, GroupId, Incarnation, Position, ReplicaId
 from holdfast.model.outcome import (
     Outcome,
     Poisoned,
@@ -25,15 +26,16 @@ from holdfast.model.outcome import (
 )
 from holdfast.model.properties import Style, UnsupportedProperty
 from holdfast.model.units import MILLISECOND, SECOND
+from holdfast.node.executing import open_slot
 from holdfast.sequence.ports import Captured
 from holdfast.sim.groups.objects import Ledger
-from holdfast.styles.attempts import NO_GROUP, Attempt
+from holdfast.styles.attempts import NO_GROUP, Attempt, Attempts
 from holdfast.styles.capture import InvalidState, NoStateAvailable
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
 from holdfast.styles.forwarding import Step, next_step
 from holdfast.styles.interface import BadCall
-from holdfast.styles.operation import Calls, Executed, decode_record, encode_arguments
+from holdfast.styles.operation import Calls, Executed, Sent, decode_record, encode_arguments
 from holdfast.styles.stamping import Stamping
 from holdfast.styles.stateless import Stateless
 from holdfast.styles.style import make_member, style_named
@@ -1120,3 +1122,75 @@ def test_backups_that_replayed_into_a_call_get_no_update_of_it_as_well() -> None
     assert execution.is_idle
     assert execution.line.instance.tokens == ["w", "x", "y", "z4", "z5"]
     assert made.faults == []
+
+
+class Unbounded(BaseException):
+    """No ``Exception``, as the cancellation of a task is none."""
+
+
+class Escaping(Spy):
+    def escape(self) -> None:
+        self.lines.append("half")
+        raise Unbounded("out of here")
+
+    async def escape_later(self) -> None:
+        await hf.context.group("other").get("x")
+        raise Unbounded("out of here, later")
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_whatever_a_method_raises_is_its_reply_and_positions_stay_in_line(style: str) -> None:
+    """If it left the record half executed, the object would count one position more than the log: the next
+    checkpoint would stand for a call that is not in it."""
+    made = group(style, Escaping)
+    made.replicas["a"].on_calls("t", sent(call(1, "escape")))
+    write(made, 2)
+    made.settle()
+    (_, _, [raised]), (_, _, [returned]) = told(made)
+    assert isinstance(raised, Raised)
+    assert raised.type_name.endswith("Unbounded")
+    assert returned == Returned(2)
+    execution = made.replicas["a"].execution
+    assert execution is not None
+    assert execution.position == made.members["a"].tail
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_whatever_a_method_raises_after_it_waited_is_its_reply(style: str) -> None:
+    made = group(style, Escaping)
+    made.replicas["a"].on_calls("t", sent(call(1, "escape_later")))
+    made.settle()
+    ((_, outgoing),) = made.outgoing
+    answer = encode_outcome(Returned(1))
+    made.replicas["a"].on_nested_outcome(outgoing.caller, outgoing.call, answer)
+    made.settle()
+    ((_, _, [raised]),) = told(made)
+    assert isinstance(raised, Raised)
+    assert raised.type_name.endswith("Unbounded")
+
+
+BOUNDS = {
+    "a negative number": sent(call(-1, "write", "x")),
+    "a number beyond 63 bits": sent(call(1 << 63, "write", "x")),
+    "a floor beyond 63 bits": sent(call(1, "write", "x"), floor=(1 << 64) - 1),
+    "a client's id without end": sent(call(1, "write", "x"), client=ClientId("x" * 70_000)),
+}
+
+
+@pytest.mark.parametrize("style", ALL)
+@pytest.mark.parametrize("bad", BOUNDS.values(), ids=BOUNDS)
+def test_a_frame_that_breaks_a_bound_is_refused_before_anything_is_executed(
+    style: str, bad: Sent, tmp_path: Path
+) -> None:
+    """Such a number fits no slot of a process, and such a floor no range: found out in the middle of a record
+    it would end the host, or leave its object ahead of its log."""
+    made = group(style)
+    made.attempts["a"] = Attempts(GroupId(1), slot=open_slot(tmp_path, Incarnation(1)))
+    made.start("a")
+    made.members["a"].is_serving = True
+    made.replicas["a"].on_serving(made.epoch)
+    with pytest.raises((msgspec.ValidationError, BadCall)):
+        made.replicas["a"].on_calls("t", msgspec.msgpack.decode(msgspec.msgpack.encode(bad), type=Sent))
+    write(made, 7)
+    made.settle()
+    assert told(made) == [("t", [7], [Returned(1)])]

@@ -30,7 +30,7 @@ NO_FRAME: Final = 0
 """The number of no frame: theirs begin at 1."""
 STALE_MS_MAX: Final = 86_400_000
 
-Number = Annotated[int, Meta(ge=0)]
+Number = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 Client = Annotated[ClientId, Meta(max_length=CLIENT_CHARACTERS_MAX)]
 
 

@@ -12,12 +12,13 @@ from typing import Final
 
 import structlog
 
+from holdfast.model.calls import CLIENT_CHARACTERS_MAX
 from holdfast.model.ids import ClientId, GroupId, Incarnation
 from holdfast.styles.attempts import Attempt, NoSlot, Slot
 
 EXECUTING: Final = "executing"
 """The file in the host's directory."""
-CLIENT_BYTES: Final = 256
+CLIENT_BYTES: Final = 4 * CLIENT_CHARACTERS_MAX
 _INCARNATION: Final = struct.Struct("<Q")
 _NOTE: Final = struct.Struct(f"<QQQIH{CLIENT_BYTES}s")
 _GROUP: Final = struct.Struct("<Q")

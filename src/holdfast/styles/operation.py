@@ -30,7 +30,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from holdfast.model.calls import Request
+from holdfast.model.calls import Client, Number, Request
 from holdfast.model.csn import Csn
 from holdfast.model.ids import ClientId, Position
 from holdfast.model.outcome import Poisoned, encode_outcome
@@ -38,9 +38,10 @@ from holdfast.model.units import SECOND
 
 
 class Call(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One call as its client sent it."""
+    """One call as its client sent it. What breaks a bound is refused where it is decoded: once a record is
+    being executed, nothing may fail any more."""
 
-    number: int
+    number: Number
     method: str
     arguments: msgspec.Raw
     """An array of positional arguments, or a map of named ones whose key ``*`` holds the positional."""
@@ -62,8 +63,8 @@ class Stamp(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Sent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Calls of one client's frame, as they came. ``calls`` is a list of :class:`Call`."""
 
-    client: ClientId
-    floor: int
+    client: Client
+    floor: Number
     """The lowest number the client still awaits."""
     horizon_s: int
     """The latest expiration it has ever used."""

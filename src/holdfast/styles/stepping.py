@@ -19,9 +19,6 @@ REFUSED_AWAITS_MAX: Final = 16
 REPLY_BYTES_MAX: Final = 8 * 1024 * 1024
 """Every member keeps a reply until its client has it; and it must fit into a frame, with others."""
 
-CAUGHT: Final = (Exception, SystemExit)
-"""What a method may raise as its ordinary reply. A method that calls ``sys.exit`` ends itself, not a host."""
-
 
 class CannotAwait(InvalidRequest):
     """Raised into a method that awaits anything but a call to another group."""
@@ -30,10 +27,13 @@ class CannotAwait(InvalidRequest):
 
 
 def call(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
-    """The outcome of an ordinary method."""
+    """The outcome of an ordinary method. Whatever it raises is its reply: ``sys.exit`` ends the method, not a
+    host, and nothing leaves in the middle of a record, with the object changed and nothing ordered."""
     try:
         value = method(*args, **kwargs)
-    except CAUGHT as error:
+    except KeyboardInterrupt:
+        raise  # a person ends the process, and the object with it
+    except BaseException as error:
         return encode_raised(error)
     return encoded(value)
 
@@ -51,15 +51,17 @@ def step(coroutine: Suspended, scope: Scope, send: Outcome | None) -> bytes | Ne
         return encode_raised(CannotAwait(_advice(awaited)))
     except StopIteration as finished:
         return encoded(finished.value)
-    except CAUGHT as error:
-        return encode_raised(error)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        return encode_raised(error)  # as in :func:`call`
     finally:
         scope_now.reset(token)
 
 
 def close(coroutine: Suspended) -> None:
     """Give a suspended method up, with the object it works on."""
-    with suppress(*CAUGHT):
+    with suppress(BaseException):
         coroutine.close()
 
 
