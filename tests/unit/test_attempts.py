@@ -98,6 +98,22 @@ def test_suspicion_ends_and_is_bounded() -> None:
     assert attempts.given_up(Request(A, 100)) == 2
 
 
+def test_suspicion_ends_by_itself_and_calls_are_noted_by_the_frame_again() -> None:
+    """No other death is needed for it: the next may never come."""
+    clock, notes = Clock(), Notes()
+    attempts = Attempts(GROUP, slot=notes, clock=clock)
+    attempts.ended(Attempt(GROUP, A, 7, 7, 2))
+    clock.time_ns = HOUR // 2
+    attempts.ended(Attempt(GROUP, A, 8, 8, 2))
+    clock.time_ns = HOUR
+    assert [attempts.given_up(Request(A, number)) for number in (7, 8)] == [0, 2]
+    clock.time_ns = 2 * HOUR
+    assert not attempts.has_suspects
+    assert attempts.given_up(Request(A, 8)) == 0
+    assert attempts.enter(A, calls(8, 9)) is None
+    assert notes.written == [(A, 8, 9, 1)]
+
+
 def test_a_death_counts_once_whoever_tells_of_it() -> None:
     suspects = Suspects(Notes(), Clock())
     for _ in range(3):

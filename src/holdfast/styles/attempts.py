@@ -81,13 +81,15 @@ class Attempts:
 
     @property
     def has_suspects(self) -> bool:
+        """Whether any note still counts. Asked before every frame of calls, so those that do not go here."""
+        if self._suspects and self._now() - self._suspects[0][0] >= SUSPICION_NS:
+            now = self._now()
+            self._suspects = [(at, each) for at, each in self._suspects if now - at < SUSPICION_NS]
         return bool(self._suspects)
 
     def ended(self, attempt: Attempt) -> None:
         """A process has died while this was being executed."""
-        now = self._clock.now() if self._clock is not None else 0
-        self._suspects = [(at, each) for at, each in self._suspects if now - at < SUSPICION_NS]
-        self._suspects = [*self._suspects[1 - SUSPECTS_MAX :], (now, attempt)]
+        self._suspects = [*self._suspects[1 - SUSPECTS_MAX :], (self._now(), attempt)]
 
     def of(self, request: Request) -> int:
         """How many processes the call has ended, as far as is known: as many as one of them counted, or as
@@ -98,13 +100,13 @@ class Attempts:
 
     def given_up(self, request: Request) -> int:
         """How many processes it has ended, if that is so many that it must not run; else 0."""
-        attempts = self.of(request) if self._suspects else 0
+        attempts = self.of(request) if self.has_suspects else 0
         return attempts if attempts >= self._limit else 0
 
     def enter(self, client: ClientId, calls: Sequence[Call]) -> Callable[[int], None] | None:
         """These calls are about to run. If something is returned, it must be told the number of each before
         that one runs. :meth:`leave` follows."""
-        if self._suspects:
+        if self.has_suspects:
             return lambda number: self._note_one(client, number)
         first, last = calls[0].number, calls[-1].number
         if last - first != len(calls) - 1:
@@ -122,5 +124,8 @@ class Attempts:
         self._slot.clear()
 
     def _note_one(self, client: ClientId, number: int) -> None:
-        attempts = self.of(Request(client, number)) if self._suspects else 0
+        attempts = self.of(Request(client, number)) if self.has_suspects else 0
         self._slot.note(self._group, client, number, number, attempts + 1)
+
+    def _now(self) -> int:
+        return self._clock.now() if self._clock is not None else 0
