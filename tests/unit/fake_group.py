@@ -186,6 +186,7 @@ class FakeGroup:
             lambda token, numbers, outcomes: self.answers.append((token, numbers, outcomes)),
             self.forsaken.append,
             lambda: self.woken.append(name),
+            lambda: self.woken.append(name),
             lambda outgoing: self.outgoing.append((name, outgoing)),
             lambda: member.checkpoint,
             member.keep,

@@ -370,6 +370,7 @@ class Groups:
             answer=self.answers.answer,
             forsake=self.answers.forsake,
             wake=lambda: self._wakes.by(housed.group, ports.clock.wall() + WAKE_NS),
+            again=housed.ask_turn,
             call_out=lambda outgoing: self._soon(partial(self.nesting.call, housed, outgoing)),
             checkpoint=lambda: housed.ground.keeping.newest(housed.group),
             save_checkpoint=lambda captured: housed.ground.keeping.keep(housed.group, captured),

@@ -110,7 +110,7 @@ class Active(Replica):
                     self._execution, self._loading = found, None
                     return
                 if self._ports.clock.now() >= until_ns:
-                    self._ports.wake()
+                    self._ports.again()
                     return
         except DISK_ERRORS:
             raise

@@ -144,7 +144,7 @@ class Passive(Replica):
         try:
             for _ in self._work or ():
                 if self._ports.clock.now() >= until_ns:
-                    self._ports.wake()
+                    self._ports.again()
                     return False
         except BaseException:
             self._stop_work()

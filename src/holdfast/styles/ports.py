@@ -110,6 +110,8 @@ class StylePorts:
     the same request ids."""
     wake: Callable[[], None]
     """Have ``turn`` called in a moment, though nothing comes in."""
+    again: Callable[[], None]
+    """Have ``turn`` called again as soon as everything else that waits has had its turn: there is more."""
     call_out: Callable[[Outgoing], None]
     """Call another group, at most once per process and call; ``on_nested_outcome`` follows, at the latest
     when the call has expired, then with ``Unknown`` (E3)."""
