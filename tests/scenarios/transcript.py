@@ -56,6 +56,7 @@ SENTENCES: dict[str, Callable[..., str]] = {
     "learning": lambda host, point, **_: f"{host} fetches the state at {point}",
     "installed": lambda host, position, **_: f"{host} has the state at {position}",
     "doubt_settled": lambda host, **_: f"{host} has compared its doubtful tail",
+    "lost": lambda host, **_: f"{host}: the group's state is lost",
     "halted": lambda host, why, **_: f"{host} halts: {why}",
 }
 

@@ -152,6 +152,9 @@ class Serving:
             self._redirect(client, asked)
         elif verdict is Routing.BAD_REFERENCE:
             self._turn(client, asked, RefusalCode.BAD_REFERENCE, f"no version {asked.version} was issued")
+        elif verdict is Routing.NOT_PRIMARY and housed is not None and housed.member.is_lost:
+            said = f"group {asked.group}: its state is lost with the processes that held it"
+            self._turn(client, asked, RefusalCode.UNAVAILABLE, said)
         elif verdict is Routing.NOT_PRIMARY or housed is None:
             self._turn(client, asked, RefusalCode.NOT_PRIMARY if housed else RefusalCode.NOT_HERE)
         else:

@@ -126,6 +126,6 @@ class Acceptance:
         if epoch != on.epoch or self.primary is None or self.is_stopped:
             return
         incarnation, beat = on.ports.leases.latest_beat(self.primary)
-        on.confirmed_to = (self.primary, incarnation)
+        on.confirm(self.primary, incarnation, epoch)
         me = on.me
         on.send(self.primary, Accepted(on.group, epoch, me.store, me.incarnation, verified, beat))

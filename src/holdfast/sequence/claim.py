@@ -66,9 +66,14 @@ class Claim:
     def due(self) -> int:
         """From when on silence alone is enough."""
         on = self._on
-        leases = on.ports.leases
+        leases, primary = on.ports.leases, on.standing.primary
         due = leases.promised_until(*on.confirmed_to) if on.confirmed_to is not None else 0
-        primary = on.standing.primary
+        if primary is not None and on.confirmed_to is not None:
+            host, incarnation = on.confirmed_to
+            if host == primary.host and incarnation > primary.incarnation:
+                # Only the process that won an epoch reads in it, and that one is gone: what was meant for it
+                # was answered when its successor was heard already. To wait for that one is to wait for ever.
+                due = 0
         if on.standing.view is not None and on.standing.view.primary == on.me.host:
             return due
         if primary is not None:
@@ -98,7 +103,21 @@ class Claim:
             self._set_timer(first - on.now)
         elif self.due() <= on.now:
             self._set_timer(config.lease_ns)  # only because nobody is heard: that may change
+        elif self._waits_for_another():
+            # Whom this member confirmed an earlier epoch is heard, so the promise to it does not run out. If
+            # it has not heard of the present epoch yet, it shall; its answer says that it has.
+            assert on.confirmed_to is not None
+            on.send(on.confirmed_to[0], Compare(on.group, on.epoch))
+            self._set_timer(config.lease_ns)
         # Else a promise is in force, and its end is told to all members of the host at once.
+
+    def _waits_for_another(self) -> bool:
+        """Whether what is in the way is a promise to another than the present primary."""
+        on, primary = self._on, self._on.standing.primary
+        if on.confirmed_to is None or on.confirmed_in >= on.standing.epoch:
+            return False
+        is_in_force = on.ports.leases.promised_until(*on.confirmed_to) > on.now
+        return is_in_force and (primary is None or on.confirmed_to != (primary.host, primary.incarnation))
 
     def _must_compare(self) -> bool:
         own = self._on.standing.own_entry

@@ -35,7 +35,9 @@ class Footing:
     is_settled: bool = False
     """A primary has seen what this process holds and brought it up to what was committed then (V5)."""
     confirmed_to: tuple[HostId, Incarnation] | None = None
-    """The primary that this process last told that it is in its epoch: its reads may rest on that (R1)."""
+    """The primary that this process last told that it is in its epoch: its reads may rest on that (R1). None
+    once that one is known to have left the epoch."""
+    confirmed_in: Epoch = ORIGIN.epoch
 
     dead: dict[HostId, Incarnation] = field(default_factory=dict)
     """The latest process of each host of whose death there is proof (K2). The member's."""
@@ -49,6 +51,15 @@ class Footing:
 
     def note(self, kind: str, **fields: object) -> None:
         self.ports.trace.note(kind, group=self.group, **fields)
+
+    def confirm(self, primary: HostId, incarnation: Incarnation, epoch: Epoch) -> None:
+        """That process is about to be told that this member is in *epoch*."""
+        self.confirmed_to, self.confirmed_in = (primary, incarnation), epoch
+
+    def heard_of(self, host: HostId, epoch: Epoch) -> None:
+        """The member on *host* knows of *epoch*: it reads no more by what it was told of an older one."""
+        if self.confirmed_to is not None and self.confirmed_to[0] == host and epoch > self.confirmed_in:
+            self.confirmed_to = None
 
     def is_dead(self, member: ViewMember) -> bool:
         """Whether there is proof that exactly this process is gone (K2)."""

@@ -21,12 +21,13 @@ from holdfast.sequence.config import SequenceConfig
 from holdfast.sequence.footing import Footing
 from holdfast.sequence.handover import Handover, Phase
 from holdfast.sequence.inquiry import Inquiry
+from holdfast.sequence.leases import NOBODY
 from holdfast.sequence.membership import Membership
 from holdfast.sequence.messages import GroupMessage
 from holdfast.sequence.ports import Application, HostPorts, Me, same
 from holdfast.sequence.reads import Reads
 from holdfast.sequence.role import TRANSITIONS, Role
-from holdfast.sequence.standing import Standing, find
+from holdfast.sequence.standing import Standing, find, is_volatile
 from holdfast.sequence.store import GroupStore
 from holdfast.sequence.submission import Submission
 from holdfast.storage.record import ORIGIN, Record
@@ -70,6 +71,7 @@ class Member:
         self._membership = Membership(on, self._submission, self._inquiry.change)
         self._claim = Claim(on, self._begin_claiming, partial(self._alarms.set, Alarm.CLAIM))
         self._handover = Handover(on)
+        self._lost_in = Epoch(0)
         self._reads = Reads(on, self._submission, self._handover, self.on_view)
 
     # --- what the application and the host may ask
@@ -107,6 +109,21 @@ class Member:
     def standing(self) -> Standing:
         return self._on.standing
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether every listed process of a group in memory is known to be gone, and the state with them: it
+        is unavailable until a forced recovery (V4)."""
+        listed = self._on.standing.listed
+        return bool(listed) and all(is_volatile(each.store) and self._is_gone(each) for each in listed)
+
+    def _is_gone(self, member: Me) -> bool:
+        """A later process of a host begins only when the earlier one is gone (V2, K2)."""
+        on = self._on
+        if member.host == on.me.host:
+            return member.incarnation < on.me.incarnation
+        latest = on.ports.leases.latest_beat(member.host)[0]
+        return latest > member.incarnation or on.dead.get(member.host, NOBODY) >= member.incarnation
+
     def held(self, asked: messages.Inspect) -> messages.Held:
         """What this member holds, for who thinks of a forced recovery."""
         on = self._on
@@ -134,7 +151,8 @@ class Member:
         per turn. Raises ``Unavailable`` unless serving, ``Overloaded`` at a bound, ``InvalidRequest`` for a
         body longer than ``record_bytes_max``; then nothing has changed."""
         if not self.is_serving:
-            raise Unavailable(f"group {self._on.group} is not served here")
+            why = "its state is lost" if self.is_lost else "it is not served here"
+            raise Unavailable(f"group {self._on.group}: {why}")
         return self._submission.order(body, count)
 
     def flush(self) -> None:
@@ -204,7 +222,7 @@ class Member:
         """Answers a ``Confirm`` of the primary's host (R1)."""
         if self.role is not Role.BACKUP or self._on.epoch != epoch or self._acceptance.primary != asked_by:
             return False
-        self._on.confirmed_to = (asked_by, self._on.ports.leases.latest_beat(asked_by)[0])
+        self._on.confirm(asked_by, self._on.ports.leases.latest_beat(asked_by)[0], epoch)
         return True
 
     def on_confirmed(self, host: HostId, incarnation: Incarnation, epoch: Epoch, beat: int) -> None:
@@ -217,6 +235,7 @@ class Member:
         if self.role in (Role.WAITING, Role.HALTED):
             return  # nothing is acknowledged before the view was read (V3)
         on = self._on
+        on.heard_of(peer, message.epoch)
         if message.epoch < on.epoch and not isinstance(message, messages.Accepted | messages.Hello):
             if isinstance(message, messages.Submit | messages.Offer | messages.Compare):
                 on.send(peer, messages.Refused(on.group, on.epoch))
@@ -241,9 +260,9 @@ class Member:
                 self._withdraw(peer)
             case messages.Compare():
                 self._answer_compare(peer)
-            case _ if message.epoch > self._on.epoch:
-                # Someone knows of a later epoch than ours: look who won it.
-                self._inquiry.read()
+        if message.epoch > self._on.epoch:
+            # Someone knows of a later epoch than ours: look who won it.
+            self._inquiry.read()
 
     def _on_message_as_follower(self, peer: HostId, message: GroupMessage) -> None:
         match message:
@@ -485,8 +504,15 @@ class Member:
         )
         if not is_fed:
             acceptance.ask()
+            self._say_if_lost()
         if not is_fed or self.role is Role.LEARNER:
             self._alarms.ensure(Alarm.ASK, silence // 4)
+
+    def _say_if_lost(self) -> None:
+        epoch = self._on.standing.epoch
+        if self._lost_in != epoch and self.is_lost:
+            self._lost_in = epoch
+            self._on.note("lost", epoch=epoch)
 
     def _answer_compare(self, peer: HostId) -> None:
         on = self._on

@@ -6,11 +6,14 @@ answered without them (S3, R1).
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from holdfast.authority.outcome import Seen
 from holdfast.authority.views import View, ViewChange, ViewMember
 from holdfast.model.ids import Epoch, HostId, Incarnation, StoreId
 from holdfast.sequence.ports import Me, same
+
+_MEMORY: Final = "memory-"
 
 
 @dataclass(slots=True)
@@ -65,7 +68,12 @@ class Standing:
 
 def memory_store(host: HostId, incarnation: Incarnation) -> StoreId:
     """The store of a member in memory: its process. A restarted one is never the listed one (V4)."""
-    return StoreId(f"memory-{host}-{incarnation}")
+    return StoreId(f"{_MEMORY}{host}-{incarnation}")
+
+
+def is_volatile(store: StoreId) -> bool:
+    """Whether that store is a process (V4)."""
+    return store.startswith(_MEMORY)
 
 
 def find(members: tuple[ViewMember, ...], member: ViewMember) -> ViewMember | None:

@@ -5,19 +5,24 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
+import msgspec
+
 from holdfast.authority import stores
 from holdfast.authority.outcome import InDoubt, Seen
 from holdfast.authority.views import IdentityChanged, View, ViewChange, ViewChanges, ViewMember, Why
 from holdfast.model.ids import GroupId, HostId, Incarnation, Position, StoreId
 from holdfast.sequence import claim, standing
 from holdfast.sequence.acceptance import Acceptance
+from holdfast.sequence.catchup import Learning
 from holdfast.sequence.claim import Claim
 from holdfast.sequence.claims import Claims
+from holdfast.sequence.config import LeaseConfig
+from holdfast.sequence.handover import Handover
 from holdfast.sequence.inquiry import Inquiry
 from holdfast.sequence.leases import Leases, _Peer
 from holdfast.sequence.member import Member
 from holdfast.sequence.membership import Membership
-from holdfast.sequence.messages import BeatAnswer, Submit
+from holdfast.sequence.messages import Beat, BeatAnswer, Submit
 from holdfast.sequence.reads import Reads
 from holdfast.sequence.role import Role
 from holdfast.sequence.standing import with_me, without
@@ -33,6 +38,8 @@ _on_message = Member.on_message
 _ground = Claim.ground
 _answered = Claims._answered
 _go_on_joining = Membership._go_on_joining
+_on_beat = Leases._on_beat
+_on_submit = Acceptance.on_submit
 
 
 # --- views and stores
@@ -143,6 +150,14 @@ def _lease_revives(leases: Leases, peer: _Peer, answer: BeatAnswer) -> None:
         peer.lease_until = max(peer.lease_until, sent_at + leases.config.lease_ns)
 
 
+def _answer_the_deaf(leases: Leases, host: HostId, peer: _Peer, beat: Beat) -> None:
+    _on_beat(leases, host, peer, msgspec.structs.replace(beat, heard_age_ns=0))
+
+
+def _short_grace(config: LeaseConfig) -> int:
+    return config.lease_ns // 2
+
+
 def _confirm_unasked(reads: Reads, then: Callable[[bool], None]) -> None:
     then(reads._may_serve())
 
@@ -185,6 +200,36 @@ def _add_who_is_close(membership: Membership, member: ViewMember) -> None:
 
 def _known_committed(submission: Submission) -> Position:
     return submission._on.committed
+
+
+@contextmanager
+def _dropping_beyond_the_message() -> Iterator[None]:
+    """On a new epoch, what lies beyond the records of its first message is dropped."""
+    seen: list[Submit] = []
+
+    def on_submit(acceptance: Acceptance, primary: HostId, submit: Submit) -> None:
+        seen[:] = [submit]
+        _on_submit(acceptance, primary, submit)
+
+    def accept_epoch(acceptance: Acceptance, _: Position) -> None:
+        store = acceptance._on.store
+        after = min(store.tail.position, store.boundary_below(seen[0].previous.position).position)
+        store.drop(after, acceptance._on.epoch)
+
+    with (
+        replacing(Acceptance, "on_submit", on_submit),
+        replacing(Acceptance, "_accept_epoch", accept_epoch),
+    ):
+        yield
+
+
+def _install_at_once(learning: Learning, transfer: Any) -> None:
+    """The log begins anew from a state that is still on its way to the disk."""
+    on, point = learning._on, transfer.offer.point
+    state = b"".join(transfer.chunks[number] for number in range(transfer.count))
+    learning._transfer, learning._is_saving = None, True
+    on.ports.checkpoints.save(on.group, point, state, lambda: None)
+    learning._saved(point, state)
 
 
 def _take_by_number(acceptance: Acceptance, submit: Submit) -> Position:
@@ -407,6 +452,51 @@ PLANTED = (
         Submission,
         "perhaps_committed",
         property(_known_committed),
+        "changes",
+    ),
+    _bug(
+        "answers-the-deaf",
+        "K3",
+        "A host that hears nothing gets answers to its heartbeats.",
+        Leases,
+        "_on_beat",
+        _answer_the_deaf,
+        "deaf",
+    ),
+    _bug(
+        "short-grace",
+        "R3",
+        "A backup waits for less than the lease it gave.",
+        LeaseConfig,
+        "grace_ns",
+        property(_short_grace),
+        "network",
+    ),
+    _bug(
+        "released-for-ever",
+        "K5",
+        "A primary that released its epoch waits for its successor for ever.",
+        Handover,
+        "is_overdue",
+        lambda handover: False,
+        "network",
+    ),
+    Planted(
+        name="sequence-drops-beyond-the-message",
+        rule="M3",
+        scenario="sequence",
+        summary="A backup drops what lies beyond the first records of a new epoch.",
+        plant=_dropping_beyond_the_message,
+        profile="changes",
+        runs_max=RUNS,
+    ),
+    _bug(
+        "installs-before-kept",
+        "M4",
+        "A learner's log begins from a state that is not durable yet.",
+        Learning,
+        "_finish",
+        _install_at_once,
         "changes",
     ),
     _bug(

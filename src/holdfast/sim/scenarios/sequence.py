@@ -73,6 +73,9 @@ class Sequence(Scenario):
         # Connections hide loss in production; here each lost message costs its sender a deadline.
         world.network.weather(msgspec.structs.replace(world.options.network, loss=0.0))
         world.after(self.heal_ns - ENDING_NS, self._begin_ending)
+        if turmoil.deaf_host(world.options) is not None:
+            # What was answered before one host became deaf says nothing about the time after (K3).
+            world.after(turmoil.DEAF_NS, self._book.answered.clear)
 
     def finish(self, world: World) -> None:
         self._book.check_reads()
@@ -91,6 +94,8 @@ class Sequence(Scenario):
             return
         lists: dict[str, list[str]] = {}
         for name in HOSTS:
+            if name == turmoil.deaf_host(world.options):
+                continue
             host: Host | None = world.nodes[name].core
             application = host.applications.get(group) if host is not None else None
             if application is None or application.applied != application.member.tail:

@@ -27,6 +27,7 @@ from holdfast.sequence.ports import GroupLog, HostPorts, Kept
 from holdfast.sequence.recovery import Recovery
 from holdfast.sequence.role import Role
 from holdfast.sequence.store import GroupStore
+from holdfast.sim.faults import DAMAGE_KINDS
 from holdfast.sim.node import NodePorts
 from holdfast.sim.options import MICROSECOND, MILLISECOND
 from holdfast.sim.sequence.application import TokenList
@@ -61,6 +62,10 @@ CONFIG: Final = SequenceConfig(
 )
 
 
+HARM: Final = (*DAMAGE_KINDS, "last_batch_rots")
+"""Faults after which a store may lack what it had."""
+
+
 class Host(HostProcess):
     """The process of one host, from its start to its end."""
 
@@ -82,6 +87,9 @@ class Host(HostProcess):
         self._disk_groups, self._memory_groups = disk, memory
         self._hand_overs = hand_overs
         self._name = HostId(ports.name)
+        self._may_be_harmed = any(
+            event.target == ports.name and event.kind in HARM for event in book.world.options.faults
+        )
         self._timers = ports.timers(self._on_timer)
         self._turns: dict[GroupId, None] = {}
         self._saving: Counter[GroupId] = Counter()
@@ -197,6 +205,9 @@ class Host(HostProcess):
         floor, checkpoint = opened.log.floor(group).position, chosen.checkpoint
         position = checkpoint.point.position if checkpoint is not None else Position(0)
         if position < floor:
+            if not self._may_be_harmed:
+                said = f"{self._name}: group {group} begins at {floor}, and there is no state for that"
+                self._book.world.violation("D3", said)
             return False
         if checkpoint is not None:
             # A learner may have ended between keeping the state it was given and taking it up.

@@ -2,7 +2,8 @@
 
 The authority applies what it is asked and its answers are lost; a host is gone long enough to be dropped, and
 comes back to be let in; two hosts do not hear each other; the primary falls silent towards everyone; whoever
-is primary of the next view ends while that view is new.
+is primary of the next view ends while that view is new. One host may become deaf when everything else has
+healed, and stay so.
 """
 
 import random
@@ -17,13 +18,20 @@ from holdfast.sim.authority.truth import Truth
 from holdfast.sim.faults import FaultKind, Field, Parameters
 from holdfast.sim.faults.kind import duration, later
 from holdfast.sim.network import Link
-from holdfast.sim.options import MILLISECOND, SECOND, FaultEvent
+from holdfast.sim.options import MILLISECOND, SECOND, FaultEvent, Options
 from holdfast.sim.sequence.damage import views
 from holdfast.sim.sequence.host import AUTHORITY
 from holdfast.sim.world import World
 
 SOON_NS: Final = 4 * MILLISECOND
 """A few messages and syncs: a new view has been told to some, and not to others."""
+
+
+DEAF: Final = "deaf_for_good"
+DEAF_FOR_GOOD: Final = 0.05
+"""So seldom that most runs end with three members that are equal."""
+DEAF_NS: Final = 1500 * MILLISECOND
+"""After healing: the groups serve by then, one of them perhaps there."""
 
 
 def _draw(rng: random.Random, _: Field) -> Parameters:
@@ -106,10 +114,41 @@ def _falls_at_change(world: World, event: FaultEvent) -> bool:
     return False  # counted when it happens
 
 
+def _draw_deaf(rng: random.Random, _: Field) -> Parameters:
+    return {"is_meant": rng.random() < DEAF_FOR_GOOD}
+
+
+def _deafening(options: Options) -> FaultEvent | None:
+    for event in options.faults:
+        if event.kind == DEAF and event.parameters["is_meant"] and event.target != AUTHORITY:
+            return event
+    return None
+
+
+def deaf_host(options: Options) -> str | None:
+    """The host that is deaf in the end, if one is."""
+    event = _deafening(options)
+    return event.target if event is not None else None
+
+
+def _deaf_for_good(world: World, event: FaultEvent) -> bool:
+    """When all else has healed, let a host hear nothing any more, though it can speak: it must go (K3)."""
+    host = event.target
+    if event != _deafening(world.options):
+        return False
+
+    def deafen() -> None:
+        world.network.cut([(name, host) for name in world.nodes if name != host])
+
+    world.at(world.options.fault_ns + DEAF_NS, deafen)
+    return True
+
+
 FAULTS: Final = (
     FaultKind("authority_mute", _draw, _mute, needs_target=False),
     FaultKind("host_away", _draw, _away),
     FaultKind("primary_falls", _draw, _fall, needs_target=False),
     FaultKind("hosts_parted", _draw_pair, _part, needs_target=False),
+    FaultKind(DEAF, _draw_deaf, _deaf_for_good),
     FaultKind("falls_at_change", _draw_fall, _falls_at_change, needs_target=False),
 )
