@@ -40,6 +40,7 @@ _answered = Claims._answered
 _go_on_joining = Membership._go_on_joining
 _on_beat = Leases._on_beat
 _on_submit = Acceptance.on_submit
+_finish = Learning._finish
 
 
 # --- views and stores
@@ -225,11 +226,9 @@ def _dropping_beyond_the_message() -> Iterator[None]:
 
 def _install_at_once(learning: Learning, transfer: Any) -> None:
     """The log begins anew from a state that is still on its way to the disk."""
-    on, point = learning._on, transfer.offer.point
-    state = b"".join(transfer.chunks[number] for number in range(transfer.count))
-    learning._transfer, learning._is_saving = None, True
-    on.ports.checkpoints.save(on.group, point, state, lambda: None)
-    learning._saved(point, state)
+    learning._on.store.install(transfer.offer.point)
+    learning._on.ports.flush()
+    _finish(learning, transfer)
 
 
 def _take_by_number(acceptance: Acceptance, submit: Submit) -> Position:
