@@ -4,6 +4,10 @@ import os
 import shutil
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any-machine")  # how long an example takes says something of the machine alone
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
