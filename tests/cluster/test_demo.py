@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from domain import HOLDFAST, WAIT_S
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("demo")]
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("demo"), pytest.mark.timeout(300)]
 
 
 def surroundings(tmp_path: Path) -> dict[str, str]:
@@ -32,7 +32,6 @@ def of_domains_in(tmp_path: Path) -> list[str]:
     return found
 
 
-@pytest.mark.timeout(300)
 def test_nothing_is_lost_while_the_primary_is_killed_and_paused(
     tmp_path: Path, rounds: Callable[..., int]
 ) -> None:
