@@ -2,7 +2,7 @@
 
 from holdfast.authority.history import Chapter, Steps
 from holdfast.authority.views import Cause, View, Why
-from holdfast.housing.chronicle import VIEWS_KEPT, Chronicle
+from holdfast.housing.chronicle import GROUND_NS, VIEWS_KEPT, Chronicle
 from holdfast.model.ids import Epoch, GroupId, HostId, Nonce
 from holdfast.model.ports import NoTrace
 
@@ -74,6 +74,20 @@ def test_the_death_of_a_backup_begins_no_fail_over() -> None:
     story.note(510, "won", epoch=2)
     story.chronicle.on_view(view(2, B))
     assert story.chronicle.chapters()[-1].steps == Steps(claimed_ns=10)
+
+
+def test_a_silence_of_long_ago_is_not_where_a_fail_over_begins() -> None:
+    """The primary came back; much later it dies."""
+    story = Story()
+    story.chronicle.on_view(view(1))
+    story.chronicle.on_ground(view(1), A)
+    story.clock.at += 2 * GROUND_NS
+    died = story.clock.at
+    story.chronicle.on_ground(view(1), A)
+    story.note(died + 5, "claim", epoch=2)
+    story.note(died + 20, "won", epoch=2)
+    story.chronicle.on_view(view(2, B))
+    assert story.chronicle.chapters()[-1].steps == Steps(claimed_ns=20)
 
 
 def test_a_change_of_members_is_news_without_steps() -> None:

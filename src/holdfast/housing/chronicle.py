@@ -17,12 +17,16 @@ from holdfast.authority.views import NoGroup, View
 from holdfast.housing.ports import MakeTimers
 from holdfast.model.ids import Epoch, GroupId, HostId, Nonce
 from holdfast.model.ports import Clock, Trace
-from holdfast.model.units import MILLISECOND
+from holdfast.model.units import MILLISECOND, SECOND
 
 VIEWS_KEPT: Final = 8
 """So many views in a row may have had a primary that ended before it wrote them down."""
 LEISURE_NS: Final = 250 * MILLISECOND
 """After a change the authority is busy with what matters more, perhaps of a thousand groups."""
+
+
+GROUND_NS: Final = 5 * SECOND
+"""Reading the view and comparing with others (V5) lie between ground and claim, and nothing else."""
 
 
 class Chronicle:
@@ -40,8 +44,10 @@ class Chronicle:
 
     def on_ground(self, view: View | None, host: HostId) -> None:
         """*host* is dead, or silent; if it is the primary of *view*, this is where a fail-over begins."""
-        if view is not None and view.primary == host and self._ground_at is None:
-            self._ground_at = self._clock.now()
+        now = self._clock.now()
+        is_known = self._ground_at is not None and now - self._ground_at < GROUND_NS
+        if view is not None and view.primary == host and not is_known:
+            self._ground_at = now
 
     def on_view(self, view: View) -> None:
         self._ground_at = None
@@ -56,7 +62,7 @@ class Chronicle:
         match kind, fields:
             case "claim", {"epoch": int(epoch)}:
                 self._claimed = Epoch(epoch)
-                self._claimed_at = self._ground_at if self._ground_at is not None else now
+                self._claimed_at = self._began(now)
             case "won", {"epoch": int(epoch)}:
                 if self._claimed_at is not None and self._claimed == epoch:
                     self._steps[self._claimed] = Steps(claimed_ns=now - self._claimed_at)
@@ -75,6 +81,12 @@ class Chronicle:
     def chapters(self) -> tuple[Chapter, ...]:
         """The latest views, with what was measured here."""
         return tuple(Chapter.of(view, self._steps.get(epoch)) for epoch, view in self._views.items())
+
+    def _began(self, now: int) -> int:
+        """When there was ground for the claim that is being made. A silence of long ago was another one: the
+        primary came back, and no view says so."""
+        ground_at, self._ground_at = self._ground_at, None
+        return ground_at if ground_at is not None and now - ground_at < GROUND_NS else now
 
     def _measured(self, **fields: int) -> None:
         """Only while a claim is under way: an object may be taken up again without one."""
