@@ -15,10 +15,13 @@ from group_client import EXAMPLES, POLICY, Client, run
 
 from holdfast.calling.config import ClientConfig
 from holdfast.client.domain import connect
+from holdfast.client.sync import connect_sync
 from holdfast.model.calls import CallOutcomeUnknown
 from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
 from holdfast.model.orders import GroupInfo
 from holdfast.model.units import HOUR
+from holdfast.node.layout import Layout
+from holdfast.node.reaching import url_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("groups")]
 
@@ -139,6 +142,17 @@ def test_a_group_in_memory_survives_its_primary_and_is_lost_with_all_of_its_proc
     words = ("also", "ledger:Ledger", "--durability", "memory", "--output", "json")
     shown = holdfast(whole, "group", "create", *words)
     assert shown["durability"] == "memory"
+
+
+def test_programs_without_an_event_loop_make_call_and_end_groups(whole: Domain) -> None:
+    layout = Layout(whole.directory)
+    url = asyncio.run(url_of(layout, layout.read()))
+    with connect_sync(url, policy=POLICY) as domain:
+        ledger = domain.create("ledger:Ledger", name="patient")
+        assert ledger.deposit("alice", 5) == 5
+        assert "patient" in [each.name for each in domain.groups()]
+        domain.delete("patient")
+        assert "patient" not in [each.name for each in domain.groups()]
 
 
 def test_a_deleted_group_is_gone_and_its_name_is_free(whole: Domain) -> None:

@@ -12,6 +12,7 @@ from holdfast.client.domain import Domain, connect
 from holdfast.client.proxy import Group
 from holdfast.model.calls import RequestId
 from holdfast.model.errors import Unavailable
+from holdfast.model.orders import GroupInfo
 
 T = TypeVar("T")
 
@@ -74,6 +75,18 @@ class SyncDomain:
         takes it for one."""
         found = self.run(self._group(name, cls))
         return SyncGroup(self, found)
+
+    def create(self, cls: str | type[Any], *, name: str, **properties: Any) -> Any:
+        """As :meth:`.domain.Domain.create`; the group, as :meth:`group` gives it."""
+        return SyncGroup(self, self.run(self._running().create(cls, name=name, **properties)))
+
+    def delete(self, name: str) -> None:
+        """As :meth:`.domain.Domain.delete`."""
+        self.run(self._running().delete(name))
+
+    def groups(self) -> tuple[GroupInfo, ...]:
+        """All groups of the domain."""
+        return self.run(self._running().groups())
 
     def outcome(self, request: RequestId | str) -> Any:
         """As :meth:`.domain.Domain.outcome`."""

@@ -1,7 +1,6 @@
 """Groups that call each other: a shop, and the stock it sells from."""
 
 import holdfast as hf
-from holdfast.model.outcome import CallCycle, NestedOutcomeUnknown
 
 
 class Stock:
@@ -20,14 +19,14 @@ class Stock:
     async def ask_back(self, who: str) -> str:
         try:
             await hf.context.group(who).buy("never")
-        except CallCycle as error:
+        except hf.CallCycle as error:
             return str(error)
         return "it was called"
 
     async def wait_for(self, other: str) -> None:
         try:
             await hf.context.group(other).touch()
-        except NestedOutcomeUnknown:
+        except hf.NestedOutcomeUnknown:
             self.notes.append("unknown")
 
     def touch(self) -> None:
