@@ -1194,3 +1194,26 @@ def test_a_frame_that_breaks_a_bound_is_refused_before_anything_is_executed(
     write(made, 7)
     made.settle()
     assert told(made) == [("t", [7], [Returned(1)])]
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_of_a_nested_call_is_known_whether_an_earlier_copy_may_have_left(style: str) -> None:
+    """The first copy is the first; one that another primary makes, or the same one again, may not be."""
+    made = group(style)
+    made.replicas["a"].on_calls("t", sent(call(1, "ask", "x")))
+    made.settle()
+    assert [each.may_have_left for _, each in made.outgoing] == [False]
+    made.fail_over("b", is_crash=True)
+    made.settle()
+    assert [each.may_have_left for _, each in made.outgoing] == [False, True]
+    outgoing = made.outgoing[-1][1]
+    made.members["b"].refuses = Overloaded("no room")
+    made.replicas["b"].on_nested_outcome(outgoing.caller, outgoing.call, encode_outcome(Returned(1)))
+    made.members["b"].refuses = None
+    made.settle()
+    assert [each.may_have_left for _, each in made.outgoing] == [False, True, True]
+    made.replicas["b"].on_nested_outcome(outgoing.caller, outgoing.call, encode_outcome(Returned(1)))
+    made.replicas["b"].on_calls("t", sent(call(2, "ask", "y")))
+    made.settle()
+    assert made.outgoing[-1][1].caller == Request(A, 2)
+    assert not made.outgoing[-1][1].may_have_left

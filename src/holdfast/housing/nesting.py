@@ -4,7 +4,7 @@ The style says when a call may leave: once the calling operation is committed, a
 Here it is sent, like any caller's request (:mod:`holdfast.calling`), until it has an outcome or has expired
 by the calling group's time; either is handed back, to become a record of the calling group's sequence. A copy
 may have been sent before, by another primary: so whatever is not the called group's own answer is `Unknown`,
-never "not executed".
+never "not executed", unless the style knows that this copy is the first (``Outgoing.may_have_left``).
 """
 
 from collections.abc import Hashable
@@ -127,7 +127,9 @@ class Nesting:
         match found:
             case NoSuchName() | NoGroup():
                 text = f"there is no group {awaited.outgoing.group!r}"
-                self._tell(awaited, Refused("no_such_group", text))
+                # An earlier copy may have been executed by the group before it was removed.
+                is_doubtful = awaited.outgoing.may_have_left
+                self._tell(awaited, Unknown(text) if is_doubtful else Refused("no_such_group", text))
             case NoAnswer():
                 self._try_later(awaited)
             case (record, view):

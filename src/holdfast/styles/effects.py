@@ -23,6 +23,8 @@ class Outgoing:
     expiration_s: int
     chain: tuple[str, ...]
     position: Position
+    may_have_left: bool = False
+    """An earlier copy may have been sent, by this primary or one before it."""
 
 
 @dataclass(slots=True)

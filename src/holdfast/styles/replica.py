@@ -73,6 +73,10 @@ class Replica(ABC):
         self._checkpointing = Checkpointing(ports, config, self._log_bytes)
         self._called: tuple[Request, int] | None = None
         """The nested call that was sent out; a repetition would be harmless but useless."""
+        self._taken_up_at = Position(0)
+        """Calls that positions up to here led to may have been sent by a primary before this one."""
+        self._sent_again: tuple[Request, int] | None = None
+        """One that this primary sent and must send again."""
 
     def bind(self, sequence: Sequence) -> None:
         """The member this replica stands on; before any event."""
@@ -113,6 +117,7 @@ class Replica(ABC):
     def _take_up(self, execution: Execution) -> None:
         self._is_primary = True
         self._called = None
+        self._taken_up_at = self.sequence.committed
         self._ports.trace.note("taken_up", group=self.definition.group, position=execution.position)
         self._stamping.resume(execution.csn, execution.time_ns)
 
@@ -207,7 +212,8 @@ class Replica(ABC):
         try:
             self._order(self._serving(), NestedReply(self._stamping.next(), *caller, call, outcome))
         except (Rejected, Unavailable):
-            self._called = None  # it is asked again when calls are taken again, by whoever takes them
+            # It is asked again when calls are taken again, by whoever takes them.
+            self._sent_again, self._called = self._called, None
 
     def poison(self, found: Poisonous) -> None:
         """Give up a call that ended too many processes (E4)."""
@@ -390,9 +396,11 @@ class Replica(ABC):
         waits: Outgoing | None = execution.outgoing() if execution is not None else None
         if waits is None or waits.position > self.sequence.committed:
             return
-        if self._called != (waits.caller, waits.call):
-            self._called = (waits.caller, waits.call)
-            self._ports.call_out(waits)
+        call = (waits.caller, waits.call)
+        if self._called != call:
+            self._called = call
+            may_have_left = waits.position <= self._taken_up_at or self._sent_again == call
+            self._ports.call_out(replace(waits, may_have_left=may_have_left))
 
     def _fire_timers(self) -> None:
         execution = self.execution
