@@ -12,7 +12,7 @@ from holdfast.authority.identity import Floors, Identity
 from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Recipes
 from holdfast.authority.views import View, ViewMember, Why
-from holdfast.model.errors import InvalidRequest
+from holdfast.model.errors import Conflict, InvalidRequest
 from holdfast.model.ids import (
     Epoch,
     GroupId,
@@ -81,6 +81,21 @@ def test_of_a_member_that_was_not_in_sync_more_may_be_lost_than_is_known() -> No
     losses = Inspection(view(A, B), (held(C, 4, 4, epoch=3),), (A, B)).losses(C)
     assert not losses.is_listed
     assert "more may be lost" in losses.text
+
+
+def test_of_a_member_whose_tail_was_cut_that_end_may_be_lost() -> None:
+    """It is in sync, and nobody else says what lay there (D2)."""
+    found = Inspection(view(A, B), (msgspec.structs.replace(held(B, 4, 4), is_doubtful=True),), (A,))
+    assert "was cut when it started" in found.losses(B).text
+    assert "nothing is known to be lost" not in found.losses(B).text
+
+
+def test_silent_in_sync_members_may_still_acknowledge_unless_they_need_the_source() -> None:
+    """a, in sync alone and cut off from whoever asks, goes on by itself; with b in sync it cannot."""
+    alone = Inspection(view(A), (held(B, 4, 4),), (A, C)).losses(B)
+    assert "a must not run any more" in alone.text
+    together = Inspection(view(A, B), (held(B, 4, 4),), (A, C)).losses(B)
+    assert "must not run" not in together.text
 
 
 class Surroundings:
@@ -189,3 +204,16 @@ def test_nothing_is_recovered_that_is_served_or_from_who_is_silent() -> None:
         with pytest.raises(InvalidRequest):
             recovery(around).recover(found, source, lambda _: None)
     assert around.puts == []
+
+
+def test_losses_that_the_person_did_not_see_are_not_inflicted() -> None:
+    """a was silent when the person looked, and answers now: it knows of more that is committed."""
+    around = Surroundings(view(A, B))
+    machine = recovery(around)
+    before = Inspection(view(A, B), (held(B, 5, 5),), (A, C))
+    now = Inspection(view(A, B), (held(A, 8, 8), held(B, 5, 5)), (C,))
+    with pytest.raises(Conflict, match="6 to 8 were committed and are lost"):
+        machine.recover(now, B, lambda _: None, agreed_to=before.losses(B).text)
+    assert around.puts == []
+    machine.recover(now, B, lambda _: None, agreed_to=now.losses(B).text)
+    assert len(around.puts) == 1

@@ -52,7 +52,7 @@ def recover(
     if not yes and not _is_agreed(held):
         talk.print("nothing was changed")
         return EXIT_DECLINED
-    order = RecoverGroup(name=name, source=held.host, epoch=found.epoch)
+    order = RecoverGroup(name=name, source=held.host, epoch=found.epoch, agreed_to="" if yes else held.text)
     done = uvloop.run(give_at(layout, order, GroupRecovered))
     if output == "json":
         print_json(done)

@@ -73,6 +73,9 @@ class RecoverGroup(Struct, frozen=True, kw_only=True, tag="recover"):
     name: Name
     source: HostId
     epoch: Epoch
+    agreed_to: str = ""
+    """The losses that a person has seen, in words: if others show when it is done, it is not done. Empty when
+    nobody was asked."""
 
 
 class Deafen(Struct, frozen=True, kw_only=True, tag="deafen"):

@@ -38,13 +38,13 @@ class Recovering:
 
     async def recover(self, order: RecoverGroup) -> GroupRecovered:
         """Raises ``InvalidRequest`` for a group that is served or a source that is silent, ``Conflict`` when
-        the view is not the one that was inspected."""
+        the view or the losses are not those that were looked at."""
         info = await self._creating.info(order.name)
         found = await self._inspected(info)
         if found.view.value.epoch != order.epoch:
             raise _moved_on(order)
         done: asyncio.Future[Recovered] = asyncio.get_running_loop().create_future()
-        self._recovery.recover(found, order.source, done.set_result)
+        self._recovery.recover(found, order.source, done.set_result, agreed_to=order.agreed_to)
         answer = await done
         if isinstance(answer, Lost):
             raise _moved_on(order)

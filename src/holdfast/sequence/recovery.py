@@ -28,7 +28,7 @@ from holdfast.authority.views import (
     next_epoch,
     read_view,
 )
-from holdfast.model.errors import InvalidRequest
+from holdfast.model.errors import Conflict, InvalidRequest
 from holdfast.model.ids import GroupId, HostId, Nonce
 from holdfast.model.ports import Clock, Network, Timers
 from holdfast.model.units import MILLISECOND, SECOND
@@ -87,10 +87,13 @@ class Inspection:
         possible = max([*longer, mine + known]) - mine - known
         listed = self.view.value.members
         is_listed = any((each.host, each.store) == (host, source.member.store) for each in listed)
-        return Losses(known, possible, is_listed, _told(source, known, possible, is_listed))
+        unheard = tuple(each.host for each in listed if each.host in self.silent and not is_listed)
+        return Losses(known, possible, is_listed, _told(source, known, possible, is_listed, unheard))
 
 
-def _told(source: Held, known: int, possible: int, is_listed: bool) -> str:
+def _told(source: Held, known: int, possible: int, is_listed: bool, unheard: tuple[HostId, ...]) -> str:
+    """*unheard*: in-sync members that need no acknowledgement of the source, and may serve on for all that is
+    known, until they hear of the new view."""
     mine = source.tail.position
     parts = [f"from {source.member.host}, which holds up to {mine} (epoch {source.tail.epoch})"]
     if known:
@@ -100,7 +103,13 @@ def _told(source: Held, known: int, possible: int, is_listed: bool) -> str:
         parts.append(f"{first} to {last}, held by another member, may have been committed")
     if not is_listed:
         parts.append("it was not in-sync: more may be lost than anybody who answered knows of")
-    elif not known and not possible:
+        if unheard:
+            parts.append(
+                f"{', '.join(unheard)} must not run any more: what it still acknowledges is lost too"
+            )
+    if source.is_doubtful:
+        parts.append("the end of its log was cut when it started: what lay there may have been committed")
+    elif is_listed and not known and not possible:
         parts.append("nothing is known to be lost")
     return "; ".join(parts)
 
@@ -199,11 +208,14 @@ class Recovery:
 
     # --- recovering
 
-    def recover(self, found: Inspection, source: HostId, then: Callable[[Recovered], None]) -> None:
+    def recover(
+        self, found: Inspection, source: HostId, then: Callable[[Recovered], None], *, agreed_to: str = ""
+    ) -> None:
         """Let the group go on from what *source* holds, if its view is still the one inspected.
 
-        *then* is told the new view, or what stands instead. Raises ``InvalidRequest``, and nothing has
-        changed, for a group that is served and for a source that did not say what it holds.
+        *agreed_to*: the losses that a person has seen and accepted, in words. *then* is told the new view, or
+        what stands instead. Raises ``InvalidRequest``, and nothing has changed, for a group that is served
+        and for a source that did not say what it holds; ``Conflict`` when other losses show now.
         """
         view = found.view.value
         if found.is_served:
@@ -211,15 +223,16 @@ class Recovery:
                 f"group {view.group} is served by {view.primary}: nothing is to be recovered"
             )
         held, epoch = found.of(source), next_epoch(view, self._identity().value)
+        losses = found.losses(source).text
+        if agreed_to not in ("", losses):
+            raise Conflict(f"what would be lost is not what was looked at; it is now: {losses}")
         new = View(
             group=view.group,
             epoch=epoch,
             primary=source,
             members=(held.member,),
             nonce=self._nonce(),
-            cause=Cause(
-                why=Why.RECOVERED, host=source, at_ns=self._clock.wall(), text=found.losses(source).text
-            ),
+            cause=Cause(why=Why.RECOVERED, host=source, at_ns=self._clock.wall(), text=losses),
             generation=epoch,
         )
         self._change(ViewChange(found.view, new), then)
