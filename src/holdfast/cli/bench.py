@@ -102,6 +102,22 @@ def growth(*, seconds: float = 2.0, groups: int = 10_000, output: Output = "tabl
     _show_growth(_measure("growth", seconds=seconds, groups=groups), output)
 
 
+@app.command
+def claims(
+    *, rounds: int = 3, groups: int = 1_000, etcd: list[str] | None = None, output: Output = "table"
+) -> None:
+    """How soon the last of many groups serves again when the primary of all of them is killed.
+
+    Parameters
+    ----------
+    rounds: How many domains are made and robbed of a host.
+    groups: How many groups that host is primary of.
+    etcd: Endpoints of an etcd to be the authority; the embedded one when not given.
+    output: A table for people, one JSON object for scripts.
+    """
+    _show(_measure("claims", {"etcd": tuple(etcd or ())}, rounds=rounds, groups=groups), output)
+
+
 @app.command(name="all")
 def everything(*, rounds: int | None = None, seconds: float | None = None, output: Output = "table") -> None:
     """Every benchmark, one after the other.
@@ -129,12 +145,14 @@ def everything(*, rounds: int | None = None, seconds: float | None = None, outpu
     _show_groups(beside, output)
 
 
-def _measure(name: str, **options: float) -> dict[str, Any]:
+def _measure(name: str, where: dict[str, Any] | None = None, **options: float) -> dict[str, Any]:
     """Run ``holdfast.bench.NAME``, loaded only now: each needs a part of Holdfast that others do not."""
     if any(value <= 0 for value in options.values()):
         raise InvalidRequest(f"{', '.join(options)} must be more than nothing")
     module = import_module(f"holdfast.bench.{name}")
-    found: dict[str, Any] = getattr(module, f"run_{name}_bench")(progress=_progress, **options)
+    found: dict[str, Any] = getattr(module, f"run_{name}_bench")(
+        progress=_progress, **(where or {}), **options
+    )
     return found
 
 
