@@ -15,11 +15,13 @@ from group_client import EXAMPLES, POLICY, Client, run
 
 from holdfast.calling.config import ClientConfig
 from holdfast.client.domain import connect
+from holdfast.client.ordering import order
 from holdfast.client.sync import connect_sync
 from holdfast.model.calls import CallOutcomeUnknown
 from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
-from holdfast.model.orders import GroupInfo
+from holdfast.model.orders import CreateGroup, GroupInfo
 from holdfast.model.units import HOUR
+from holdfast.net import Address, Endpoint, Identity, Role
 from holdfast.node.layout import Layout
 from holdfast.node.reaching import url_of
 
@@ -67,6 +69,23 @@ def test_a_deposit_survives_its_primary(whole: Domain) -> None:
     assert holdfast(whole, "call", "ledger", "balance", '"alice"') == 5
     after = holdfast(whole, "group", "show", "ledger", "--output", "json")
     assert after["primary"] != before["primary"]
+
+
+def test_an_order_given_again_while_it_is_under_way_makes_one_group(whole: Domain) -> None:
+    """Also by other hosts, which have not heard of the group: the name they find taken is its own (A1)."""
+
+    async def work(client: Client) -> None:
+        endpoint = Endpoint(Identity(client.name, Role.CLIENT, "again"))
+        hosts = [each["id"] for each in (await asyncio.to_thread(whole.status))["hosts"]]
+        addresses = [Address.parse(await client.address(host)) for host in hosts]
+        wanted = CreateGroup(name="again", class_name="ledger:Ledger", nonce="given-again")
+        made = await asyncio.gather(*(order([each], endpoint, wanted) for each in addresses * 2))
+        assert len({group.group for (group,) in made}) == 1
+        other = CreateGroup(name="again", class_name="ledger:Ledger", nonce="another-order")
+        with pytest.raises(InvalidRequest, match="there is a group 'again' already"):
+            await order(addresses[:1], endpoint, other)
+
+    run(whole, work)
 
 
 def test_a_primary_that_was_paused_answers_no_query_with_old_state_and_commits_nothing(

@@ -11,9 +11,10 @@ from holdfast.authority.sessions import Session
 from holdfast.authority.views import View
 from holdfast.housing.following import Following
 from holdfast.housing.ports import MakeTimers, Watch
-from holdfast.model.ids import Epoch, GroupId, HostId
+from holdfast.model.ids import Epoch, GroupId, HostId, Nonce
 from holdfast.model.reference import MemberAddress, Reference
 
+NO_GROUP: Final = GroupId(0)
 _DIGITS: Final = 20
 """Of a group's number at the end of its keys."""
 
@@ -36,6 +37,8 @@ class GroupDirectory:
         self.views: dict[GroupId, Seen[View]] = {}
         self.sessions: Mapping[HostId, Session] = {}
         self._names: dict[str, GroupId] = {}
+        self._nonces: dict[Nonce, GroupId] = {}
+        self._placed: dict[HostId, int] = {}
         self._on_record = on_record
         self._on_gone = on_gone
         self._on_view = on_view
@@ -51,6 +54,14 @@ class GroupDirectory:
 
     def find(self, name: str) -> GroupId | None:
         return self._names.get(name)
+
+    def made_by(self, nonce: Nonce) -> GroupRecord | None:
+        """The group that the order with this nonce made."""
+        return self.records.get(self._nonces.get(nonce, NO_GROUP))
+
+    def placed_on(self, host: HostId) -> int:
+        """How many groups have a member there."""
+        return self._placed.get(host, 0)
 
     def learn(self, seen: Seen[View]) -> None:
         """A view that stands or stood at the authority; older ones than known are ignored."""
@@ -87,17 +98,30 @@ class GroupDirectory:
 
     def _take_record(self, key: str, seen: Seen[GroupRecord]) -> None:
         record = seen.value
+        if record.group in self.records:
+            self._forget(record.group)
         self.records[record.group] = record
+        self._nonces[record.nonce] = record.group
+        self._count(record, 1)
         if record.name:
             self._names[record.name] = record.group
         self._on_record(record)
 
     def _lose_record(self, key: str, is_removed: bool) -> None:
         group = _group_of(key)
+        self._forget(group)
+        self._on_gone(group, is_removed)
+
+    def _forget(self, group: GroupId) -> None:
         record = self.records.pop(group)
+        self._nonces.pop(record.nonce, None)
+        self._count(record, -1)
         if self._names.get(record.name) == group:
             del self._names[record.name]
-        self._on_gone(group, is_removed)
+
+    def _count(self, record: GroupRecord, step: int) -> None:
+        for member in record.members:
+            self._placed[member.host] = self._placed.get(member.host, 0) + step
 
     def _take_view(self, key: str, seen: Seen[View]) -> None:
         self.learn(seen)

@@ -75,7 +75,7 @@ class Creating:
 
     async def _create(self, order: CreateGroup) -> GroupList:
         nonce = Nonce(order.nonce) if order.nonce else self._nonces()
-        known = self._made_by(nonce)
+        known = self._directory.made_by(nonce)
         if known is not None:
             return GroupList(groups=(await self._info(known),))
         record = self._planned(order, nonce)
@@ -89,6 +89,10 @@ class Creating:
             lambda: perform(self._authority, create_group(record, me.host, (me,))), Seen, NameTaken, Lost
         )
         if isinstance(found, NameTaken):
+            # Perhaps by this very order, given before and still under way when it was given again.
+            holder = await self._found(order.name)
+            if holder.nonce == nonce:
+                return GroupList(groups=(await self._info(holder),))
             raise InvalidRequest(f"there is a group {order.name!r} already: number {found.group}")
         if not isinstance(found, Seen):
             raise Unavailable(f"group {group} was made and removed meanwhile")
@@ -118,18 +122,12 @@ class Creating:
 
     def _places(self, count: int) -> list[HostId]:
         """This host first, then those with the fewest members."""
-        load = dict.fromkeys(self._directory.sessions, 0)
-        for record in self._directory.records.values():
-            for member in record.members:
-                if member.host in load:
-                    load[member.host] += 1
-        others = sorted(set(load) - {self._groups.me.host}, key=lambda host: (load[host], host))
+        placed_on, me = self._directory.placed_on, self._groups.me.host
+        live = (host for host in self._directory.sessions if host != me)
+        others = sorted(live, key=lambda host: (placed_on(host), host))
         if len(others) + 1 < count:
             raise Unavailable(f"{count} replicas need as many hosts; {len(others) + 1} live now")
-        return [self._groups.me.host, *others[: count - 1]]
-
-    def _made_by(self, nonce: Nonce) -> GroupRecord | None:
-        return next((each for each in self._directory.records.values() if each.nonce == nonce), None)
+        return [me, *others[: count - 1]]
 
     # --- the others
 

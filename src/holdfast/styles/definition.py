@@ -7,7 +7,7 @@ from holdfast.model.ids import ClientId
 from holdfast.styles.attempts import Attempts
 from holdfast.styles.capture import Capture
 from holdfast.styles.context import Scope, scope_now
-from holdfast.styles.interface import Interface
+from holdfast.styles.interface import Interface, interface_of
 from holdfast.styles.timers import Timers
 
 
@@ -30,7 +30,7 @@ class Definition:
     capture: Capture = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "interface", Interface(self.cls))
+        object.__setattr__(self, "interface", interface_of(self.cls))
         object.__setattr__(self, "capture", Capture(self.cls))
 
     def make(self, timers: Timers) -> object:

@@ -8,6 +8,7 @@ before a call is ordered: a bad call gets one clear error and changes nothing.
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import GenericAlias
 from typing import Any, Final, TypeVar, get_type_hints
 
@@ -17,6 +18,7 @@ from holdfast.model.errors import InvalidRequest
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
+CLASSES_KEPT_MAX: Final = 256
 QUERY_MARK: Final = "__holdfast_query__"
 RESERVED: Final = ("get_state", "set_state", "get_update", "set_update", "is_alive")
 """Methods by which Holdfast itself deals with an object; no caller reaches them."""
@@ -119,6 +121,12 @@ class Interface:
             raise BadCall(f"{self.cls.__name__}.{name} is private")
         offered = ", ".join(sorted(self.operations)[:SUGGESTIONS_MAX]) or "none"
         raise BadCall(f"{self.cls.__name__} has no method {name!r}; it has: {offered}")
+
+
+@lru_cache(maxsize=CLASSES_KEPT_MAX)
+def interface_of(cls: type) -> Interface:
+    """The interface of *cls*, read once: a host may have ten thousand groups of one class."""
+    return Interface(cls)
 
 
 def _public_methods(cls: type) -> list[tuple[str, Callable[..., Any]]]:
