@@ -99,8 +99,8 @@ class Domain:
     def group(self, *words: str) -> Iterator[str]:
         """``group of 3 [in memory]``"""
         world, clock = self.world, ClockOptions()
-        truth, leases = Truth(world), LeaseBook(world)
-        world.add_node(AUTHORITY, partial(AuthorityNode, truth=truth, leases=leases), clock=clock)
+        self._truth, leases = Truth(world), LeaseBook(world)
+        world.add_node(AUTHORITY, partial(AuthorityNode, truth=self._truth, leases=leases), clock=clock)
         in_memory = "memory" in words
         disk, memory = ([], [GROUP]) if in_memory else ([GROUP], [])
         build = partial(Host, book=self._book, hosts=HOSTS, disk=disk, memory=memory, hand_overs=0.0)
@@ -187,7 +187,15 @@ class Domain:
         yield from ()
 
     def restore(self, host: str) -> Iterator[str]:
-        self.world.nodes[host].disk.replace(self._copy)
+        """``restore a`` what ``copy a`` kept; the authority goes on from there at once, and tells nobody"""
+        node = self.world.nodes[host]
+        if host == AUTHORITY:
+            node.kill()
+            self._truth.put_back()
+            self._book.may_halt = True
+        node.disk.replace(self._copy)
+        if host == AUTHORITY:
+            node.start()
         yield from ()
 
     def wipe(self, host: str) -> Iterator[str]:

@@ -59,6 +59,14 @@ class Truth:
         self._revisions.append(events.revision)
         self.revision = events.revision
 
+    def put_back(self) -> None:
+        """An operator put back an old copy without a word to anybody: what it holds is all there is."""
+        self.lineage += 1
+        self.is_committing = False
+        self.items, self.revision = {}, Revision(0)
+        self.rules = Rules(self._world.violation)
+        self._log, self._revisions = [], []
+
     def next_after(self, revision: int, prefix: str) -> Events | None:
         """The first revision past *revision* that changed something below *prefix*, with those changes."""
         for events in self._log[bisect_right(self._revisions, revision) :]:

@@ -23,6 +23,8 @@ class Book:
     world: World
     min_in_sync: int
     history: History
+    may_halt: bool = False
+    """Members may stop for good: the authority was put back."""
     is_ending: bool = False
     """Clients ask nothing new."""
     answered: Counter[GroupId] = field(default_factory=Counter)

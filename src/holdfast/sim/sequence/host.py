@@ -348,7 +348,8 @@ class Host(HostProcess):
             self._opened.log.clear_doubt()
 
     def _on_halted(self, group: GroupId, why: str) -> None:
-        self._book.world.violation("halted", f"{self._name}: group {group}: {why}")
+        if not self._book.may_halt:
+            self._book.world.violation("halted", f"{self._name}: group {group}: {why}")
 
     def _on_superseded(self, group: GroupId) -> None:
         self._timers.set(0, group)  # not within the member's own event
