@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from direct import DirectCaller, Watch
+from direct import Answer, DirectCaller, Watch
 from domain import HOLDFAST, WAIT_S
 from faults.internet import Internet
 from group_client import EXAMPLES, POLICY, GroupClient
@@ -25,7 +25,7 @@ from holdfast.client.ordering import order
 from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import HostId
 from holdfast.model.orders import GroupInfo, ListGroups
-from holdfast.net import Address, Endpoint, Identity, Role
+from holdfast.net import Address, Endpoint, Identity, NotConnected, Role
 from holdfast.node.layout import Description, Layout
 
 T = TypeVar("T")
@@ -147,21 +147,28 @@ class SpreadClient(GroupClient):
                 return (await order(where, endpoint, wanted, insecure=True))[0]
         return None
 
-    async def deposit_at(self, host: str, found: GroupInfo, account: str) -> int:
-        """Deposit 1 by way of *host* alone, which leads the group or is about to; the new balance."""
-        caller = DirectCaller(host, found.group, found.epoch)
+    async def deposit_behind(self, old: str, name: str, account: str) -> int:
+        """Deposit 1 by way of whoever leads the group once *old* does not; the new balance. Of nobody else: a
+        client of all members would ask *old* first, and so tell it."""
         deadline = time.monotonic() + WAIT_S
-        try:
-            await caller.open(self._addresses[host], NAME, insecure=True)
-            while time.monotonic() < deadline:
-                answer = await caller.send("deposit", account, 1)
+        while time.monotonic() < deadline:
+            found = await self.info(name)
+            if found.primary != old:
+                answer = await self._ask_once(found, "deposit", account, 1)
                 if answer is not None:
                     return answer.value
-                assert caller.is_open, f"{host} gave up the group: the deposit may have been made"
-                await asyncio.sleep(0.02)
+            await asyncio.sleep(0.02)
+        raise AssertionError(f"nobody but {old} takes calls within {WAIT_S:g} s")
+
+    async def _ask_once(self, found: GroupInfo, method: str, *arguments: object) -> Answer | None:
+        caller = DirectCaller(found.primary, found.group, found.epoch)
+        try:
+            await caller.open(self._addresses[found.primary], NAME, insecure=True)
+            return await caller.send(method, *arguments)
+        except NotConnected:
+            return None
         finally:
             caller.close()
-        raise AssertionError(f"{host} takes no calls within {WAIT_S:g} s")
 
     @contextlib.asynccontextmanager
     async def watching(self, name: str, account: str, floor: Callable[[], int]) -> AsyncIterator[list[Watch]]:
