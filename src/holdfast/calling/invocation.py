@@ -31,6 +31,7 @@ from holdfast.calling.outbox import Outbox
 from holdfast.calling.pending import Flight, Pending
 from holdfast.calling.ports import Ended, InvocationPorts
 from holdfast.calling.resting import Rest
+from holdfast.calling.unsettled import Unsettled
 from holdfast.model.calls import (
     CALL_BYTES_MAX,
     NO_FRAME,
@@ -81,7 +82,7 @@ class Invocations:
         self._awaited_bytes = 0
         self._window = config.window_calls
         """How many requests may be awaited: none after the end."""
-        self._blocked: dict[RequestId, Lane] = {}
+        self._unsettled = Unsettled(client, self._floor)
         timers = ports.timers(self._on_timer)
         self._outbox = Outbox(config.frame_bytes)
         self._flights = Flights(ports.clock, timers, config, "patience")
@@ -280,7 +281,7 @@ class Invocations:
     def _judged(self, request: Pending, outcome: bytes) -> Ended:
         """What the outcome of an unusual request means."""
         if request.asks_about is not None:
-            self._on_settled(request.asks_about)
+            self._unsettled.settle(request.asks_about)
         return self._endings.judged(request, outcome)
 
     def _on_turned(self, host: HostId, turned: Turned, reference: Reference | None) -> None:
@@ -387,7 +388,8 @@ class Invocations:
         self._forget(request)
         self._ports.on_ended(request.handle, how)
         if isinstance(how, CallOutcomeUnknown) and request.asks_about is None:
-            self._leave_unknown(request, how.request_id)
+            for follower in self._unsettled.add(request, how.request_id, self._time_s()):
+                self._end(follower, self._endings.not_sent(follower, how.request_id))
 
     def _forget(self, request: Pending) -> None:
         del self._awaited[request.number]
@@ -396,22 +398,3 @@ class Invocations:
         self._outbox.on_ended(request)
         if request.lane is not None:
             self._ask_flush()
-
-    def _leave_unknown(self, request: Pending, named: RequestId) -> None:
-        """It ended and may yet run: its outcome can be asked for, and its lane must wait for that."""
-        self._floor.hold(request.number, request.call.expiration_s)
-        lane = request.lane
-        if lane is not None:
-            time_s = self._time_s()
-            self._blocked = {each: held for each, held in self._blocked.items() if each.expiration_s > time_s}
-            self._blocked[named] = lane
-            for follower in lane.block(named):
-                self._end(follower, self._endings.not_sent(follower, named))
-
-    def _on_settled(self, about: RequestId) -> None:
-        """Whatever the answer was, that request will not run from now on (X3)."""
-        if about.client == self.client:
-            self._floor.release(about.number)
-        lane = self._blocked.pop(about, None)
-        if lane is not None:
-            lane.on_settled(about)

@@ -27,7 +27,7 @@ from holdfast.housing.ports import EndingTimers, HouseConfig, HousePorts, OpenSt
 from holdfast.housing.serving import Answers, Serving
 from holdfast.housing.stamps import Stamps
 from holdfast.housing.suspects import Suspects
-from holdfast.housing.wakes import Wakes
+from holdfast.housing.turns import Turns
 from holdfast.model.errors import DISK_ERRORS, HoldfastError
 from holdfast.model.ids import ClientId, Epoch, GroupId, HostId, Incarnation, Revision
 from holdfast.model.units import MILLISECOND
@@ -81,9 +81,6 @@ class Groups:
         self._gone: dict[GroupId, None] = {}
         """Groups that were removed, and whose members have not ended yet."""
         self.suspects = Suspects(ports.slot, ports.clock)
-        self._turns: dict[Housed, None] = {}
-        self._wakes = Wakes(self._timers, ports.clock, self._on_wake)
-        self._is_flush_asked = False
         self.recipes = Recipes(ports.authority)
         ports.authority.on_authority = self.guarded(self.recipes.on_authority)
         durability = Durability(lambda: store.log.durable)
@@ -109,6 +106,15 @@ class Groups:
             config.calling,
         )
         freshness = Freshness(self.housed, ports.clock, self._timers, ports.network)
+        self._turns = Turns(
+            self.housed,
+            ports.clock,
+            self._timers,
+            ports.soon,
+            self.guarded,
+            flush=self._flush,
+            after=freshness.on_turn,
+        )
         self.serving = Serving(
             self.housed, self.directory, self.answers, stamps, self.recipes, freshness, ports.clock
         )
@@ -135,7 +141,7 @@ class Groups:
             log=store.log,
             durability=durability,
             checkpoints=self._keeping,
-            flush=self._ask_flush,
+            flush=self._turns.ask_flush,
             identity=lambda: identity,
             nonce=ports.nonce,
             on_doubt_settled=self._on_doubt_settled,
@@ -148,8 +154,6 @@ class Groups:
         self._on_group_message = self.guarded(self._pass_on)
         self._on_host_message = self.guarded(self._leases.on_message)
         self._on_fresh_message = self.guarded(freshness.on_message)
-        self._take_turns_guarded = self.guarded(self._take_turns)
-        self._flush_guarded = self.guarded(self._flush)
         self.recovery = Recovery(
             host,
             clock=ports.clock,
@@ -171,7 +175,7 @@ class Groups:
         for housed in self.housed.values():
             housed.close()
         self._histories.close()
-        self._wakes.close()
+        self._turns.close()
         self.nesting.close()
 
     def kept(self, group: GroupId) -> Kept | None:
@@ -302,7 +306,7 @@ class Groups:
                 timers=self._timers,
                 chronicle=self._chronicle(record.group),
                 copies=self._copies(record.group) if ground is self._disk else None,
-                later=self._later,
+                later=self._turns.later,
                 on_serving=self.serving.on_served,
             )
         except DISK_ERRORS:
@@ -334,8 +338,7 @@ class Groups:
             return
         housed.close()
         self.serving.freshness.forget(group)
-        self._turns.pop(housed, None)
-        self._wakes.forget(housed.group)
+        self._turns.forget(housed)
         if group in self._gone:
             del self._gone[group]
             self.suspects.forget(group)
@@ -369,7 +372,7 @@ class Groups:
             time=self.stamps.time_ns,
             answer=self.answers.answer,
             forsake=self.answers.forsake,
-            wake=lambda: self._wakes.by(housed.group, ports.clock.wall() + WAKE_NS),
+            wake=lambda: self._turns.by(housed.group, ports.clock.wall() + WAKE_NS),
             again=housed.ask_turn,
             call_out=lambda outgoing: self._soon(partial(self.nesting.call, housed, outgoing)),
             checkpoint=lambda: housed.ground.keeping.newest(housed.group),
@@ -379,39 +382,11 @@ class Groups:
             attempts=self.suspects.of(housed.group),
         )
 
-    # --- turns
-
-    def _later(self, housed: Housed) -> None:
-        if not self._turns:
-            self._house.soon(self._take_turns_guarded)
-        self._turns[housed] = None
-
-    def _take_turns(self) -> None:
-        turns, self._turns = self._turns, {}
-        for housed in turns:
-            self._wakes.forget(housed.group)
-            due_ns = housed.turn()
-            self.serving.freshness.on_turn(housed)
-            # Within its turn it may have asked to be woken in a moment: that stands.
-            if due_ns is not None:
-                self._wakes.by(housed.group, due_ns)
-
-    def _on_wake(self, group: GroupId) -> None:
-        housed = self.housed.get(group)
-        if housed is not None:
-            housed.ask_turn()
-
-    def _ask_flush(self) -> None:
-        if not self._is_flush_asked:
-            self._is_flush_asked = True
-            self._house.soon(self._flush_guarded)
+    # --- the host
 
     def _flush(self) -> None:
-        self._is_flush_asked = False
         self._store.log.flush()
         self._memory_log.flush()
-
-    # --- the host
 
     def _watch(self, prefix: str, revision: Revision, then: Callable[[WatchEvent], None]) -> None:
         self._house.authority.watch(prefix, revision, self.guarded(then))

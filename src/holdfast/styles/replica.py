@@ -16,15 +16,14 @@ import msgspec
 from holdfast.model.calls import Request
 from holdfast.model.errors import DISK_ERRORS, BrokenInvariant, Overloaded, Rejected, Unavailable
 from holdfast.model.ids import ClientId, Epoch, Position
-from holdfast.model.outcome import Poisoned, Refused, Unknown, encode_outcome
+from holdfast.model.outcome import Poisoned, Refused, encode_outcome
 from holdfast.model.units import MILLISECOND
 from holdfast.sequence.ports import Captured, Kept, chunks_of
-from holdfast.sequence.retention import FRESH, NEVER, InProgress, Repeated, Verdict
 from holdfast.styles.checkpointing import Checkpointing
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Effects, Outgoing
-from holdfast.styles.execution import REFUSALS, Execution
+from holdfast.styles.execution import Execution
 from holdfast.styles.interface import BadCall
 from holdfast.styles.operation import (
     Call,
@@ -40,6 +39,7 @@ from holdfast.styles.operation import (
 from holdfast.styles.poison import Poisonous, among_calls, in_words
 from holdfast.styles.ports import Sequence, StylePorts, Token
 from holdfast.styles.queries import Queries
+from holdfast.styles.repetition import Repetitions
 from holdfast.styles.stamping import Stamping
 from holdfast.styles.waiting import Waiting
 
@@ -51,8 +51,6 @@ OVERDUE_NS: Final = 20 * MILLISECOND
 
 Then = Callable[[Effects, Position], None]
 """Takes what a record brought about, and the position at which that is final."""
-
-FORGOTTEN: Final = encode_outcome(Unknown("the request has expired; whether it ran is no longer known"))
 
 
 class Replica(ABC):
@@ -69,6 +67,7 @@ class Replica(ABC):
         """And the object is ready: calls are taken."""
         self._stamping = Stamping(ports.clock, ports.stamp, ports.time)
         self._waiting = Waiting()
+        self._repetitions = Repetitions(self._waiting, self._tell)
         self._queries = Queries(ports)
         self._checkpointing = Checkpointing(ports, config, self._log_bytes)
         self._called: tuple[Request, int] | None = None
@@ -162,7 +161,7 @@ class Replica(ABC):
             self._poison_calls(execution, sent.client, operations)
         if len(operations) < len(calls):
             sent = sent.of(operations)
-        if operations and not self._answer_known(execution, token, sent.client, operations):
+        if operations and not self._repetitions.answer(execution, token, sent.client, operations):
             self._order_calls(execution, token, sent, operations)
 
     def on_stale_queries(self, token: Token, client: ClientId, calls: list[Call]) -> None:
@@ -201,7 +200,7 @@ class Replica(ABC):
         record = Settled(self._stamping.next(), client, number, expiration_s)
 
         def tell(effects: Effects, position: Position) -> None:
-            self._settled(effects, record, token, position)
+            self._repetitions.settled(effects, record, token, position)
 
         self._order(execution, record, (token, tell))
 
@@ -353,37 +352,6 @@ class Replica(ABC):
         """The outcome of a query that ended too many processes; it needs no record, as it changes nothing."""
         ended = self._ports.attempts.given_up(request)
         return encode_outcome(Poisoned(ended)) if ended else None
-
-    def _answer_known(self, execution: Execution, token: Token, client: ClientId, calls: list[Call]) -> bool:
-        """Answer a frame of which nothing is new, without ordering anything; False if something is."""
-        retention = execution.retention
-        if retention.judge(client, calls[0].number, calls[0].expiration_s) is FRESH:
-            return False
-        verdicts = [retention.judge(client, each.number, each.expiration_s) for each in calls]
-        if any(verdict is FRESH for verdict in verdicts):
-            return False
-        for each, verdict in zip(calls, verdicts, strict=True):
-            # A reply is final with its own position; a refusal rests on all that the table was made of.
-            rests_on = Position(0) if isinstance(verdict, Repeated) else execution.position
-            self._answer_verdict(verdict, Request(client, each.number), token, rests_on)
-        return True
-
-    def _answer_verdict(self, verdict: Verdict, request: Request, token: Token, position: Position) -> None:
-        """Answer, once *position* is committed and what the verdict rests on."""
-        if isinstance(verdict, InProgress):
-            self._waiting.for_call(request, token)
-            return
-        if isinstance(verdict, Repeated):
-            self._tell(max(position, verdict.position), token, [request.number], [verdict.reply])
-        else:
-            self._tell(position, token, [request.number], [REFUSALS[verdict]])
-
-    def _settled(self, effects: Effects, record: Settled, token: Token, position: Position) -> None:
-        verdict = effects.settled
-        if isinstance(verdict, Repeated | InProgress) or verdict == NEVER:
-            self._answer_verdict(verdict, Request(record.client, record.number), token, position)
-        else:
-            self._tell(position, token, [record.number], [FORGOTTEN])
 
     def _tell(self, position: Position, token: Token, numbers: list[int], outcomes: list[bytes]) -> None:
         if position <= self.sequence.committed:

@@ -83,7 +83,7 @@ def _floor_at_newest(floor: Floor, awaited: object, next_number: int, time_s: in
 
 def _take_outcome_as_it_is(invocations: Invocations, request: Pending, outcome: bytes) -> Ended:
     if request.asks_about is not None:
-        invocations._on_settled(request.asks_about)
+        invocations._unsettled.settle(request.asks_about)
     return outcome
 
 
