@@ -9,8 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from holdfast.authority import membership
-from holdfast.authority.membership import Held
-from holdfast.authority.outcome import InDoubt, NoAnswer, Removed, Seen, answering
+from holdfast.authority.outcome import InDoubt, NoAnswer, answering
 from holdfast.authority.standing import MANAGER, Participant, Standing, Status, Transaction, read_standing
 from holdfast.authority.transactions import AlreadyDecided, Deposed, NoTransaction, set_transaction_status
 from holdfast.control.config import CONTEXT_BYTES_MAX
@@ -297,7 +296,17 @@ class Coordinator(Tenure):
         }
         self._heard_at = {host: self._heard_at.get(host, now) for host in self._replicas}
         if self._update is None:
+            self._end_left_open(standing.open_transaction)
             self._remove_silent(now)
+
+    def _end_left_open(self, left: Transaction | None) -> None:
+        """Roll back an opening that was given up in doubt, and was made after all: nobody else ends it while
+        this host coordinates, and until then nobody can join (IM-34). If it has ended since, that stands."""
+        if left is not None:
+            nonce, cas = self.me.ports.nonce(), left.cas
+            self.insist(
+                lambda: set_transaction_status(self.term, cas, Status.ROLLBACK, nonce=nonce), _nothing_more
+            )
 
     def _remove_silent(self, now: int) -> None:
         """Off the list with whoever does not answer (IM-105): it comes back through bootstrap."""
@@ -308,5 +317,5 @@ class Coordinator(Tenure):
                 self.ask(recipe, _nothing_more)
 
 
-def _nothing_more(_: Removed | Held | Seen[object] | object) -> None:
-    """Whether it went is seen at the next poll."""
+def _nothing_more(_: object) -> None:
+    """What came of it is seen at the next poll."""

@@ -39,6 +39,7 @@ class Replica(Tenure):
         self._leave = leave
         self._heard_at = me.ports.clock.now()
         self._is_writing = False
+        """The archive is being changed, or the coordinator's copy was taken and is not declared yet."""
         self._decided_cas = 0
         """The newest update it knows the end of: what comes late of it is not taken up again."""
         self._is_settling = False
@@ -67,10 +68,12 @@ class Replica(Tenure):
         self.me.archive.replace(context, self.still(self._taken))
 
     def _taken(self) -> None:
-        self._is_writing = False
         nonce, cas = self.me.ports.nonce(), self.me.archive.context.cas
 
         def declared(answer: Seen[Member] | NotJoined) -> None:
+            # Not before: from the declaration on it may take part in updates, and a second, late copy of
+            # the context would undo one that it has committed (T3).
+            self._is_writing = False
             if isinstance(answer, NotJoined):
                 self._leave("it is no member any more", False)
             else:

@@ -1,0 +1,108 @@
+"""The coordinator on a real authority that falls silent at the worst moment (IM D, T2)."""
+
+import random
+from collections.abc import Callable, Hashable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from holdfast.authority.election import Elected, elect
+from holdfast.authority.membership import join
+from holdfast.authority.outcome import Seen
+from holdfast.authority.recipe import Recipe
+from holdfast.authority.standing import MANAGER, Status, Transaction
+from holdfast.authority.transactions import last_transaction
+from holdfast.control.config import ControlConfig
+from holdfast.control.context import Context
+from holdfast.control.coordinating import Coordinator
+from holdfast.control.ports import ControlPorts, Failed, Outcome
+from holdfast.control.tenure import Self
+from holdfast.model.ids import HostId, Term
+from holdfast.model.ports import TimerId
+from recipe_bench import Bench, Treatment
+
+A = HostId("a")
+
+
+class Surroundings:
+    """Clock, timers and authority of one host, by hand. *treat* stands between it and the authority."""
+
+    def __init__(self, directory: Path) -> None:
+        self.bench = Bench(directory)
+        self.treat: Treatment = self.bench.ask
+        self.due: list[Hashable] = []
+        self.stepped_down: list[str] = []
+
+    def now(self) -> int:
+        return 0
+
+    def timers(self, on_timer: Callable[[Hashable], None]) -> "Surroundings":
+        self.on_timer = on_timer
+        return self
+
+    def set(self, delay_ns: int, tag: Hashable) -> TimerId:
+        self.due.append(tag)
+        return TimerId(0)
+
+    def fire(self) -> None:
+        due, self.due = self.due, []
+        for tag in due:
+            self.on_timer(tag)
+
+    def stream(self, name: str) -> random.Random:
+        return random.Random(0)
+
+    def note(self, kind: str, **fields: object) -> None:
+        return None
+
+    def start(self, recipe: Recipe[Any], then: Callable[[Any], None]) -> None:
+        then(self.bench.run(recipe, self.treat))
+
+    def join(self, host: str) -> object:
+        session = self.bench.session(host)
+        return self.bench.run(join(session, roles=(MANAGER,), context_cas=0, nonce=self.bench.nonce()))
+
+    def coordinator(self) -> Coordinator:
+        """On host a, elected."""
+        session = self.bench.session(A)
+        self.bench.run(join(session, roles=(MANAGER,), context_cas=0, nonce=self.bench.nonce()))
+        elected = self.bench.run(elect(Term(0), nonce=self.bench.nonce(), prefer=A))
+        assert isinstance(elected, Elected)
+        me = cast(Any, self)
+        ports = ControlPorts(me, self.timers, me, me, me, me, self.bench.nonce, lambda: None)  # type: ignore[arg-type]  # as far as it is used
+        archive = SimpleNamespace(context=Context())
+        application = SimpleNamespace(apply=lambda body, change: (body + change, b""))
+        self_ = Self(
+            A, session.incarnation, cast(Any, archive), ports, cast(Any, application), ControlConfig()
+        )
+        return Coordinator(self_, Term(1), self.stepped_down.append)
+
+
+@pytest.fixture
+def around(tmp_path: Path) -> Iterator[Surroundings]:
+    made = Surroundings(tmp_path)
+    yield made
+    made.bench.close()
+
+
+def test_an_opening_that_was_given_up_and_made_after_all_is_rolled_back(around: Surroundings) -> None:
+    """The authority opens the update, its answer is lost, and nobody answers for a while: the client is told
+    that nothing was changed. The update is open all the same, and while it is nobody can join."""
+    coordinator, told = around.coordinator(), list[Outcome]()
+    around.treat = around.bench.lose_answer
+    coordinator.update(b"x", told.append)
+    around.treat = around.bench.silence
+    around.fire()
+    assert [type(each) for each in told] == [Failed]
+    left = around.bench.run(last_transaction())
+    assert isinstance(left, Transaction)
+    assert left.status is Status.INITIAL
+    around.treat = around.bench.ask
+    coordinator.begin()
+    left = around.bench.run(last_transaction())
+    assert isinstance(left, Transaction)
+    assert left.status is Status.ROLLBACK
+    assert isinstance(around.join("b"), Seen)
+    assert around.stepped_down == []
