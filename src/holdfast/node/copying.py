@@ -114,6 +114,7 @@ class ProcessCopies:
             return False
         pipe, out = os.pipe2(os.O_CLOEXEC)
         began_at, spent_ns = self._clock.now(), time.thread_time_ns()
+        host = os.getpid()
         try:
             pid = os.fork()
         except OSError as error:
@@ -122,7 +123,7 @@ class ProcessCopies:
             self._loop.call_soon(then, NotCopied(f"no copy of the process can be made: {error.strerror}"))
             return True
         if pid == 0:
-            _live(out, self._directory / name, framing, snapshot)
+            _live(host, out, self._directory / name, framing, snapshot)
         forked_ns = self._clock.now() - began_at
         if self._pages is not None:
             self._pages.copy_ns = time.thread_time_ns() - spent_ns
@@ -185,11 +186,11 @@ class ProcessCopies:
 # --- in the copy
 
 
-def _live(out: int, path: Path, framing: Framing, snapshot: Snapshot) -> NoReturn:
+def _live(host: int, out: int, path: Path, framing: Framing, snapshot: Snapshot) -> NoReturn:
     """The whole life of a copy. It never returns into the host's code."""
     code = 1
     try:
-        _become_a_copy(out)
+        _become_a_copy(host, out)
         report = _take(path, framing, snapshot)
         os.write(out, msgspec.msgpack.encode(report))
         code = 0 if report.size else 1
@@ -197,9 +198,11 @@ def _live(out: int, path: Path, framing: Framing, snapshot: Snapshot) -> NoRetur
         os._exit(code)
 
 
-def _become_a_copy(out: int) -> None:
+def _become_a_copy(host: int, out: int) -> None:
     gc.disable()  # a collection would touch, and so copy, all that is shared with the host
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != host:
+        os._exit(1)  # the host was gone before it could be asked for: no signal comes any more (K2)
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
