@@ -88,6 +88,19 @@ def test_two_are_kept_and_the_log_keeps_what_lies_behind_the_older() -> None:
     assert machine.store.floor(GROUP) == 20
 
 
+def test_a_group_that_begins_anew_has_no_floor_of_its_former_life() -> None:
+    """After a forced recovery a member holds less than it did. Were the floor still that of checkpoints that
+    are forgotten, the log would be asked to let go of records that it does not have yet (V4)."""
+    machine = Machine()
+    for position in (900, 1000):
+        machine.write(position, b"given up")
+    machine.store.forget(GROUP)
+    machine.write(95, b"new")
+    assert machine.store.floor(GROUP) is None
+    machine.write(120, b"newer")
+    assert machine.store.floor(GROUP) == 95
+
+
 def test_a_rotted_newest_falls_back_to_the_older_one_loudly() -> None:
     """The damage is reported with its place; the older one serves, whole."""
     machine = Machine()

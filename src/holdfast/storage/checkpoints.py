@@ -207,5 +207,9 @@ class CheckpointStore:
     def _remove(self, group: GroupId, position: Position) -> None:
         # Not synced: a checkpoint that comes back after a power cut is removed again by the next one.
         self._positions[group].remove(position)
+        finished = self._finished_here.get(group, [])
+        if position in finished:
+            # What is gone holds no floor up: a group that begins anew (V4) comes by these positions again.
+            finished.remove(position)
         self._whole.pop(checkpoint_name(group, position), None)
         self._disk.remove(checkpoint_name(group, position))
