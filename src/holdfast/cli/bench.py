@@ -119,13 +119,20 @@ def claims(
 
 
 @app.command(name="all")
-def everything(*, rounds: int | None = None, seconds: float | None = None, output: Output = "table") -> None:
+def everything(
+    *,
+    rounds: int | None = None,
+    seconds: float | None = None,
+    groups: int = 10_000,
+    output: Output = "table",
+) -> None:
     """Every benchmark, one after the other.
 
     Parameters
     ----------
     rounds: For each of them; their own numbers when not given.
     seconds: What each side gets in a round, where that applies.
+    groups: The largest number of groups that are left idle.
     output: A table for people, one JSON object for scripts.
     """
     found = {
@@ -134,7 +141,7 @@ def everything(*, rounds: int | None = None, seconds: float | None = None, outpu
         "detect": _measure("detect", rounds=rounds or 20),
     }
     beside = _measure("groups", rounds=rounds or 5, seconds=seconds or 2.0)
-    grown = _measure("growth", seconds=seconds or 2.0)
+    grown = _measure("growth", seconds=seconds or 2.0, groups=groups)
     results = [result for each in found.values() for result in each.pop("results")]
     if output == "json":
         grown.pop("results")
