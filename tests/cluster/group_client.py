@@ -1,14 +1,16 @@
 """Somebody who orders groups, calls them and hurts their hosts: what the tests of groups share."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from direct import Answer, DirectCaller, Watch
 from domain import WAIT_S, Domain
 
 from holdfast.calling.config import CallPolicy
@@ -20,6 +22,7 @@ from holdfast.model.errors import OutcomeUnknown, Unavailable
 from holdfast.model.ids import HostId
 from holdfast.model.orders import GroupInfo, Order
 from holdfast.model.units import SECOND
+from holdfast.net import NotConnected
 from holdfast.node.layout import Layout
 from holdfast.node.reaching import url_of
 
@@ -41,6 +44,10 @@ class GroupClient(ABC):
     @abstractmethod
     async def stop_hosts(self) -> None:
         """End all hosts in order, so that their files can be read."""
+
+    @abstractmethod
+    async def address(self, host: HostId) -> str:
+        """Where *host* listens, which lives."""
 
     async def create(self, name: str, style: str = "warm_passive") -> Group[Any]:
         """A ledger, as soon as enough hosts can take a member."""
@@ -66,6 +73,51 @@ class GroupClient(ABC):
         return await self.wait(
             name, "all members are in-sync", lambda found: set(found.in_sync) == set(found.placed_on)
         )
+
+    async def deposit_behind(self, old: str, name: str, account: str) -> int:
+        """Deposit 1 by way of whoever leads the group once *old* does not; the new balance. Of nobody else: a
+        client of all members would ask *old* first, and so tell it."""
+        deadline = time.monotonic() + WAIT_S
+        while time.monotonic() < deadline:
+            found = await self.info(name)
+            if found.primary != old:
+                answer = await self._ask_once(found, "deposit", account, 1)
+                if answer is not None:
+                    return answer.value
+            await asyncio.sleep(0.02)
+        raise AssertionError(f"nobody but {old} takes calls within {WAIT_S:g} s")
+
+    async def _ask_once(self, found: GroupInfo, method: str, *arguments: object) -> Answer | None:
+        caller = DirectCaller(found.primary, found.group, found.epoch)
+        try:
+            await caller.open(await self.address(found.primary), self.name, insecure=True)
+            return await caller.send(method, *arguments)
+        except NotConnected:
+            return None
+        finally:
+            caller.close()
+
+    @contextlib.asynccontextmanager
+    async def watching(self, name: str, account: str, floor: Callable[[], int]) -> AsyncIterator[list[Watch]]:
+        """Ask every host by itself for *account*, again and again; an answer below *floor* is stale."""
+        found = await self.info(name)
+        watches = [
+            Watch(DirectCaller(host, found.group, found.epoch), floor, account, self._connecting(host))
+            for host in found.placed_on
+        ]
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(watch.keep_asking()) for watch in watches]
+            yield watches
+            for task in tasks:
+                task.cancel()
+        for watch in watches:
+            watch.close()
+
+    def _connecting(self, host: HostId) -> Callable[[DirectCaller], Awaitable[None]]:
+        async def connecting(caller: DirectCaller) -> None:
+            await caller.open(await self.address(host), self.name, insecure=True)
+
+        return connecting
 
     async def _insist(self, ask: Callable[[], Awaitable[T]]) -> T:
         deadline = time.monotonic() + WAIT_S
@@ -93,18 +145,20 @@ class Client(GroupClient):
 
     async def pid(self, host: HostId) -> int:
         """Of the process of *host*; waits while it is being started again."""
+        return int(await self._known_of(host, "pid"))
+
+    async def _known_of(self, host: HostId, what: str) -> Any:
         deadline = time.monotonic() + WAIT_S
         while time.monotonic() < deadline:
-            pid: int | None = (await asyncio.to_thread(self.domain.host, host))["pid"]
-            if pid is not None:
-                return pid
+            found = (await asyncio.to_thread(self.domain.host, host))[what]
+            if found is not None:
+                return found
             await asyncio.sleep(0.01)
-        raise AssertionError(f"{host} was not started again within {WAIT_S:g} s")
+        raise AssertionError(f"no {what} of {host} is known within {WAIT_S:g} s")
 
     async def address(self, host: HostId) -> str:
-        """Where *host* listens, which lives."""
-        address: str = (await asyncio.to_thread(self.domain.host, host))["address"]
-        return address
+        """Of a host that lives, as soon as it has said so."""
+        return str(await self._known_of(host, "address"))
 
     async def kill(self, host: HostId) -> None:
         os.kill(await self.pid(host), signal.SIGKILL)

@@ -9,12 +9,11 @@ import contextlib
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from direct import Answer, DirectCaller, Watch
 from domain import HOLDFAST, WAIT_S
 from faults.internet import Internet
 from group_client import EXAMPLES, POLICY, GroupClient
@@ -25,7 +24,7 @@ from holdfast.client.ordering import order
 from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import HostId
 from holdfast.model.orders import GroupInfo, ListGroups
-from holdfast.net import Address, Endpoint, Identity, NotConnected, Role
+from holdfast.net import Address, Endpoint, Identity, Role
 from holdfast.node.layout import Description, Layout
 
 T = TypeVar("T")
@@ -147,44 +146,5 @@ class SpreadClient(GroupClient):
                 return (await order(where, endpoint, wanted, insecure=True))[0]
         return None
 
-    async def deposit_behind(self, old: str, name: str, account: str) -> int:
-        """Deposit 1 by way of whoever leads the group once *old* does not; the new balance. Of nobody else: a
-        client of all members would ask *old* first, and so tell it."""
-        deadline = time.monotonic() + WAIT_S
-        while time.monotonic() < deadline:
-            found = await self.info(name)
-            if found.primary != old:
-                answer = await self._ask_once(found, "deposit", account, 1)
-                if answer is not None:
-                    return answer.value
-            await asyncio.sleep(0.02)
-        raise AssertionError(f"nobody but {old} takes calls within {WAIT_S:g} s")
-
-    async def _ask_once(self, found: GroupInfo, method: str, *arguments: object) -> Answer | None:
-        caller = DirectCaller(found.primary, found.group, found.epoch)
-        try:
-            await caller.open(self._addresses[found.primary], NAME, insecure=True)
-            return await caller.send(method, *arguments)
-        except NotConnected:
-            return None
-        finally:
-            caller.close()
-
-    @contextlib.asynccontextmanager
-    async def watching(self, name: str, account: str, floor: Callable[[], int]) -> AsyncIterator[list[Watch]]:
-        """Ask every host by itself for *account*, again and again; an answer below *floor* is stale."""
-        found = await self.info(name)
-        watches = [
-            Watch(DirectCaller(host, found.group, found.epoch), floor, account, self._connecting(host))
-            for host in HOSTS
-        ]
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(watch.keep_asking()) for watch in watches]
-            yield watches
-            for task in tasks:
-                task.cancel()
-        for watch in watches:
-            watch.close()
-
-    def _connecting(self, host: str) -> Callable[[DirectCaller], Awaitable[None]]:
-        return lambda caller: caller.open(self._addresses[host], NAME, insecure=True)
+    async def address(self, host: HostId) -> str:
+        return self._addresses[host]

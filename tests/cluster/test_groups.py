@@ -14,12 +14,13 @@ from domain import HOLDFAST, Domain, is_whole
 from group_client import EXAMPLES, POLICY, Client, run
 
 from holdfast.calling.config import ClientConfig
+from holdfast.cli.ordering import give_at
 from holdfast.client.domain import connect
 from holdfast.client.ordering import order
 from holdfast.client.sync import connect_sync
 from holdfast.model.calls import CallOutcomeUnknown
 from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
-from holdfast.model.orders import CreateGroup, GroupInfo
+from holdfast.model.orders import CreateGroup, Deafen, Deafened, GroupInfo
 from holdfast.model.units import HOUR
 from holdfast.net import Address, Endpoint, Identity, Role
 from holdfast.node.layout import Layout
@@ -188,6 +189,32 @@ def test_a_deleted_group_is_gone_and_its_name_is_free(whole: Domain) -> None:
 
     run(whole, work)
     assert all(host["alive"] for host in whole.status()["hosts"])
+
+
+def test_an_old_primary_that_was_cut_off_by_order_answers_nothing_old(
+    whole: Domain, rounds: Callable[..., int]
+) -> None:
+    """As in ``test_groups_cut``, also where there is no network to cut: as `holdfast chaos cut` does it, the
+    primary and a backup take nothing from each other, another takes over, they hear each other again (R1)."""
+    acknowledged = 0
+
+    async def work(client: Client) -> None:
+        nonlocal acknowledged
+        await client.create("parted")
+        async with client.watching("parted", "alice", lambda: acknowledged) as watches:
+            for number in range(1, 1 + rounds(short=2, long=200)):
+                before = await client.wait_in_sync("parted")
+                pair = [before.primary, next(host for host in before.in_sync if host != before.primary)]
+                for host in pair:
+                    await give_at(client.layout, Deafen(hosts=tuple(pair)), Deafened, host=host)
+                acknowledged = await client.deposit_behind(before.primary, "parted", "alice")
+                assert acknowledged >= number
+                for host in pair:
+                    order = Deafen(hosts=tuple(pair), is_deaf=False)
+                    await give_at(client.layout, order, Deafened, host=host)
+        assert sum(watch.answers for watch in watches) > 0
+
+    run(whole, work)
 
 
 def test_calls_with_long_arguments_do_not_fill_the_log_for_good(
