@@ -987,6 +987,28 @@ def test_a_log_that_grows_fast_is_cut_before_the_interval_is_over(style: str) ->
     assert lines(made, "a")[-1] == "line 39"
 
 
+@pytest.mark.parametrize("style", PASSIVE)
+def test_a_new_primary_is_ready_once_its_object_has_what_it_lacked(style: str) -> None:
+    """Clients are told of it then: told before, they would be turned away and look elsewhere."""
+    made = group(style, config=msgspec.structs.replace(CONFIG, slice_ns=1))
+    for number in range(1, 10):
+        write(made, number)
+        made.settle()
+    assert [made.replicas[name].is_ready for name in "abc"] == [True, False, False]
+    made.fail_over("b", is_crash=True)
+    successor = made.replicas["b"]
+    turns = 0
+    while not successor.is_ready:
+        with pytest.raises(Unavailable):
+            write(made, 10)
+        successor.turn()
+        turns += 1
+    assert turns > 0
+    write(made, 10)
+    made.settle()
+    assert lines(made, "b")[-1] == "line 10"
+
+
 @pytest.mark.parametrize("style", ALL)
 def test_a_small_state_is_captured_long_before_a_large_one_would_be(style: str) -> None:
     """Or whoever starts again replays a long log for it before it can take over."""

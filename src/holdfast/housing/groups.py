@@ -246,7 +246,7 @@ class Groups:
             housed.member.start()
         else:
             self.guarded(housed.member.on_view)(seen)
-        if housed.member.is_serving:
+        if housed.is_ready:
             self.serving.on_served(housed.group)
 
     def _on_lapsed(self, host: HostId) -> None:
@@ -307,7 +307,7 @@ class Groups:
                 chronicle=self._chronicle(record.group),
                 copies=self._copies(record.group) if ground is self._disk else None,
                 later=self._turns.later,
-                on_serving=self.serving.on_served,
+                on_ready=self.serving.on_served,
             )
         except DISK_ERRORS:
             raise

@@ -39,10 +39,12 @@ class Housed:
         chronicle: Chronicle,
         copies: GroupCopies | None,
         later: Callable[["Housed"], None],
-        on_serving: Callable[[GroupId], None],
+        on_ready: Callable[[GroupId], None],
     ) -> None:
         kept = ground.keeping.opened(record.group)
         self.record = record
+        self._on_ready = on_ready
+        self._was_ready = False
         self.ground = ground
         self.chronicle = chronicle
         self.copies = copies
@@ -55,7 +57,7 @@ class Housed:
             ground.me,
             ports=replace(ground.ports, timers=self._timers_of_its_own, trace=chronicle),
             config=msgspec.structs.replace(config.sequence, min_in_sync=record.min_in_sync),
-            application=_Turning(self.style, self.ask_turn, lambda: on_serving(record.group)),
+            application=_Turning(self.style, self.ask_turn),
             committed=kept.position if kept is not None else Position(0),
             is_doubtful=ground.is_doubtful(),
         )
@@ -78,6 +80,11 @@ class Housed:
         return self.member.role is Role.PRIMARY
 
     @property
+    def is_ready(self) -> bool:
+        """Whether calls are taken here: the sequence serves, and the object has what it lacked."""
+        return self.member.is_serving and (isinstance(self.style, Stateless) or self.style.is_ready)
+
+    @property
     def replica(self) -> Replica:
         """Raises ``Unavailable`` for a stateless group, which has none."""
         if isinstance(self.style, Stateless):
@@ -90,9 +97,17 @@ class Housed:
     def turn(self) -> int | None:
         """Do what is due; when, by the wall clock, the next turn must be at the latest."""
         if isinstance(self.style, Stateless):
+            self._tell_if_ready()
             return None
         self.style.turn()
+        self._tell_if_ready()
         return self.style.next_wake_ns()
+
+    def _tell_if_ready(self) -> None:
+        """Not before: clients come at once, and who is turned away tries the others, which may hang."""
+        was_ready, self._was_ready = self._was_ready, self.is_ready
+        if self._was_ready and not was_ready:
+            self._on_ready(self.group)
 
     def close(self) -> None:
         """Nothing happens here any more."""
@@ -110,17 +125,13 @@ class Housed:
 class _Turning:
     """Passes the sequence's events on to the style, and asks for a turn after each that may need one."""
 
-    def __init__(
-        self, style: Application, ask_turn: Callable[[], None], on_serving: Callable[[], None]
-    ) -> None:
+    def __init__(self, style: Application, ask_turn: Callable[[], None]) -> None:
         self._style = style
         self._ask_turn = ask_turn
-        self._on_serving = on_serving
 
     def on_serving(self, epoch: Epoch) -> None:
         self._style.on_serving(epoch)
         self._ask_turn()
-        self._on_serving()
 
     def on_following(self) -> None:
         self._style.on_following()

@@ -88,6 +88,11 @@ class Replica(ABC):
         return self._sequence
 
     @property
+    def is_ready(self) -> bool:
+        """The object has all that is committed, and takes calls."""
+        return self._is_primary
+
+    @property
     @abstractmethod
     def execution(self) -> Execution | None:
         """The object, if this member holds one now."""
