@@ -159,6 +159,7 @@ def test_a_group_in_memory_survives_its_primary_and_is_lost_with_all_of_its_proc
             await ledger.options(duration_s=3).balance("alice")
 
     run(whole, work)
+    whole.wait("every host hears every other", is_whole)
     words = ("also", "ledger:Ledger", "--durability", "memory", "--output", "json")
     shown = holdfast(whole, "group", "create", *words)
     assert shown["durability"] == "memory"
