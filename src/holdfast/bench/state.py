@@ -53,6 +53,8 @@ CALM_MS: Final = 50.0
 CALM_S: Final = 60.0
 CALM_CALLS: Final = 100
 """So many calls in a row shorter than that: the backups have caught up with what made the object large."""
+WARM: Final = 0.8
+"""A host with so much of the memory that the largest has holds the object too."""
 DELAY_TARGET_MS: Final = 20.0
 FAILOVER_TARGET_MS: Final = 300.0
 
@@ -245,7 +247,7 @@ class _Bench:
                 )
 
     async def _fail_over(self, load: Load, number: int, rounds: int) -> float:
-        info = await self._wait_until_whole()
+        info = await self._wait_until_warm()
         await asyncio.sleep(1.0)
         killed_at = _clock.now()
         signal_holder(self._layout.host(info.primary), signal.SIGKILL)
@@ -258,25 +260,28 @@ class _Bench:
         self._progress(f"kill {number + 1} of {rounds}: {took_ms:.0f} ms without an answer")
         return took_ms
 
-    async def _wait_until_whole(self) -> GroupInfo:
+    async def _wait_until_warm(self) -> GroupInfo:
+        """Every member is in sync and, as its host's memory shows, has loaded the object again."""
         async with asyncio.timeout(WAIT_S):
             while True:
                 info = await self._info()
-                if len(info.in_sync) == len(self._description.hosts):
+                memory_mb = self._memory_mb("VmRSS")
+                are_in_sync = len(info.in_sync) == len(memory_mb) == len(self._description.hosts)
+                if are_in_sync and min(memory_mb) >= WARM * max(memory_mb):
                     return info
                 await asyncio.sleep(0.1)
 
     async def _info(self) -> GroupInfo:
         return next(each for each in await self._domain.groups() if each.name == NAME)
 
-    def _memory_mb(self) -> list[int]:
-        """The most that each host has ever taken of the machine's memory."""
+    def _memory_mb(self, which: str = "VmHWM") -> list[int]:
+        """What each host takes of the machine's memory; by default the most that it ever took."""
         found = []
         for host in self._description.hosts:
             holder = holder_of(self._layout.host(host))
             if holder is not None:
                 status = Path(f"/proc/{holder.pid}/status").read_text(encoding="ascii")
-                (peak,) = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")]
+                (peak,) = [line.split()[1] for line in status.splitlines() if line.startswith(which)]
                 found.append(int(peak) // 1024)
         return found
 
