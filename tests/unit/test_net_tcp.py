@@ -549,3 +549,45 @@ def test_frames_come_with_capacity_for_any_receiver(rounds: Callable[..., int]) 
         assert found == [b"%d" % n for n in range(count)]
 
     run(main)
+
+
+class ClosedUnawares(asyncio.Transport):
+    """As uvloop leaves a transport whose connecting was cancelled: closed, and not aware of it."""
+
+    def __init__(self, wire: socket.socket) -> None:
+        super().__init__({"socket": wire, "peername": ("127.0.0.1", 1)})
+
+    def is_closing(self) -> bool:
+        return False
+
+    def write(self, data: object) -> None:
+        raise RuntimeError("the handler is closed")
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        return None
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def write_eof(self) -> None:
+        raise RuntimeError("the handler is closed")
+
+    def close(self) -> None:
+        return None
+
+    def abort(self) -> None:
+        return None
+
+
+def test_a_connection_can_be_given_up_when_its_transport_is_gone_already() -> None:
+    """Whoever cancelled the connecting gets the cancellation, not the transport's complaint."""
+
+    async def main() -> None:
+        with socket.socket() as wire:
+            connection = Connection(endpoint(Role.CLIENT), is_connector=True, on_open=lambda _: Kept())
+            connection.connection_made(ClosedUnawares(wire))
+            connection.abort()
+            assert connection.reason is not None
+            connection.connection_lost(None)
+
+    asyncio.run(main())

@@ -8,6 +8,7 @@ receiver is told, which is logged once, and which is sent to the peer as a Goodb
 import asyncio
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, Protocol, cast
 
 from holdfast.machine.library_log import LibraryLog
@@ -321,9 +322,11 @@ class Connection(asyncio.Protocol):
         self._write_wire(self._layer.wrap(data))
 
     def _write_wire(self, data: Bytes) -> None:
-        # uvloop raises on a write to a closed transport.
         if data and self._transport is not None and not self._transport.is_closing():
-            self._transport.write(data)
+            # uvloop raises on a write to a closed transport, and of one that was closed because connecting
+            # was cancelled it does not say that it is closing.
+            with suppress(RuntimeError):
+                self._transport.write(data)
 
     # --- time
 
@@ -389,7 +392,8 @@ class Connection(asyncio.Protocol):
         else:
             try:
                 transport.write_eof()
-            except OSError:  # The peer has reset the connection: there is nobody left to take anything.
+            except (OSError, RuntimeError):
+                # The peer has reset the connection, or it is closed already: nobody will take anything.
                 transport.abort()
 
     def _tell(self) -> None:
