@@ -214,13 +214,13 @@ class Serving:
             style.on_calls(asker, sent)
 
     def _read(self, asker: Asker, asked: Reads) -> None:
-        """What the primary may read now is not old at all (R1). Any other must find out how old its state is,
-        and have reached what the client has seen (S7)."""
-        housed = asker.housed
+        """What the primary may read now is not old at all (R1), once its object has come so far. Any other
+        must find out how old its state is, and have reached what the client has seen (S7)."""
+        housed, member = asker.housed, asker.housed.member
         calls = decode_calls(asked.calls)
-        if asked.seen.epoch > housed.member.epoch:
+        if asked.seen.epoch > member.epoch:
             self._turn(asker.client, asked, RefusalCode.BEHIND, "the client has seen a later view")
-        elif housed.member.is_serving and housed.member.may_read():
+        elif member.is_serving and member.may_read() and housed.replica.reached >= member.committed:
             housed.replica.on_stale_queries(asker, asked.client, calls)
         else:
             read = Read(

@@ -1,0 +1,56 @@
+"""Which reads a member answers from its own state at once (R1, S7)."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from holdfast.housing.serving import Serving
+from holdfast.model.calls import Reads, Seen
+from holdfast.model.ids import ClientId, Epoch, GroupId, Position
+from holdfast.styles.operation import encode_calls
+
+GROUP, EPOCH = GroupId(1), Epoch(3)
+
+
+class Group:
+    """A primary that may read; its object has come as far as *reached*, everything up to 10 is committed."""
+
+    def __init__(self, reached: int) -> None:
+        self.answered = 0
+        self.is_primary = True
+        self.style = self.replica = self
+        self.view = None
+        self.reached = Position(reached)
+        self.member = SimpleNamespace(
+            epoch=EPOCH, is_serving=True, is_lost=False, committed=Position(10), may_read=lambda: True
+        )
+
+    def on_stale_queries(self, *_: object) -> None:
+        self.answered += 1
+
+    def ask_turn(self) -> None:
+        return None
+
+
+@pytest.mark.parametrize(("reached", "answered"), [(10, 1), (9, 0)])
+def test_a_primary_answers_stale_reads_once_its_object_holds_what_is_committed(
+    reached: int, answered: int
+) -> None:
+    """A backup takes over, and replays for a while what it had only logged. Its client has seen those very
+    positions: answered from the object as it is, it would not find its own writes."""
+    group, waiting = Group(reached), list[object]()
+    serving = Serving(
+        {GROUP: cast(Any, group)},
+        cast(Any, SimpleNamespace(version=lambda *_: EPOCH, views={})),
+        cast(Any, None),
+        cast(Any, None),
+        cast(Any, None),
+        cast(Any, SimpleNamespace(read=lambda _, read: waiting.append(read))),
+        cast(Any, SimpleNamespace(now=lambda: 0)),
+    )
+    calls = msgspec.Raw(encode_calls([]))
+    asked = Reads(1, GROUP, EPOCH, Seen(EPOCH, Position(10)), 60_000, ClientId("c"), calls)
+    serving.on_call(cast(Any, None), asked)
+    assert (group.answered, len(waiting)) == (answered, 1 - answered)
