@@ -7,10 +7,10 @@ table 27-1 allows (:mod:`.failover`). Only newer references are adopted. It ends
 group gave; with an error that says it was not executed; or as ``CallOutcomeUnknown``, with its id, never
 with a guess.
 
-How. Requests gather until ``flush``, which sends everything that waits, up to 128 to a frame. A frame is
-in *flight* until all its requests have ended, or until it is turned away, its connection ends or patience
-does; then those that have not ended wait again, together. A frame that was turned away has not been executed,
-because a connection delivers a frame at most once; of one that was lost nothing is known.
+How. Requests gather until ``flush``, which sends everything that waits, ``CALLS_PER_FRAME_MAX`` to a frame.
+A frame is in *flight* until all its requests have ended, or until it is turned away, its connection ends or
+patience does; then those that have not ended wait again, together. A frame that was turned away has not been
+executed, because a connection delivers a frame at most once; of one that was lost nothing is known.
 """
 
 from collections.abc import Hashable

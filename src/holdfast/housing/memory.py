@@ -7,10 +7,11 @@ from typing import Final
 
 from holdfast.authority.views import ViewMember
 from holdfast.housing.ground import Ground
-from holdfast.model.ids import GroupId, Opening, Position, StoreId
+from holdfast.model.ids import GroupId, Opening, Position
 from holdfast.sequence.durability import Durability
 from holdfast.sequence.memory_log import MemoryLog
 from holdfast.sequence.ports import Captured, Kept
+from holdfast.sequence.standing import memory_store
 from holdfast.storage.record import Point
 
 Soon = Callable[[Callable[[], None]], None]
@@ -86,7 +87,7 @@ def memory_ground(disk: Ground, soon: Soon) -> tuple[Ground, MemoryLog]:
     keeping = MemoryKeeping(log, soon)
     me = ViewMember(
         host=disk.me.host,
-        store=StoreId(f"memory-{disk.me.incarnation}"),
+        store=memory_store(disk.me.host, disk.me.incarnation),
         incarnation=disk.me.incarnation,
         opening=Opening(0),
     )

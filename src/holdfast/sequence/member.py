@@ -164,17 +164,6 @@ class Member:
         """Records that hold these positions, as they lie in the log."""
         return self._on.store.read(first, last)
 
-    def may_answer(self, epoch: Epoch, position: Position) -> bool:
-        """Whether this member is not behind what a client has seen: the epoch and the committed position that
-        came with some earlier answer (S7). To be asked before any query is answered, stale ones too.
-
-        What was seen before a forced recovery may be lost, and says nothing about what was built since.
-        """
-        on = self._on
-        if on.standing.view is not None and epoch < on.standing.view.generation:
-            return True
-        return epoch <= on.epoch and position <= on.committed
-
     def may_read(self) -> bool:
         """Whether a query may be answered from this member's own state, at this moment (R1)."""
         return self._reads.may_read()
