@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from holdfast.model.ids import GroupId
 from holdfast.sim.checkers import History, exactly_once
@@ -11,6 +11,9 @@ from holdfast.sim.checkers.history import Operation
 from holdfast.sim.checkers.unique import check_list
 from holdfast.sim.groups.objects import Tokens
 from holdfast.sim.world import World
+
+if TYPE_CHECKING:
+    from holdfast.sim.groups.caller import Caller
 
 CALLED: Final = {"noted": (1, 1), "unknown": (0, 1), "expired": (0, 1), "abandoned": (0, 1)}
 """By how a call from group to group ended: how often it was executed, at least and at most."""
@@ -26,6 +29,8 @@ class Book:
     """Clients ask nothing new."""
     answered: Counter[GroupId] = field(default_factory=Counter)
     """Operations answered since the healing."""
+    callers: dict[str, "Caller"] = field(default_factory=dict)
+    """The clients, by name."""
     _seen: dict[GroupId, list[str]] = field(default_factory=dict)
     """The longest list that a stale read has shown."""
 

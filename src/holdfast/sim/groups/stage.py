@@ -18,7 +18,7 @@ from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
 
 HOSTS: Final = ("h1", "h2", "h3", "h4", "h5")
-HOST_COUNTS: Final = (3, 3, 3, 4, 5)
+HOST_COUNTS: Final = (3, 3, 3, 3, 4, 5)
 CLIENTS: Final = ("c1", "c2", "c3")
 KINDS: Final = (
     ("active", "tokens"),
@@ -30,7 +30,7 @@ KINDS: Final = (
     ("stateless", "echo"),
 )
 """Styles, and the classes that have their state captured in different ways."""
-GROUPS_MAX: Final = 4
+GROUP_COUNTS: Final = (2, 2, 3, 4)
 MIN_IN_SYNC: Final = 2
 CALLING: Final = ClientConfig(
     window_calls=24,
@@ -60,7 +60,7 @@ class Stage:
     @classmethod
     def drawn(cls, rng: random.Random) -> "Stage":
         hosts = tuple(HostId(name) for name in HOSTS[: rng.choice(HOST_COUNTS)])
-        kinds = rng.sample(KINDS, rng.randint(2, GROUPS_MAX))
+        kinds = rng.sample(KINDS, rng.choice(GROUP_COUNTS))
         kinds.sort(key=lambda kind: kind[0] == "stateless")  # faults aim at the first group's primary
         groups = tuple(_record(rng, number, kind, hosts) for number, kind in enumerate(kinds, start=1))
         return cls(hosts, groups, _config(rng), rng.choice(TURNS_NS), rng.choice((0.0, 0.05, 0.2)))

@@ -33,7 +33,7 @@ from holdfast.sim.sequence.agents import Agents
 from holdfast.sim.sequence.host import AUTHORITY
 from holdfast.sim.world import World
 
-ENDING_NS: Final = 3500 * MILLISECOND
+ENDING_NS: Final = 2500 * MILLISECOND
 """Before the end: longer than any call lasts and any timer is set for."""
 UNSETTLED_MAX: Final = 3
 """Positions not committed yet in the end: marks and steps are ordered without anybody asking."""
@@ -48,8 +48,8 @@ class Groups(Scenario):
     kinds = (*PROCESS_KINDS, *POWER_KINDS, *NETWORK_KINDS, *CLOCK_KINDS, *DISK_KINDS)
     own_kinds = (*damage.FAULTS, *turmoil.FAULTS)
     bounds = (Bound(kinds=damage.NAMES, nodes=1),)
-    fault_ns: ClassVar[int] = 5 * SECOND
-    heal_ns: ClassVar[int] = 8 * SECOND
+    fault_ns: ClassVar[int] = 4 * SECOND
+    heal_ns: ClassVar[int] = 6500 * MILLISECOND
 
     def __init__(self) -> None:
         self._book: Book

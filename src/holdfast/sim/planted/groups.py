@@ -1,0 +1,179 @@
+"""Bugs planted in the styles and the housing of groups: each is a rule of PROTOCOL left out."""
+
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.housing import nesting as housing_nesting
+from holdfast.housing.nesting import Nesting
+from holdfast.model.calls import Request
+from holdfast.model.ids import ClientId, GroupId, Position
+from holdfast.model.reference import Reference
+from holdfast.sequence.retention import ABANDONED, EXPIRED, FRESH, Retention, Verdict
+from holdfast.sim.planted import Planted, replacing
+from holdfast.styles import warm
+from holdfast.styles.effects import Outgoing
+from holdfast.styles.execution import Execution
+from holdfast.styles.forwarding import Step, next_step
+from holdfast.styles.nested import sent_by
+from holdfast.styles.operation import Call, Sent
+from holdfast.styles.passive import Passive
+from holdfast.styles.ports import Token
+from holdfast.styles.replica import Replica
+from holdfast.styles.timers import Timer, Timers
+from holdfast.styles.waiting import Answer, Waiting
+
+RUNS: Final = 100
+
+_judge = Retention.judge
+_fire = Timers.fire
+_send = Nesting._send
+
+
+# --- exactly once
+
+
+def _load_nothing(saved: bytes) -> Retention:
+    return Retention()
+
+
+def _expired_is_fresh(table: Retention, client: ClientId, number: int, expiration_s: int) -> Verdict:
+    found = _judge(table, client, number, expiration_s)
+    return FRESH if found in (EXPIRED, ABANDONED) else found
+
+
+# --- execution
+
+
+def _keep_the_object(passive: Passive) -> None:
+    """Go on with an object that is ahead of what became final."""
+    Replica.on_following(passive)
+
+
+def _by_process(nesting: Nesting, awaited: Any, reference: Reference) -> None:
+    """Name a nested call by the process that makes it: another primary makes another of it."""
+
+    def named(group: GroupId, outgoing: Outgoing) -> Sent:
+        sent = sent_by(group, outgoing)
+        return msgspec.structs.replace(sent, client=ClientId(f"{sent.client}@{nesting._me}"))
+
+    with replacing(housing_nesting, "sent_by", named):
+        _send(nesting, awaited, reference)
+
+
+def _always_a_base(spent_ns: int, since_ns: int, **known: Any) -> Step:
+    return next_step(spent_ns, since_ns, **{**known, "has_base": True})
+
+
+def _rings_again(timers: Timers, number: int, due_ns: int, time_ns: int) -> Timer | None:
+    """A timer that has rung stays set, for a while later."""
+    timer = _fire(timers, number, due_ns, time_ns)
+    if timer is not None and not timer.schedule and timer.number % 7 == 0:
+        timers.set(due_ns + 100_000_000, timer.method, timer.arguments)
+    return timer
+
+
+def _forget_timers(execution: Execution, saved: bytes) -> None:
+    execution.timers = Timers()
+    execution.line.scope.timers = execution.timers
+
+
+# --- answers
+
+
+def _take_all(waiting: Waiting, committed: Position) -> list[Answer]:
+    """Tell everything as soon as anything is committed."""
+    ready = list(waiting._answers)
+    waiting._answers.clear()
+    return ready
+
+
+def _stale_at_once(replica: Replica, token: Token, client: ClientId, calls: list[Call]) -> None:
+    """Answer a stale read with what is not committed."""
+    outcomes = [
+        replica.on_stale_query(Request(client, each.number), each.method, each.arguments) for each in calls
+    ]
+    replica._ports.answer(token, [each.number for each in calls], outcomes)
+
+
+def _bug(
+    name: str,
+    rule: str,
+    summary: str,
+    owner: Any,
+    attribute: str,
+    broken: object,
+    profile: str | None = None,
+) -> Planted:
+    return Planted(
+        name=f"groups-{name}",
+        rule=rule,
+        scenario="groups",
+        summary=summary,
+        plant=partial(replacing, owner, attribute, broken),
+        profile=profile,
+        runs_max=RUNS,
+    )
+
+
+PLANTED = (
+    _bug(
+        "table-not-in-checkpoint",
+        "X1",
+        "a loaded state has no table of requests and replies",
+        Retention,
+        "load",
+        staticmethod(_load_nothing),
+    ),
+    _bug(
+        "expired-runs",
+        "X2",
+        "what has expired or was abandoned is taken for new",
+        Retention,
+        "judge",
+        _expired_is_fresh,
+    ),
+    _bug(
+        "object-kept",
+        "E1",
+        "a primary that lost its epoch keeps its object",
+        Passive,
+        "on_following",
+        _keep_the_object,
+    ),
+    _bug(
+        "nested-id-of-process",
+        "E3",
+        "a nested call is named by the process that makes it",
+        Nesting,
+        "_send",
+        _by_process,
+    ),
+    _bug(
+        "update-without-base",
+        "E5",
+        "an update is sent that does not begin where backups are",
+        warm,
+        "next_step",
+        _always_a_base,
+    ),
+    _bug("timer-rings-again", "E6", "a timer that has rung stays set", Timers, "fire", _rings_again),
+    _bug(
+        "timers-not-kept",
+        "E6",
+        "a loaded state has no timers",
+        Execution,
+        "replace_timers",
+        _forget_timers,
+    ),
+    _bug("told-before-commit", "S4", "replies leave before commit", Waiting, "take", _take_all),
+    _bug(
+        "read-before-commit",
+        "S4",
+        "stale reads that saw what is not committed are answered",
+        Replica,
+        "on_stale_queries",
+        _stale_at_once,
+    ),
+)
