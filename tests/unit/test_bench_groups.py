@@ -16,7 +16,7 @@ def load(rate: float) -> Load:
 
 def measured(name: str, rates: list[float], durability: Durability = "disk") -> Measured:
     samples = [Sample(one=load(rate), many=load(rate * 10), fail_over_ms=50.0) for rate in rates]
-    return Measured(name=name, durability=durability, configuration="", samples=samples)
+    return Measured(name=name, durability=durability, configuration="", samples=list(samples))
 
 
 def test_ours_is_judged_beside_each_peer_round_by_round() -> None:
@@ -42,6 +42,14 @@ def test_a_peer_that_is_absent_leaves_its_column_out() -> None:
     )
     assert {each.other_name for each in results} == {"etcd", "limit"}
     assert all(each.rounds == 1 for each in results if each.other_name == "etcd")
+
+
+def test_a_round_in_which_one_failed_is_no_pair() -> None:
+    """The others keep their partners."""
+    ours, etcd = measured("Holdfast", [500, 700, 900]), measured("etcd", [100, 100, 100])
+    ours.samples[0] = etcd.samples[1] = None
+    rate = judged([ours, etcd, memory()])[0]
+    assert (rate.name, rate.rounds, rate.ratio) == ("disk: 1 caller", 1, 9.0)
 
 
 def test_the_table_has_a_row_for_each_measure_and_a_column_for_each_peer() -> None:

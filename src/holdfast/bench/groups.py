@@ -22,11 +22,15 @@ from holdfast.bench import Progress, Result, compare, within
 from holdfast.bench.measures import FAIL_OVER, FAIL_OVER_MS_MAX, MANY, MEASURES, TARGETS, Measure, Sample
 from holdfast.bench.systems import Absent, Durability, System
 from holdfast.bench.systems.etcd import Etcd
+from holdfast.bench.systems.grpc import CallFailed
 from holdfast.bench.systems.ours import Holdfast
 from holdfast.bench.systems.pysyncobj import PySyncObj
 from holdfast.bench.systems.redis import Redis
+from holdfast.model.errors import HoldfastError
 
 WARM_UP_S: Final = 0.5
+FAILURES: Final = (HoldfastError, CallFailed, OSError, ExceptionGroup)
+"""What a system may fail with in a round; the others go on."""
 DURABILITIES: Final[tuple[Durability, ...]] = ("disk", "memory")
 SYSTEMS: Final[tuple[System, ...]] = (
     Holdfast("disk"),
@@ -47,7 +51,8 @@ class Measured(msgspec.Struct, kw_only=True):
     name: str
     durability: Durability
     configuration: str
-    samples: list[Sample]
+    samples: list[Sample | None]
+    """One of each round; None for a round in which it failed."""
     absent: str = ""
     """Why it was not measured."""
 
@@ -84,6 +89,10 @@ async def _measure(rounds: int, seconds: float, progress: Progress) -> list[Meas
                 found.absent = str(why)
                 progress(f"{system.name} is not measured: {why}")
                 continue
+            except FAILURES as error:
+                found.samples.append(None)
+                progress(f"round {number} of {rounds}: {system.name} ({system.durability}) failed: {error!r}")
+                continue
             found.configuration = system.configuration
             found.samples.append(sample)
             progress(f"round {number} of {rounds}: {_told(system, sample)}")
@@ -118,7 +127,7 @@ def judged(measured: Sequence[Measured]) -> list[Result]:
             results += [
                 result for peer in peers if (result := _beside(ours, peer, measure, durability)) is not None
             ]
-            own = _values(ours, measure)
+            own = [value for value in _values(ours, measure) if value is not None]
             if measure is FAIL_OVER and own:
                 name = f"{durability}: {measure.name}"
                 results.append(within(name, own, unit=measure.unit, limit=FAIL_OVER_MS_MAX))
@@ -126,9 +135,9 @@ def judged(measured: Sequence[Measured]) -> list[Result]:
 
 
 def _beside(ours: Measured, peer: Measured, measure: Measure, durability: Durability) -> Result | None:
-    own, others = _values(ours, measure), _values(peer, measure)
-    rounds = min(len(own), len(others))
-    if not rounds:
+    rounds = zip(_values(ours, measure), _values(peer, measure), strict=False)
+    pairs = [(own, other) for own, other in rounds if own is not None and other is not None]
+    if not pairs:
         return None
     target = next(
         (
@@ -140,8 +149,8 @@ def _beside(ours: Measured, peer: Measured, measure: Measure, durability: Durabi
     )
     return compare(
         f"{durability}: {measure.name}",
-        own[:rounds],
-        others[:rounds],
+        [own for own, _ in pairs],
+        [other for _, other in pairs],
         unit=measure.unit,
         other_name=peer.name,
         target=target,
@@ -149,6 +158,6 @@ def _beside(ours: Measured, peer: Measured, measure: Measure, durability: Durabi
     )
 
 
-def _values(system: Measured, measure: Measure) -> list[float]:
-    values = [measure.of(sample) for sample in system.samples]
-    return [value for value in values if value is not None]
+def _values(system: Measured, measure: Measure) -> list[float | None]:
+    """Round by round."""
+    return [None if sample is None else measure.of(sample) for sample in system.samples]

@@ -10,7 +10,7 @@ import logging
 import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ from holdfast.bench.usage import Footprint, cpu_of, footprint
 from holdfast.bench.workload import Counter
 from holdfast.client.domain import connect
 from holdfast.client.ordering import order
-from holdfast.model.errors import OutcomeUnknown, Unavailable
+from holdfast.model.errors import HoldfastError, OutcomeUnknown, Unavailable
 from holdfast.model.orders import CreateGroup
 from holdfast.net import Address, Endpoint, Identity, Role
 from holdfast.node.layout import Description
@@ -39,9 +39,9 @@ PAYLOAD_IN_FLIGHT: Final = 64
 WARM_UP_S: Final = 0.5
 SETTLE_S: Final = 300.0
 """How long groups may take until all their members are in sync."""
-CREATORS: Final = 4
+CREATORS: Final = 2
 """Groups made at a time by each host."""
-ORDERS_MAX: Final = 10
+ORDERS_MAX: Final = 30
 """How often a group is ordered before it is given up."""
 CLASS: Final = f"{Counter.__module__}:{Counter.__qualname__}"
 
@@ -60,13 +60,15 @@ class IdleRow(msgspec.Struct, frozen=True, kw_only=True):
     """Groups that nobody calls, on three hosts; per host, the average."""
 
     groups: int
-    create_s: float
+    create_s: float = 0.0
     """How long it took to make them."""
-    cpu_share: float
+    cpu_share: float = 0.0
     """Of one core, while idle."""
-    resident_bytes_per_group: float
-    descriptors: float
+    resident_bytes_per_group: float = 0.0
+    descriptors: float = 0.0
     """Open files and sockets; what a host has without groups included."""
+    failure: str = ""
+    """Why so many could not be measured; the other fields say nothing then."""
 
 
 def run_growth_bench(
@@ -125,12 +127,24 @@ async def measure_idle(numbers: Sequence[int], seconds: float, progress: Progres
             bare = _average([footprint(pid) for pid in pids.values()])
             made = 0
             for wanted in numbers:
-                create_s = await _create(description, status, range(made, wanted), progress)
-                made = wanted
-                await _settled(description, status, wanted)
-                rows.append(await _idle_row(wanted, create_s, pids, bare, seconds))
+                try:
+                    create_s = await _create(description, status, range(made, wanted), progress)
+                    made = wanted
+                    await _settled(description, status, wanted)
+                    rows.append(await _idle_row(wanted, create_s, pids, bare, seconds))
+                except (HoldfastError, OSError, ExceptionGroup) as error:
+                    # So many are beyond this machine as it is now: that is a result, too.
+                    rows.append(IdleRow(groups=wanted, failure=_first_of(error)))
+                    progress(f"{wanted:,} groups could not be measured: {rows[-1].failure}")
+                    break
                 progress(f"{wanted:,} groups, idle: {rows[-1].cpu_share:.1%} of a core per host")
     return rows
+
+
+def _first_of(error: Exception) -> str:
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"
 
 
 async def _create(
@@ -171,9 +185,10 @@ async def _settled(description: Description, status: DomainStatus, groups: int) 
     """Wait until every member of every group is in sync: before that they are not idle."""
     async with connect(url_of(description, status)) as domain, asyncio.timeout(SETTLE_S):
         while True:
-            found = await domain.groups()
-            if len(found) >= groups and all(len(each.in_sync) == len(each.placed_on) for each in found):
-                break
+            with suppress(OutcomeUnknown, Unavailable):  # a host that is busy with them is asked again
+                found = await domain.groups()
+                if len(found) >= groups and all(len(each.in_sync) == len(each.placed_on) for each in found):
+                    break
             await asyncio.sleep(1.0)
     await asyncio.sleep(1.0)  # what the last of them still had to tell
 
@@ -212,6 +227,8 @@ def call_row(row: CallRow) -> tuple[str, ...]:
 
 
 def idle_row(row: IdleRow) -> tuple[str, ...]:
+    if row.failure:
+        return (f"{row.groups:,}", f"not measured: {row.failure}", "", "", "")
     return (
         f"{row.groups:,}",
         f"{number(row.create_s)} s",
