@@ -5,12 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.demo.counting import Remains, count
+from holdfast.demo.counting import Remains, count, read_member
 from holdfast.demo.faults import LAST_WORDS_S, silence_after
 from holdfast.demo.load import CALLS_PER_ACCOUNT, Caller, executions, place_of
 from holdfast.demo.running import run_demo
 from holdfast.model.errors import InvalidRequest
-from holdfast.model.ids import HostId, Position
+from holdfast.model.ids import Epoch, GroupId, HostId, Position
+from holdfast.storage.checkpoint import COPIED, Framing, checkpoint_name
+from holdfast.storage.record import Point
+from holdfast.styles.definition import Definition
+from holdfast.styles.execution import Execution
 
 CALLS = 3 * CALLS_PER_ACCOUNT - 5
 
@@ -97,3 +101,21 @@ async def _run(app: Path) -> None:
 def test_without_a_ledger_nothing_is_started(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match=r"has no ledger\.py"):
         _run(tmp_path).send(None)
+
+
+def test_a_state_that_never_became_final_is_not_counted(tmp_path: Path) -> None:
+    """A copy of the process has written it, and the host was killed before its position was committed."""
+    definition = Definition("ledger", Spent, Spent)
+    execution = Execution(definition, Spent({"nobody": 5}))
+    execution.position = Position(7)
+    point = Point(Position(7), Epoch(1), 1)
+    framing = Framing(GroupId(1), point, salt=1, chunk_bytes=1 << 16)
+    state = b"".join(framing.framed(execution.save()))
+    copied = checkpoint_name(GroupId(1), Position(7)) + COPIED
+    (tmp_path / copied).write_bytes(framing.header + state + framing.end())
+    assert read_member(HostId("a"), tmp_path, GroupId(1), definition).balances == {}
+
+
+class Spent:
+    def __init__(self, balances: dict[str, int] | None = None) -> None:
+        self.balances: dict[str, int] = balances or {}

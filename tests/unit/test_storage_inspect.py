@@ -12,6 +12,8 @@ from storage_machine import FIRST, A, B, Machine, MemoryFiles
 
 from holdfast.cli.log import inspect_log
 from holdfast.model.errors import HoldfastError, InvalidRequest
+from holdfast.model.ids import Position
+from holdfast.storage.checkpoint import UNFINISHED, checkpoint_name
 from holdfast.storage.inspect import inspect, records
 from holdfast.storage.lock import Held
 
@@ -111,3 +113,13 @@ def test_any_files_at_all_are_survived(files: dict[str, bytes]) -> None:
     except HoldfastError:
         return
     assert report.groups == []
+
+
+@pytest.mark.parametrize("end", UNFINISHED)
+def test_a_checkpoint_that_was_never_finished_is_no_damage(
+    store: Path, end: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The host was killed while it wrote one, or while a copy of its process did."""
+    (store / (checkpoint_name(A, Position(2)) + end)).write_bytes(b"torn")
+    assert inspect_log(store, output="json") == 0
+    assert msgspec.json.decode(capsys.readouterr().out)["checkpoints"] == []

@@ -33,7 +33,7 @@ from holdfast.node.layout import Description, Layout
 from holdfast.node.reaching import url_of
 from holdfast.node.starting import describe, start_agent, wait_until_alive
 from holdfast.node.store import STORE
-from holdfast.storage.checkpoint import ASIDE, COPIED, checkpoint_of
+from holdfast.storage.checkpoint import UNFINISHED, checkpoint_of
 from holdfast.storage.lock import holder_of
 
 NAME: Final = "bulk"
@@ -166,7 +166,7 @@ class Watch:
             for name in os.listdir(store):
                 which = checkpoint_of(name)
                 if which is not None:
-                    found.append((host, int(which[1]), name.endswith((ASIDE, COPIED))))
+                    found.append((host, int(which[1]), name.endswith(UNFINISHED)))
         return found
 
     def _note(self, host: HostId, position: int, is_aside: bool) -> None:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from holdfast.demo.load import CALLS_PER_ACCOUNT, Caller, executions, place_of
 from holdfast.model.errors import Corruption
 from holdfast.model.ids import GroupId, HostId, Position
-from holdfast.storage.checkpoint import Checkpoint, checkpoint_of, read_chunks, verify
+from holdfast.storage.checkpoint import UNFINISHED, Checkpoint, checkpoint_of, read_chunks, verify
 from holdfast.storage.directory import Directory
 from holdfast.storage.inspect import records
 from holdfast.styles.definition import Definition
@@ -113,7 +113,7 @@ def _compare(members: list[Remains]) -> tuple[int, int]:
 
 def _newest(disk: Directory, group: GroupId) -> Checkpoint | None:
     """The newest checkpoint that is whole."""
-    named = ((checkpoint_of(name), name) for name in disk.list())
+    named = ((checkpoint_of(name), name) for name in disk.list() if not name.endswith(UNFINISHED))
     found = sorted((of[1], name) for of, name in named if of is not None and of[0] == group)
     for _, name in reversed(found):
         try:

@@ -27,6 +27,9 @@ _PREFIX: Final = "checkpoint-"
 ASIDE: Final = ".part"
 COPIED: Final = ".copy"
 """Ends the name of one that a copy of the process writes: never the same file as one written here."""
+UNFINISHED: Final = (ASIDE, COPIED)
+"""The ends of names under which a file counts for nothing: it may be torn, or of a position that never became
+final."""
 _MAGIC: Final = b"HoldChk1"
 _END: Final = b"HoldEnd1"
 _HEADER: Final = Struct("<8sQQQQII")  # magic, salt, group, position, epoch, checksum of the chain, chunk size

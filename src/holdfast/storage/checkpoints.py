@@ -12,9 +12,9 @@ from holdfast.model.errors import Corruption, HoldfastError, Unavailable
 from holdfast.model.ids import GroupId, Position
 from holdfast.model.ports import Disk, Token
 from holdfast.storage.checkpoint import (
-    ASIDE,
     CHUNK_BYTES,
     COPIED,
+    UNFINISHED,
     Checkpoint,
     CheckpointWriter,
     Framing,
@@ -99,7 +99,7 @@ class CheckpointStore:
             found = checkpoint_of(name)
             if found is None:
                 continue
-            if name.endswith((ASIDE, COPIED)) or self._is_foreign(name):
+            if name.endswith(UNFINISHED) or self._is_foreign(name):
                 disk.remove(name)
             else:
                 self._positions.setdefault(found[0], []).append(found[1])

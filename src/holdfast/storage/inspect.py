@@ -7,7 +7,7 @@ from msgspec import Struct
 from holdfast.model.errors import Corruption, InvalidRequest
 from holdfast.model.ids import GroupId, Position
 from holdfast.storage.batch import Place
-from holdfast.storage.checkpoint import ASIDE, checkpoint_of, verify
+from holdfast.storage.checkpoint import UNFINISHED, checkpoint_of, verify
 from holdfast.storage.files import LogConfig, Readable, file_name, file_number, salt_of
 from holdfast.storage.identity import Store, load
 from holdfast.storage.index import GroupIndex
@@ -86,7 +86,7 @@ def inspect(disk: Readable) -> Report:
     checkpoints = [
         _checkpoint(disk, name, problems)
         for name in names
-        if checkpoint_of(name) is not None and not name.endswith(ASIDE)
+        if checkpoint_of(name) is not None and not name.endswith(UNFINISHED)
     ]
     _check_rotted(disk, found, problems)
     return Report(
