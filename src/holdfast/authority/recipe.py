@@ -65,12 +65,6 @@ class Recipes:
         if isinstance(token, int) and token in self._running:
             self._step(token, result)
 
-    def forget_all(self) -> None:
-        """Drop every recipe under way: their answers no longer matter to this core."""
-        for recipe, _ in self._running.values():
-            recipe.close()
-        self._running.clear()
-
     def _step(self, number: int, result: Result | None) -> None:
         recipe, then = self._running[number]
         try:

@@ -29,10 +29,6 @@ class Inbox:
         self._arrived = asyncio.Event()
         self.held_bytes = 0
 
-    @property
-    def held_frames(self) -> int:
-        return len(self._frames)
-
     def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
         self._connection = connection
         self._frames.append((kind, payload))

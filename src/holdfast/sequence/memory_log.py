@@ -132,7 +132,8 @@ class MemoryLog:
         return known.live_bytes if known is not None else 0
 
     def point_at(self, group: GroupId, position: Position) -> Point | None:
-        return self._groups[group].point_at(position)
+        known = self._groups.get(group)
+        return known.point_at(position) if known is not None else None
 
     def read(self, group: GroupId, first: Position, last: Position) -> list[Record]:
         known = self._groups[group]

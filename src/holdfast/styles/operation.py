@@ -26,7 +26,7 @@ that method repeats them.
 New fields get defaults and go last; samples of every version are kept in ``tests/compat``.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -193,13 +193,6 @@ Record = (
 _records: Final[msgspec.msgpack.Decoder[Record]] = msgspec.msgpack.Decoder(Record)
 _calls: Final = msgspec.msgpack.Decoder(list[Call])
 _encode: Final = msgspec.msgpack.Encoder().encode
-
-
-class Placed(NamedTuple):
-    """A record where it stands in the sequence."""
-
-    first: Position
-    record: Record
 
 
 def encode_record(record: Record) -> bytes:
