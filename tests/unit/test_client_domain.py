@@ -529,3 +529,9 @@ def test_nothing_is_written_to_the_users_output(capfd: pytest.CaptureFixture[str
     tell(story)
     said = capfd.readouterr()
     assert (said.out, said.err) == ("", "")
+
+
+@pytest.mark.covers("FTC-91")
+def test_every_client_has_an_id_of_its_own() -> None:
+    clients = [hf.connect("holdfast://127.0.0.1:1/main").client for _ in range(1000)]
+    assert len(set(clients)) == len(clients)

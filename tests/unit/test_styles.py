@@ -123,7 +123,7 @@ def test_replies_leave_after_commit(style: str) -> None:
     assert told(made) == [("t", [1, 2], [Returned(1), Returned(2)])]
 
 
-@pytest.mark.covers("FTC-103")
+@pytest.mark.covers("FTC-103", "FTC-112")
 @pytest.mark.parametrize("style", ALL)
 def test_a_repetition_waits_for_the_first_and_gets_its_reply(style: str) -> None:
     made = group(style)
