@@ -18,7 +18,7 @@ a returning one    its own checkpoint, and records         the same, then states
 """
 
 from abc import abstractmethod
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -156,19 +156,18 @@ class Passive(Replica):
         self._work, self._is_readying = None, False
 
     def _make_ready(self, up_to: Position) -> Iterator[None]:
+        behind = self._checkpointing.kept if self._execution is None else self._execution.position
         yield from self._look_at(up_to)
-        operations = yield from self._replay_rest(up_to)
+        yield from self._replay_rest(up_to)
+        operations = self._object().position - behind
         self._ports.trace.note("replayed", group=self.definition.group, operations=operations)
 
-    def _replay_rest(self, up_to: Position) -> Generator[None, None, int]:
-        """Replay what no step covers; answers how many operations that were."""
+    def _replay_rest(self, up_to: Position) -> Iterator[None]:
+        """Replay what no step covers."""
         yield from self._make_object()
         execution = self._object()
-        operations = 0
         for records in self._pages(execution.position, up_to):
-            operations += sum(record.count for record in records)
             yield from self._replay(execution, records)
-        return operations
 
     def _make_object(self) -> Iterator[None]:
         """The object from the newest checkpoint, if there is none. What has been loaded of it stays, when
