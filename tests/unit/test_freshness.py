@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.housing.freshness import WAIT_NS, WAITING_MAX, Freshness, Read
 from holdfast.housing.housed import Housed
-from holdfast.model.errors import Overloaded
+from holdfast.model.errors import Overloaded, Unavailable
 from holdfast.model.ids import GroupId, HostId, Position
 from holdfast.model.ports import TimerId
 from holdfast.sequence.messages import HowFar, ThisFar
@@ -40,8 +40,12 @@ class Replica:
     reached: Position = Position(0)  # noqa: RUF009 - a distinct int
     asked_to_keep_up: int = 0
 
+    has_object: bool = True
+
     def keep_up(self) -> None:
         self.asked_to_keep_up += 1
+        if not self.has_object:
+            raise Unavailable("a cold backup holds no object")
 
 
 @dataclass
@@ -210,6 +214,19 @@ def test_a_primary_without_leases_asks_the_authority_for_itself() -> None:
     assert world.told == world.sent == []
     member.confirms[0](True)
     assert world.told == ["one"]
+
+
+def test_a_member_without_an_object_says_so_at_once_and_to_those_who_wait_in_time() -> None:
+    """A cold primary that has become a backup."""
+    world = World()
+    world.read("one")
+    world.group.replica.has_object = False
+    world.reach(0)
+    with pytest.raises(Unavailable):
+        world.read("two")
+    world.time_ns += WAIT_NS
+    world.fire(GROUP)
+    assert world.told == ["one turned away"]
 
 
 def test_the_reads_that_wait_are_bounded_and_end_with_the_group() -> None:

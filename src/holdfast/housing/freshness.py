@@ -7,13 +7,14 @@ reads from its backups costs nothing. One answer serves all reads that its age s
 """
 
 from collections.abc import Callable, Hashable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
 from holdfast.housing.housed import Housed
 from holdfast.housing.ports import MakeTimers
-from holdfast.model.errors import Overloaded
+from holdfast.model.errors import Overloaded, Unavailable
 from holdfast.model.ids import GroupId, HostId, Position
 from holdfast.model.ports import Clock, Network
 from holdfast.model.units import MILLISECOND
@@ -137,7 +138,8 @@ class Freshness:
                 self._network.send(view.primary, question)
 
     def _serve(self, housed: Housed) -> None:
-        housed.replica.keep_up()
+        with suppress(Unavailable):  # it may have been primary when the read came, and hold no object now
+            housed.replica.keep_up()
         waiting = self._waiting.pop(housed.group, [])
         left = [each for each in waiting if not self._is_ripe(housed, each.read)]
         if left:
