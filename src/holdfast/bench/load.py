@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
 
 from msgspec import Struct
 
@@ -10,6 +11,8 @@ from holdfast.bench.usage import cpu_of
 
 Call = Callable[[], Awaitable[object]]
 """Makes one call; done when it is acknowledged."""
+LOADED_S: Final = 0.5
+"""How long callers call before harm is done to the system."""
 
 
 class Load(Struct, frozen=True, kw_only=True):
@@ -109,7 +112,3 @@ async def first_after(harm: Callable[[], None], call: Call, *, callers: int, wit
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-LOADED_S = 0.5
-"""How long callers call before the harm is done."""

@@ -35,7 +35,7 @@ class GrpcConnection(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._pending: dict[int, asyncio.Future[None]] = {}
         self._stream = 1
-        self._gathered: list[bytes] = []
+        self._is_flush_asked = False
         self._held: deque[tuple[int, bytes]] = deque()
         self._window = SEND_WINDOW
         self._rest = b""
@@ -56,9 +56,9 @@ class GrpcConnection(asyncio.Protocol):
         stream, self._stream = self._stream, self._stream + 2
         self._pending[stream] = answered
         self._held.append((stream, _PREFIX.pack(0, len(message)) + message))
-        if not self._gathered:
+        if not self._is_flush_asked:
+            self._is_flush_asked = True
             self._loop.call_soon(self._flush)
-            self._gathered.append(b"")
         return answered
 
     def close(self) -> None:
@@ -121,7 +121,8 @@ class GrpcConnection(asyncio.Protocol):
 
     def _flush(self) -> None:
         """Send what was called in this turn, as far as the server's window is open."""
-        frames = self._gathered
+        self._is_flush_asked = False
+        frames: list[bytes] = []
         while self._held and self._window >= len(self._held[0][1]):
             stream, message = self._held.popleft()
             self._window -= len(message)
@@ -129,9 +130,8 @@ class GrpcConnection(asyncio.Protocol):
                 _frame(HEADERS, END_HEADERS, stream, self._headers),
                 _frame(DATA, END_STREAM, stream, message),
             )
-        if len(frames) > 0 and not self._transport.is_closing():
+        if frames and not self._transport.is_closing():
             self._transport.write(b"".join(frames))
-        frames.clear()
 
 
 def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:

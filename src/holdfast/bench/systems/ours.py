@@ -51,19 +51,16 @@ class Holdfast:
         ):
             group = await domain.create(Counter, name=NAME, replicas=self.members, durability=self.durability)
             await _until_whole(domain, self.members)
-            yield RunningHoldfast(domain, group, description, status)
+            yield RunningHoldfast(domain, group, status)
 
 
 class RunningHoldfast:
     """A domain with its one group whole."""
 
-    def __init__(
-        self, domain: Domain, group: Group[Counter], description: Description, status: DomainStatus
-    ) -> None:
+    def __init__(self, domain: Domain, group: Group[Counter], status: DomainStatus) -> None:
         self.group = group
         self.pids = pids_of(status) | {"client": os.getpid()}
         self._domain = domain
-        self._description = description
 
     async def load(self, *, in_flight: int, seconds: float) -> Load:
         add, group = Counter.add, self.group
