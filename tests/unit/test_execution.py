@@ -20,7 +20,7 @@ from group_classes import (
 
 import holdfast as hf
 from holdfast.model.calls import Request
-from holdfast.model.errors import BrokenInvariant
+from holdfast.model.errors import BrokenInvariant, invariant
 from holdfast.model.ids import Position
 from holdfast.model.outcome import (
     Outcome,
@@ -197,6 +197,17 @@ def test_what_a_method_may_not_do_is_its_reply_and_the_group_serves_on(method: s
     assert isinstance(outcome, Raised)
     assert outcome.type_name == type_name
     assert execution.is_idle
+
+
+class Broken:
+    def contradict(self) -> None:
+        invariant(False, "water runs downhill")
+
+
+def test_a_broken_invariant_is_nobodys_reply() -> None:
+    """The process ends by it, also where it was a method that met it."""
+    with pytest.raises(BrokenInvariant, match="downhill"):
+        run(machine(Broken), call(1, "contradict"))
 
 
 def test_an_exception_whose_text_fails_still_has_its_type() -> None:

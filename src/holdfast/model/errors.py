@@ -82,7 +82,12 @@ DISK_ERRORS: Final = (Corruption, NoSpace, DiskFailed)
 """What ends a host, loudly, wherever it is met (PROTOCOL D1, D2)."""
 
 
-class BrokenInvariant(BaseException):
+class EndsProcess(BaseException):
+    """Raised when this process must not go on, or does not in a simulation. A method's own exceptions are its
+    reply; these never are, though they come up through it."""
+
+
+class BrokenInvariant(EndsProcess):
     """Raised when the program contradicts itself; not to be caught short of ending the process."""
 
 

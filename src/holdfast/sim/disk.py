@@ -5,7 +5,7 @@ from collections.abc import Callable
 from math import log
 from typing import TYPE_CHECKING, NoReturn
 
-from holdfast.model.errors import BrokenInvariant, DiskFailed, NoSpace
+from holdfast.model.errors import BrokenInvariant, DiskFailed, EndsProcess, NoSpace
 from holdfast.model.ports import Token
 from holdfast.sim.files import SECTOR, SimDirectory, SimFile
 from holdfast.sim.options import DiskOptions
@@ -18,7 +18,7 @@ Image = dict[str, SimDirectory]
 """What a disk holds: its directories by name."""
 
 
-class Crash(BaseException):
+class Crash(EndsProcess):
     """Raised inside a disk operation when the process ends there; unwinds what the dead process was doing."""
 
 

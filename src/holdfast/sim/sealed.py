@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from types import FrameType, ModuleType
 from typing import Any, Final
 
+from holdfast.model.errors import EndsProcess
+
 FORBIDDEN: Final[tuple[tuple[Any, tuple[str, ...]], ...]] = (
     (
         time,
@@ -46,7 +48,7 @@ OUTSIDE: Final = ("holdfast.sim.runner", "holdfast.sim.sealed", "holdfast.cli")
 """Modules of ours that are not part of any simulation."""
 
 
-class SealBroken(BaseException):
+class SealBroken(EndsProcess):
     """Raised when simulated code reaches for the real world."""
 
 

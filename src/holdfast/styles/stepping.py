@@ -5,10 +5,9 @@ thing only, a call to another group: whatever else it awaited would end at anoth
 """
 
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from typing import Any, Final
 
-from holdfast.model.errors import InvalidRequest
+from holdfast.model.errors import EndsProcess, InvalidRequest
 from holdfast.model.outcome import Outcome, Raised, encode_outcome, encode_raised, encode_returned
 from holdfast.styles.context import NestedCall, Scope, scope_now
 
@@ -18,6 +17,9 @@ REFUSED_AWAITS_MAX: Final = 16
 """How often a method may catch :class:`CannotAwait` and await something wrong again."""
 REPLY_BYTES_MAX: Final = 8 * 1024 * 1024
 """Every member keeps a reply until its client has it; and it must fit into a frame, with others."""
+
+NOT_ITS_OWN: Final = (EndsProcess, KeyboardInterrupt)
+"""What comes up through a method and is not its doing."""
 
 
 class CannotAwait(InvalidRequest):
@@ -31,8 +33,8 @@ def call(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     host, and nothing leaves in the middle of a record, with the object changed and nothing ordered."""
     try:
         value = method(*args, **kwargs)
-    except KeyboardInterrupt:
-        raise  # a person ends the process, and the object with it
+    except NOT_ITS_OWN:
+        raise  # the process ends, and the object with it
     except BaseException as error:
         return encode_raised(error)
     return encoded(value)
@@ -51,7 +53,7 @@ def step(coroutine: Suspended, scope: Scope, send: Outcome | None) -> bytes | Ne
         return encode_raised(CannotAwait(_advice(awaited)))
     except StopIteration as finished:
         return encoded(finished.value)
-    except KeyboardInterrupt:
+    except NOT_ITS_OWN:
         raise
     except BaseException as error:
         return encode_raised(error)  # as in :func:`call`
@@ -61,8 +63,12 @@ def step(coroutine: Suspended, scope: Scope, send: Outcome | None) -> bytes | Ne
 
 def close(coroutine: Suspended) -> None:
     """Give a suspended method up, with the object it works on."""
-    with suppress(BaseException):
+    try:
         coroutine.close()
+    except NOT_ITS_OWN:
+        raise
+    except BaseException:
+        return  # it has nobody to tell
 
 
 def encoded(value: object) -> bytes:
