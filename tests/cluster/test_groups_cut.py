@@ -83,7 +83,7 @@ TRYING: dict[str, Fault] = {
 }
 """Calls may have to wait until it is over."""
 ALL = SURVIVABLE | TRYING
-SHORT = ["deaf", "apart", "without authority", "flapping"]
+SHORT = ["deaf", "without authority", "flapping"]
 
 
 def test_cuts_lose_and_double_no_call(domain: SpreadDomain, rounds: Callable[..., int]) -> None:

@@ -61,7 +61,7 @@ def test_all_hosts_killed_under_load_lose_nothing(domain: Domain, rounds: Callab
 
     async def work(client: Client) -> None:
         async with Workload(await client.create("outage")) as calls:
-            for _ in range(rounds(short=2, long=50)):
+            for _ in range(rounds(short=1, long=50)):
                 await calls.more(100)
                 await client.kill_all()
             await calls.more(100)
@@ -103,7 +103,7 @@ def test_hosts_that_end_as_soon_as_they_begin_lose_nothing(
 
     async def work(client: Client) -> None:
         async with Workload(await client.create("restless")) as calls:
-            for number in range(rounds(short=6, long=150)):
+            for number in range(rounds(short=3, long=150)):
                 await calls.more(10)
                 host = HostId(f"host{1 + number % 3}")
                 for _ in range(2):
