@@ -178,9 +178,9 @@ class Groups:
         self._turns.close()
         self.nesting.close()
 
-    def kept(self, group: GroupId) -> Kept | None:
+    def kept(self, record: GroupRecord) -> Kept | None:
         """The newest checkpoint of a group that is kept here. Raises ``Corruption``."""
-        return self._keeping.newest(group)
+        return self._ground(record).keeping.newest(record.group)
 
     # --- events from outside
 

@@ -155,7 +155,9 @@ class Host(HostProcess):
 
     def _create(self, record: GroupRecord) -> Recipe[None]:
         assert self.groups is not None
-        while not isinstance((yield from create_group(record, self._name, (self.groups.me,))), Seen | Lost):
+        while not isinstance(
+            (yield from create_group(record, self._name, (self.groups.member_of(record),))), Seen | Lost
+        ):
             pass
 
     def _on_session(self, key: str, seen: Seen[Session]) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.authority.groups import GroupRecord, Placement
+from holdfast.authority.groups import DISK, MEMORY, GroupRecord, Placement
 from holdfast.calling.config import ClientConfig
 from holdfast.housing.ports import HouseConfig
 from holdfast.model.errors import InvalidRequest, invariant
@@ -32,6 +32,9 @@ KINDS: Final = (
 """Styles, and the classes that have their state captured in different ways."""
 GROUP_COUNTS: Final = (2, 2, 3, 4)
 MIN_IN_SYNC: Final = 2
+IN_MEMORY: Final = 0.3
+"""How often the first group lives in memory. It ends when all its in-sync processes have (V4), and no other
+group calls the first: whoever did would wait for it."""
 CALLING: Final = ClientConfig(
     window_calls=24,
     patience_ns=300 * MILLISECOND,
@@ -89,6 +92,7 @@ def _record(rng: random.Random, number: int, kind: tuple[str, str], hosts: tuple
         nonce=Nonce(f"create/{number}"),
         name=f"{style}-{class_name}-{number}",
         min_in_sync=MIN_IN_SYNC,
+        durability=MEMORY if number == 1 and rng.random() < IN_MEMORY else DISK,
     )
 
 

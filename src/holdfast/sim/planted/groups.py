@@ -1,15 +1,20 @@
 """Bugs planted in the styles and the housing of groups: each is a rule of PROTOCOL left out."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 import msgspec
 
+from holdfast.housing import groups
 from holdfast.housing import nesting as housing_nesting
+from holdfast.housing.ground import Ground
+from holdfast.housing.memory import Soon, memory_ground
 from holdfast.housing.nesting import Nesting
 from holdfast.model.calls import Request
-from holdfast.model.ids import ClientId, GroupId, Position
+from holdfast.model.ids import ClientId, GroupId, Position, StoreId
 from holdfast.model.reference import Reference
+from holdfast.sequence.memory_log import MemoryLog
 from holdfast.sequence.retention import ABANDONED, EXPIRED, FRESH, Retention, Verdict
 from holdfast.sim.planted import Planted, replacing
 from holdfast.styles import warm
@@ -41,6 +46,16 @@ def _load_nothing(saved: bytes) -> Retention:
 def _expired_is_fresh(table: Retention, client: ClientId, number: int, expiration_s: int) -> Verdict:
     found = _judge(table, client, number, expiration_s)
     return FRESH if found in (EXPIRED, ABANDONED) else found
+
+
+# --- in memory
+
+
+def _memory_of_host(disk: Ground, soon: Soon) -> tuple[Ground, MemoryLog]:
+    """A process that was started again takes itself for the member that it was."""
+    ground, log = memory_ground(disk, soon)
+    me = msgspec.structs.replace(ground.me, store=StoreId("memory-1"))
+    return replace(ground, me=me), log
 
 
 # --- execution
@@ -157,6 +172,15 @@ PLANTED = (
         warm,
         "next_step",
         _always_a_base,
+    ),
+    _bug(
+        "memory-resumes",
+        "V4",
+        "a member in memory that was started again is still listed",
+        groups,
+        "memory_ground",
+        _memory_of_host,
+        profile="kills",
     ),
     _bug("timer-rings-again", "E6", "a timer that has rung stays set", Timers, "fire", _rings_again),
     _bug(

@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from holdfast.authority.groups import GroupRecord
+from holdfast.authority.groups import MEMORY, GroupRecord
 from holdfast.housing.housed import Housed
 from holdfast.sim.authority.leases import LeaseBook
 from holdfast.sim.authority.server_node import AuthorityNode
@@ -88,6 +88,9 @@ class Groups(Scenario):
 
     def _check_group(self, world: World, record: GroupRecord) -> dict[str, Tokens]:
         """One of its objects by the group's name, if it has any."""
+        if record.durability == MEMORY and self._is_lost(world, record):
+            world.unavailable(f"{record.name}: the last process that held it is gone (V4)")
+            return {}
         answered = self._book.answered[record.group]
         if answered < DEMANDED:
             world.violation("progress", f"{record.name}: {answered} operations answered after healing")
@@ -110,6 +113,14 @@ class Groups(Scenario):
             return {}
         return {record.name: self._check_objects(world, record, members)}
 
+    def _is_lost(self, world: World, record: GroupRecord) -> bool:
+        """Whether no listed process of a group in memory lives."""
+        hosts = [world.nodes[place.host].core for place in record.members]
+        living = [host.groups.member_of(record) for host in hosts if host is not None and host.groups]
+        stores = [(member.host, member.store) for member in living]
+        listed = [each for view in damage.views(world) if view.group == record.group for each in view.members]
+        return not any((member.host, member.store) in stores for member in listed)
+
     def _members(self, world: World, record: GroupRecord) -> dict[str, Housed]:
         found: dict[str, Housed] = {}
         for place in record.members:
@@ -130,7 +141,7 @@ class Groups(Scenario):
         for name, housed in members.items():
             host: Host = world.nodes[name].core
             assert host.groups is not None
-            replay = Replay(definition_of(record), host.groups.kept(record.group), housed)
+            replay = Replay(definition_of(record), host.groups.kept(record), housed)
             live = housed.replica.execution
             if live is not None and replay.execution.position <= live.position <= up_to:
                 replay.run_to(live.position)
