@@ -13,7 +13,6 @@ from holdfast.authority.views import IdentityChanged, View, ViewChange, ViewChan
 from holdfast.model.ids import GroupId, HostId, Incarnation, Position, StoreId
 from holdfast.sequence import claim, standing
 from holdfast.sequence.acceptance import Acceptance
-from holdfast.sequence.catchup import Learning
 from holdfast.sequence.claim import Claim
 from holdfast.sequence.claims import Claims
 from holdfast.sequence.config import LeaseConfig
@@ -39,8 +38,6 @@ _ground = Claim.ground
 _answered = Claims._answered
 _go_on_joining = Membership._go_on_joining
 _on_beat = Leases._on_beat
-_on_submit = Acceptance.on_submit
-_finish = Learning._finish
 
 
 # --- views and stores
@@ -201,34 +198,6 @@ def _add_who_is_close(membership: Membership, member: ViewMember) -> None:
 
 def _known_committed(submission: Submission) -> Position:
     return submission._on.committed
-
-
-@contextmanager
-def _dropping_beyond_the_message() -> Iterator[None]:
-    """On a new epoch, what lies beyond the records of its first message is dropped."""
-    seen: list[Submit] = []
-
-    def on_submit(acceptance: Acceptance, primary: HostId, submit: Submit) -> None:
-        seen[:] = [submit]
-        _on_submit(acceptance, primary, submit)
-
-    def accept_epoch(acceptance: Acceptance, _: Position) -> None:
-        store = acceptance._on.store
-        after = min(store.tail.position, store.boundary_below(seen[0].previous.position).position)
-        store.drop(after, acceptance._on.epoch)
-
-    with (
-        replacing(Acceptance, "on_submit", on_submit),
-        replacing(Acceptance, "_accept_epoch", accept_epoch),
-    ):
-        yield
-
-
-def _install_at_once(learning: Learning, transfer: Any) -> None:
-    """The log begins anew from a state that is still on its way to the disk."""
-    learning._on.store.install(transfer.offer.point)
-    learning._on.ports.flush()
-    _finish(learning, transfer)
 
 
 def _take_by_number(acceptance: Acceptance, submit: Submit) -> Position:
@@ -479,24 +448,6 @@ PLANTED = (
         "is_overdue",
         lambda handover: False,
         "network",
-    ),
-    Planted(
-        name="sequence-drops-beyond-the-message",
-        rule="M3",
-        scenario="sequence",
-        summary="A backup drops what lies beyond the first records of a new epoch.",
-        plant=_dropping_beyond_the_message,
-        profile="changes",
-        runs_max=RUNS,
-    ),
-    _bug(
-        "installs-before-kept",
-        "M4",
-        "A learner's log begins from a state that is not durable yet.",
-        Learning,
-        "_finish",
-        _install_at_once,
-        "changes",
     ),
     _bug(
         "compares-numbers",
