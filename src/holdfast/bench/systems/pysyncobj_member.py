@@ -49,7 +49,7 @@ Ask = WhoLeads | Run | Insist
 def serve(pipe: Pipe, own: str, others: Sequence[str], options: Mapping[str, Any]) -> None:
     """The life of the process: until it is killed."""
     # Imported here: where PySyncObj is missing, nothing but this process needs it.
-    from pysyncobj import SyncObj, SyncObjConf, replicated  # type: ignore[import-untyped]  # ships no types
+    from pysyncobj import SyncObj, SyncObjConf, replicated
 
     class Counter(SyncObj):  # type: ignore[misc]  # of an untyped class
         def __init__(self) -> None:
