@@ -1239,3 +1239,19 @@ def test_of_a_nested_call_is_known_whether_an_earlier_copy_may_have_left(style: 
     made.settle()
     assert made.outgoing[-1][1].caller == Request(A, 2)
     assert not made.outgoing[-1][1].may_have_left
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_circle_is_refused_as_such_also_when_the_line_is_full(style: str) -> None:
+    """E3: the line stands until the circle is refused. Found by seed 0 of the scenario groups under kills."""
+    made = group(style, Counter, msgspec.structs.replace(CONFIG, in_line_max=1))
+    name = made.definition.group
+    made.replicas["a"].on_calls("t", sent(call(1, "fetch", name, "x")))
+    made.settle()
+    made.replicas["a"].on_calls("t", sent(call(2, "add")))
+    made.settle()
+    circle = msgspec.structs.replace(sent(call(1, "add")), client=ClientId("inner"), chain=(name,))
+    made.replicas["a"].on_calls("circle", circle)
+    [outcome] = next(outcomes for token, _, outcomes in told(made) if token == "circle")
+    assert isinstance(outcome, Refused)
+    assert outcome.code == "call_cycle"

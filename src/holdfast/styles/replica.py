@@ -151,16 +151,17 @@ class Replica(ABC):
             raise BadCall(f"the calls cannot be read: {error}") from None
         if not 1 <= len(calls) <= CALLS_PER_RECORD_MAX:
             raise BadCall(f"a frame has 1 to {CALLS_PER_RECORD_MAX} calls, not {len(calls)}")
-        if execution.line.waiting >= self._config.in_line_max:
-            raise Overloaded(f"group {self.definition.group}: {execution.line.waiting} calls stand in line")
-        if self._log_bytes() > self._config.log_bytes_max:
-            raise Overloaded(f"group {self.definition.group}: its log waits for checkpoints")
         if self.definition.group in sent.chain:
-            # The group waits for the end of this very chain: it would wait for ever (E3).
+            # The group waits for the end of this very chain: it would wait for ever (E3). However full the
+            # line is: it only moves on when this is answered.
             text = " -> ".join((*sent.chain, self.definition.group))
             outcome = encode_outcome(Refused("call_cycle", f"the groups call each other in a circle: {text}"))
             self._ports.answer(token, [each.number for each in calls], [outcome] * len(calls))
             return
+        if execution.line.waiting >= self._config.in_line_max:
+            raise Overloaded(f"group {self.definition.group}: {execution.line.waiting} calls stand in line")
+        if self._log_bytes() > self._config.log_bytes_max:
+            raise Overloaded(f"group {self.definition.group}: its log waits for checkpoints")
         operations = self._ask_queries(execution, token, sent.client, calls)
         if self._ports.attempts.has_suspects:
             self._poison_calls(execution, sent.client, operations)
