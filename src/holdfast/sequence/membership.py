@@ -146,6 +146,7 @@ class Membership:
             self._submission.maybe_commit()
         elif follower.acknowledged >= self._submission.perhaps_committed:
             # An older store of the same host is gone for good: its place is taken (V5).
+            follower.is_short = False  # it was dropped for what it lacked, and has it again
             on.note("add", host=member.host, store=member.store)
             self._change((*without(on.standing.listed, member.host), member), Why.ADDED, member)
 
