@@ -36,7 +36,8 @@ SQLITE_LIMIT_MS: Final = 1_500.0
 ETCD_LIMIT_MS: Final = 3_000.0
 WAIT_S: Final = 120.0
 POLL_S: Final = 0.2
-CREATED_AT_A_TIME: Final = 16
+CREATED_AT_A_TIME: Final = 4
+"""More would only get into each other's way at the counter of groups."""
 
 _clock = MachineClock()
 
