@@ -1,7 +1,11 @@
 """A backup whose claim came second follows the winner as soon as it is told so."""
 
+from dataclasses import replace
+
+import msgspec
 from transcript import GROUP, Domain
 
+from holdfast.model.ids import Epoch
 from holdfast.model.units import MILLISECOND
 from holdfast.sequence.role import Role
 from holdfast.sim.sequence.host import AUTHORITY, CONFIG
@@ -33,3 +37,24 @@ def test_what_the_winner_said_meanwhile_is_not_forgotten() -> None:
     patience_ms = CONFIG.ask_ns // MILLISECOND // 2
     domain.do(f"run {patience_ms}ms")
     assert winner.is_serving
+
+
+def test_a_view_heard_of_before_the_answer_is_not_forgotten() -> None:
+    """The answer to c's claim was on its way when c was dropped: c must not take the older view, in which it
+    is listed, for the last word, or nobody ever tells it to come back."""
+    domain = Domain()
+    for command in ("group of 3", "run 500ms", f"cut {AUTHORITY} > c", "kill a", "prove a 1", "run 10ms"):
+        domain.do(command)
+    winner, loser = (domain.world.nodes[name].core.members[GROUP] for name in ("b", "c"))
+    won = winner.standing.seen
+    assert won is not None
+    assert loser.role is Role.CLAIMING
+    members = tuple(member for member in won.value.members if member.host != "c")
+    later = msgspec.structs.replace(won.value, epoch=Epoch(won.value.epoch + 5), members=members)
+    loser.on_view(replace(won, value=later))
+    domain.do("heal")
+    for _ in range(10_000):
+        if loser.role is not Role.CLAIMING:
+            break
+        domain.do("run 1ms")
+    assert (loser.role, loser.standing.epoch) == (Role.LEARNER, later.epoch)

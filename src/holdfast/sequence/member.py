@@ -50,6 +50,8 @@ class Member:
         """*committed*: the position of the checkpoint that *application* was loaded from."""
         store = GroupStore(group, ports.log, ports.durability)
         self.role = Role.WAITING
+        self._overtaking: Seen[View] | None = None
+        """The newest view heard of while a change of our own was unanswered."""
         self._meanwhile: tuple[HostId, messages.Submit] | None = None
         """What the winner of a claim said, last, to this member before it knew that its own was lost."""
         self._on = on = Footing(
@@ -190,7 +192,10 @@ class Member:
         if self.role is Role.HALTED or seen.value.epoch <= on.standing.epoch:
             return
         if on.standing.pending is not None:
-            return  # the answer to our own change will come, and say more
+            # The answer to our own change will come, and mostly say more; not if it was on its way before.
+            if self._overtaking is None or self._overtaking.value.epoch < seen.value.epoch:
+                self._overtaking = seen
+            return
         self._learn(seen)
 
     def on_death(self, host: HostId, incarnation: Incarnation) -> None:
@@ -385,10 +390,18 @@ class Member:
             self._learning.stop()
             self._submission.begin(is_unproven=self._claim.is_unproven)
         self._after_progress()
+        self._hear_what_overtook()
+
+    def _hear_what_overtook(self) -> None:
+        """Our change is answered; a view that was heard of before may be newer than the answer."""
+        overtaking, self._overtaking = self._overtaking, None
+        if overtaking is not None:
+            self.on_view(overtaking)
 
     def _lost(self, standing: Seen[View]) -> None:
         """Another change came first: what stands now says where this member stands."""
         self._learn(standing)
+        self._hear_what_overtook()
         meanwhile, self._meanwhile = self._meanwhile, None
         if meanwhile is not None:
             self.on_message(*meanwhile)
