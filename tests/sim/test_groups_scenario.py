@@ -5,7 +5,7 @@ from collections.abc import Callable
 from holdfast.sim.planted import planted_bugs
 from holdfast.sim.runner import run_seeds, search_planted
 
-QUICK = ("groups-told-before-commit", "groups-timer-rings-again")
+QUICK = ("groups-timer-rings-again",)
 """Found within a few runs; the others are `holdfast sim planted --scenario groups`."""
 
 

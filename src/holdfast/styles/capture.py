@@ -122,7 +122,12 @@ class Capture:
         which is another in each process."""
         if isinstance(instance, Checkpointable):
             return self.state_of(instance)
-        return _digests.encode(dict(_attributes(instance)))
+        attributes = dict(_attributes(instance))
+        try:
+            return _digests.encode(attributes)
+        except TypeError:
+            # A dictionary with keys other than text: msgspec cannot order those.
+            return _digests.encode(_ordered(attributes))
 
     def update_of(self, instance: object) -> bytes:
         """What changed since the last state or update; the class must be updateable."""
@@ -199,6 +204,22 @@ class Restoring:
 
 def _piece(name: str, value: msgspec.Raw, *, is_part: bool = False) -> bytes:
     return msgspec.msgpack.encode(Piece(name, value, is_part))
+
+
+def _ordered(value: Any) -> Any:
+    """*value* with its dictionaries and sets as lists in an order of their own encoding."""
+    if isinstance(value, dict):
+        pairs = [(_digests.encode(_ordered(key)), _ordered(each)) for key, each in value.items()]
+        return sorted(pairs, key=lambda pair: pair[0])
+    if isinstance(value, set | frozenset):
+        return sorted(_digests.encode(_ordered(each)) for each in value)
+    if isinstance(value, list | tuple):
+        return [_ordered(each) for each in value]
+    if isinstance(value, msgspec.Struct):
+        return [_ordered(getattr(value, name)) for name in value.__struct_fields__]
+    if dataclasses.is_dataclass(value):
+        return [_ordered(getattr(value, each.name)) for each in dataclasses.fields(value)]
+    return value
 
 
 def _attributes(instance: object) -> list[tuple[str, Any]]:
