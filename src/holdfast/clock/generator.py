@@ -87,8 +87,10 @@ class Generator:
         *,
         lock: AbstractContextManager[object] | None = None,
         on_stored: Callable[[], None] = lambda: None,
+        on_failed: Callable[[str], None] = lambda why: None,
     ) -> None:
-        """*lock*: a ``threading.Lock()`` where several threads take CSNs. *on_stored* follows every store."""
+        """*lock*: a ``threading.Lock()`` where several threads take CSNs. *on_stored* follows every store;
+        *on_failed* is told once, whichever event made the store fail, and the host must stop (D1)."""
         self._config = config or ClockConfig()
         self._config.validate()
         if not 0 <= replica <= REPLICA_MAX:
@@ -97,6 +99,7 @@ class Generator:
         self._ports = ports
         self._lock = lock or nullcontext()
         self._on_stored = on_stored
+        self._on_failed = on_failed
         self.assignments = Assignments(ports.trace, lock=self._lock, in_flight_max=self._config.in_flight_max)
         self._sessions = Sessions(replica)
         self._future = FutureStore(ports.disk)
@@ -360,6 +363,7 @@ class Generator:
         if self._phase is not Phase.FAILED:
             self._become(Phase.FAILED)
             self._ports.trace.note("clock_store_failed", reason=self._future.failure)
+            self._on_failed(self._future.failure or "")
 
     def _state(self) -> ClockState:
         return ClockState.of(self._time)

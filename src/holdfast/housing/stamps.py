@@ -1,13 +1,14 @@
 """The stamps of a host's operations: CSNs from one generator, kept with the host's store (PROTOCOL S1)."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from holdfast.clock import ClockPorts, Generator
-from holdfast.clock.errors import SkewTooLarge
+from holdfast.clock.errors import GeneratorStopped, SkewTooLarge
 from holdfast.housing.ports import MakeTimers
 from holdfast.model.csn import Csn
-from holdfast.model.errors import DiskFailed, Unavailable
+from holdfast.model.errors import DiskFailed, HoldfastError, Unavailable
 from holdfast.model.ids import ReplicaId
 from holdfast.model.ports import Clock, Disk, Token, Trace
 
@@ -18,21 +19,38 @@ _SEQUENCES: Final = "sequences"
 
 
 class Stamps:
-    """The generator of one host, under the number that the authority gave it (:mod:`.authority.replicas`)."""
+    """The generator of one host, under the number that the authority gave it (:mod:`.authority.replicas`).
+
+    A host that can stamp nothing any more must not stay a primary: *on_failed* ends it (D1). Stores begin at
+    any moment, with a sample of the clock or with a stamp that is continued, and may fail right then.
+    """
 
     def __init__(
-        self, replica: ReplicaId, *, clock: Clock, timers: MakeTimers, disk: Disk, trace: Trace
+        self,
+        replica: ReplicaId,
+        *,
+        clock: Clock,
+        timers: MakeTimers,
+        disk: Disk,
+        trace: Trace,
+        on_failed: Callable[[HoldfastError], None],
     ) -> None:
         self._timers = timers(lambda tag: self._generator.on_timer(tag))
         ports = ClockPorts(clock, self._timers, disk, trace)
         self._waiting: list[Callable[[], None]] = []
-        self._generator = Generator(ports, replica, on_stored=self._on_stored)
+        self._generator = Generator(
+            ports,
+            replica,
+            on_stored=self._on_stored,
+            on_failed=lambda why: on_failed(DiskFailed(why)),
+        )
 
     def open(self, then: Callable[[], None], *, is_new: bool) -> None:
         """Go on above every stamp given before, *then* more can be given. *is_new*: this store holds nothing
-        that was stamped."""
+        that was stamped. Raises ``Corruption``."""
         self._waiting.append(then)
-        self._generator.open(is_new=is_new)
+        with suppress(GeneratorStopped):  # the store failed at once: *on_failed* knows
+            self._generator.open(is_new=is_new)
 
     def after(self, csn: Csn) -> Csn:
         """The next stamp, later than *csn* and than every other given here. Raises ``Unavailable``."""
@@ -60,12 +78,10 @@ class Stamps:
         return self._generator.time_ns()
 
     def on_synced(self, token: Token, ok: bool) -> bool:
-        """Take the disk's answer; False when it was not for the clock. Raises ``DiskFailed`` (D1)."""
+        """Take the disk's answer; False when it was not for the clock."""
         if not isinstance(token, tuple) or token[:1] != ("clock",):
             return False
         self._generator.on_synced(token, ok)
-        if self._generator.failure is not None:
-            raise DiskFailed(self._generator.failure)
         return True
 
     def _on_stored(self) -> None:

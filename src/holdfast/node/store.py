@@ -98,6 +98,7 @@ class HostStore:
             timers=lambda on_timer: LoopTimers(self._loop, on_timer),
             disk=self._disk,
             trace=LogTrace(),
+            on_failed=self.fail,
         )
         opened: asyncio.Future[None] = self._loop.create_future()
         self._stamps.open(lambda: opened.set_result(None), is_new=not self.log.groups())

@@ -185,7 +185,12 @@ class Opened:
     def _open_clock(self, replica: ReplicaId) -> None:
         ports = self._ports
         self.stamps = self._stamps = Stamps(
-            replica, clock=ports.clock, timers=ports.timers, disk=self._disk, trace=ports.trace
+            replica,
+            clock=ports.clock,
+            timers=ports.timers,
+            disk=self._disk,
+            trace=ports.trace,
+            on_failed=self._stop,
         )
         assert self._log is not None
         try:
