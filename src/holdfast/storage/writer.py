@@ -89,7 +89,7 @@ class Writer:
         if self._recovered.is_damaged:
             raise self._recovered.damage[0].error()
         self.phase = Phase.OPENING
-        self.guarded(self._rewrite_unproven)
+        self.guarded(self._remove_unused)
 
     def check_open(self) -> None:
         """Raises what the log stopped for, or ``Unavailable`` before it is open."""
@@ -131,13 +131,25 @@ class Writer:
 
     # --- opening
 
+    def _remove_unused(self) -> None:
+        """Files made ahead and never used: the last life may have failed to sync their names, and syncing
+        those again would not help. They are made again."""
+        found = self._recovered
+        unused = [file_name(file) for file in found.files if file not in self.files]
+        for name in found.unusable:
+            self._disk.remove(name)
+        self._remove_last(unused)
+
+    def _remove_last(self, names: list[str]) -> None:
+        """The last first, and each for good before the next: one that came back alone would show a gap."""
+        if not names:
+            self._rewrite_unproven()
+            return
+        self._disk.remove(names[-1])
+        self._syncs.after((), partial(self.guarded, partial(self._remove_last, names[:-1])), directory=True)
+
     def _rewrite_unproven(self) -> None:
         found = self._recovered
-        # Made ahead and never used: the last life may have failed to sync their names, and syncing them
-        # again would not help. They are made again.
-        wrong = [file_name(file) for file in found.files if file not in self.files]
-        for name in (*found.unusable, *wrong):
-            self._disk.remove(name)
         touched = [file for file in self.files if found.mark.file <= file <= found.end.file]
         for file in touched:
             start = max(found.mark, Place(file, 0)).offset
