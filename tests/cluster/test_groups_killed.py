@@ -34,6 +34,7 @@ def domain(stopped_and_started: Domain) -> Domain:
     return stopped_and_started
 
 
+@pytest.mark.covers("FTC-2", "FTC-4")
 def test_every_style_outlives_its_primary(domain: Domain, rounds: Callable[..., int]) -> None:
     """200 calls to a group of each style while its primary is killed; a stateless one just goes on."""
 

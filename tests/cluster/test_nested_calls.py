@@ -46,6 +46,7 @@ async def market(client: Client, name: str, style: str) -> tuple[Group[Any], Gro
     return shop, stock
 
 
+@pytest.mark.covers("FTC-15")
 @pytest.mark.parametrize("style", STYLES)
 def test_a_method_calls_another_group_and_goes_on_with_its_answer(whole: Domain, style: str) -> None:
     async def work(client: Client) -> None:
@@ -94,6 +95,7 @@ def test_a_call_that_nobody_answers_ends_by_expiration(whole: Domain) -> None:
     run(whole, work)
 
 
+@pytest.mark.covers("FTC-22")
 @pytest.mark.parametrize("style", STYLES)
 def test_a_nested_call_happens_once_though_its_callers_primaries_die(
     whole: Domain, style: str, rounds: Callable[..., int]

@@ -112,6 +112,7 @@ def deaf(status: dict[str, Any]) -> dict[str, list[str]]:
     return {host["id"]: list(host["report"]["deaf_to"]) for host in status["hosts"] if host["report"]}
 
 
+@pytest.mark.covers("FTC-77")
 def test_the_history_says_why_each_view_changed(whole: Domain) -> None:
     """Creation, members that caught up, and a primary killed, with the steps measured."""
     group_of_three(whole, "told")
