@@ -36,8 +36,8 @@ class Addresses:
             # It was the last one of this round: with it gone, the others are worth another try.
             self._failed.clear()
 
-    def on_served(self, host: HostId) -> None:
-        """It answered a request: whatever failed before is worth another try."""
+    def on_served(self) -> None:
+        """Somebody takes calls: whatever failed before is worth another try."""
         self._failed.clear()
 
     def on_failed(self, host: HostId) -> bool:

@@ -236,14 +236,9 @@ class Invocations:
     def _send_calls(self, host: HostId, requests: list[Pending]) -> None:
         floor = self._floor.value(self._awaited, self._next_number, self._time_s())
         frame = self._flights.depart(host, requests)
+        horizon_s = self._horizon_s
         message = calls_frame(
-            frame,
-            self.reference,
-            self._seen,
-            self.client,
-            requests,
-            floor=floor,
-            horizon_s=self._horizon_s,
+            frame, self.reference, self._seen, self.client, requests, floor=floor, horizon_s=horizon_s
         )
         self._ports.network.send(host, message)
 
@@ -262,10 +257,13 @@ class Invocations:
         self._time.learn(replies.time_ns, seen.epoch)
         if (seen.epoch, seen.position) > (self._seen.epoch, self._seen.position):
             self._seen = seen
-        self._addresses.on_served(host)
         self._flights.on_answered()
         self._rest.on_answered()
         awaited, landed, ended = self._awaited, self._flights.on_ended, self._ports.on_ended
+        first = awaited.get(replies.numbers[0]) if replies.numbers else None
+        if first is not None and first.stale_ms is None:
+            # Any member answers a stale read, which is alone in its frame: others show who takes calls.
+            self._addresses.on_served()
         for number, outcome in zip(replies.numbers, replies.outcomes, strict=True):
             request = awaited.get(number)
             if request is None:
@@ -308,7 +306,7 @@ class Invocations:
         if self._addresses.is_news(reference):
             self._adopt(reference, told_by=host)
         elif reference == self.reference:
-            self._addresses.on_served(host)
+            self._addresses.on_served()
             self._stop_resting()
 
     def _adopt(self, reference: Reference, told_by: HostId) -> None:
