@@ -16,6 +16,7 @@ def test_every_call_ends_once_under_all_faults(rounds: Callable[..., int]) -> No
     assert summary.operations > 300 * summary.seeds
     assert {
         "a connection ended",
+        "a follower was told where the group is served",
         "a newer reference was adopted",
         "a repetition got the first reply",
         "a request knew of a newer view",

@@ -89,9 +89,6 @@ class Acceptor:
         if self._streams.get(stream.accepter) is stream:
             self._ports.network.send(stream.peer, stream.packet(body))
 
-    def streams(self) -> list[Stream]:
-        return list(self._streams.values())
-
     def end(self, stream: Stream) -> None:
         if self._streams.pop(stream.accepter, None) is not None:
             packet = Packet(RESET, stream.caller, stream.accepter, is_answer=True)

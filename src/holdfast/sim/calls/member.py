@@ -6,6 +6,7 @@ from typing import Final
 import msgspec
 
 from holdfast.model.calls import (
+    NO_FRAME,
     Calls,
     Follow,
     Locate,
@@ -25,10 +26,10 @@ from holdfast.model.calls import (
     encode_message,
 )
 from holdfast.model.errors import invariant
-from holdfast.model.ids import HostId
+from holdfast.model.ids import Epoch, HostId
 from holdfast.model.outcome import encode_returned
-from holdfast.model.reference import Routing, route
-from holdfast.sim.calls.group import GROUP, Batch, Group
+from holdfast.model.reference import Reference, Routing, route
+from holdfast.sim.calls.group import GROUP, Batch, Group, View
 from holdfast.sim.node import NodePorts
 from holdfast.sim.options import MICROSECOND, MILLISECOND
 from holdfast.sim.streams import Acceptor, Packet, Stream
@@ -42,8 +43,11 @@ SLOW: Final = 0.02
 OVERLOADED: Final = 0.02
 HANGS_UP: Final = 0.5
 """How likely a primary that was replaced ends the connection instead of falling silent."""
-TELLS: Final = 0.3
+TELL_NS: Final = 300 * MILLISECOND
+"""How long it may take until those who follow the group are told of a new view."""
 LOOK_UP_NS: Final = 10 * MILLISECOND
+
+UNKNOWN: Final = View(Epoch(0), HostId(""))
 
 _sent: Final = msgspec.msgpack.Decoder(Sent)
 
@@ -61,6 +65,8 @@ class Member:
         # What is to be done later, by the tag of its timer.
         self._due: dict[Hashable, Callable[[], None]] = {}
         self._last_due = 0
+        self._followers: dict[Stream, None] = {}
+        self._view = UNKNOWN
         self._learn()
         self._timers.set(POLL_NS, "poll")
 
@@ -75,7 +81,7 @@ class Member:
                 reference = self._group.reference(self._view)
                 self._send(stream, Located(frame, reference, self._group.time_ns()))
             case Follow():
-                pass  # it tells everybody, now and then, whatever they follow
+                self._followers[stream] = None
             case Nested():
                 invariant(False, "the clients of this scenario are no groups")
             case message:
@@ -83,8 +89,6 @@ class Member:
 
     def _on_timer(self, tag: Hashable) -> None:
         if tag == "poll":
-            if self._rng.random() < TELLS:
-                self._tell()
             self._learn()
             self._timers.set(self._rng.randrange(POLL_NS) + 1, "poll")
         else:
@@ -93,13 +97,17 @@ class Member:
     def _learn(self) -> None:
         """Hear of the newest view, and hold everything that is committed."""
         group = self._group
+        if group.view != self._view and group.view.primary == self._name:
+            reference = group.reference(group.view)
+            self._later(self._rng.randrange(TELL_NS) + 1, lambda: self._tell(reference))
         self._view, self._position, self._tokens = group.view, group.position, list(group.tokens)
         self._learnt_ns = self._ports.clock.now()
 
-    def _tell(self) -> None:
-        """Tell all clients where the group is, as far as this member knows: that may be old."""
-        for stream in self._acceptor.streams():
-            self._send(stream, Redirected(0, self._group.reference(self._view)))
+    def _tell(self, reference: Reference) -> None:
+        """Tell those who follow the group that it is served here. By now that may be old."""
+        for stream in self._followers:
+            self._ports.node.world.sometimes("a follower was told where the group is served")
+            self._send(stream, Redirected(NO_FRAME, reference))
 
     # --- judging (FTC-78 to 85)
 
