@@ -1,6 +1,5 @@
 """The systems that are measured start, answer, survive their leader's death, and are gone afterwards."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -39,7 +38,7 @@ def test_ours_is_measured(tmp_path: Path) -> None:
     assert fail_over_s > 0
 
 
-@pytest.mark.skipif(shutil.which("etcd") is None, reason="no etcd on this machine")
+@pytest.mark.usefixtures("etcd_program")
 def test_etcd_is_measured(tmp_path: Path) -> None:
     """The bare gRPC client gets answers from a real etcd, also from the one that takes over."""
     load, fail_over_s = tried(Etcd(), tmp_path)

@@ -37,7 +37,7 @@ class World:
         return self.treat(request)
 
     def watch(self, prefix: str, revision: Revision) -> AsyncIterator[WatchEvent]:
-        raise NotImplementedError
+        raise AssertionError("opening a store watches nothing")
 
     async def close(self) -> None:
         return None

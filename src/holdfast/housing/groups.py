@@ -205,7 +205,7 @@ class Groups:
 
     def _held(self, asked: Inspect) -> Held | None:
         housed = self.housed.get(asked.group)
-        return housed.member.held(asked) if housed is not None else None
+        return housed.member.held(asked.number) if housed is not None else None
 
     def on_death(self, host: HostId, incarnation: Incarnation) -> None:
         """An agent has proof that exactly this process is gone (K2). What it was executing was told to

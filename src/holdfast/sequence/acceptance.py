@@ -71,6 +71,10 @@ class Acceptance:
         on.ports.flush()
         on.advance(min(submit.committed, verified))
 
+    def is_fed_since(self, moment_ns: int | None) -> bool:
+        """Whether the primary has spoken in this epoch, and after *moment_ns* if one is given."""
+        return self.heard_at is not None and (moment_ns is None or self.heard_at > moment_ns)
+
     def ask(self) -> None:
         """Say what this member holds, so that the primary sends what it lacks (S2, M3)."""
         on = self._on

@@ -20,17 +20,19 @@ from holdfast.sequence.claim import Claim
 from holdfast.sequence.config import SequenceConfig
 from holdfast.sequence.footing import Footing
 from holdfast.sequence.handover import Handover, Phase
+from holdfast.sequence.holdings import compared, held, is_of_another_generation
 from holdfast.sequence.inquiry import Inquiry
-from holdfast.sequence.leases import NOBODY
+from holdfast.sequence.loss import Loss
 from holdfast.sequence.membership import Membership
 from holdfast.sequence.messages import GroupMessage
-from holdfast.sequence.ports import Application, HostPorts, Me, same
+from holdfast.sequence.ports import Application, HostPorts, Me
 from holdfast.sequence.reads import Reads
 from holdfast.sequence.role import TRANSITIONS, Role
-from holdfast.sequence.standing import Standing, find, is_volatile
+from holdfast.sequence.standing import Standing
 from holdfast.sequence.store import GroupStore
 from holdfast.sequence.submission import Submission
-from holdfast.storage.record import ORIGIN, Record
+from holdfast.sequence.sweeping import Sweeping
+from holdfast.storage.record import Record
 
 
 class Member:
@@ -73,7 +75,8 @@ class Member:
         self._membership = Membership(on, self._submission, self._inquiry.change)
         self._claim = Claim(on, self._begin_claiming, partial(self._alarms.set, Alarm.CLAIM))
         self._handover = Handover(on)
-        self._lost_in = Epoch(0)
+        self._loss = Loss(on)
+        self._sweeping = Sweeping(on, self._alarms, self._submission, self._handover)
         self._reads = Reads(on, self._submission, self._handover, self.on_view)
 
     # --- what the application and the host may ask
@@ -113,33 +116,12 @@ class Member:
 
     @property
     def is_lost(self) -> bool:
-        """Whether every listed process of a group in memory is known to be gone, and the state with them: it
-        is unavailable until a forced recovery (V4)."""
-        listed = self._on.standing.listed
-        return bool(listed) and all(is_volatile(each.store) and self._is_gone(each) for each in listed)
+        """Whether the group's state is gone with all who held it (V4)."""
+        return self._loss.is_total
 
-    def _is_gone(self, member: Me) -> bool:
-        """A later process of a host begins only when the earlier one is gone (V2, K2)."""
-        on = self._on
-        if member.host == on.me.host:
-            return member.incarnation < on.me.incarnation
-        latest = on.ports.leases.latest_beat(member.host)[0]
-        return latest > member.incarnation or on.dead.get(member.host, NOBODY) >= member.incarnation
-
-    def held(self, asked: messages.Inspect) -> messages.Held:
+    def held(self, number: int) -> messages.Held:
         """What this member holds, for who thinks of a forced recovery."""
-        on = self._on
-        return messages.Held(
-            on.group,
-            max(on.epoch, on.store.followed),
-            asked.number,
-            on.me,
-            on.store.tail,
-            on.committed,
-            on.is_doubtful,
-            self.role.value,
-            self.is_serving,
-        )
+        return held(self._on, number, self.role, is_serving=self.is_serving)
 
     @property
     def is_doubtful(self) -> bool:
@@ -160,7 +142,7 @@ class Member:
     def flush(self) -> None:
         """Send and sync what was submitted in this turn (S5)."""
         if self._submission.is_reigning and self._submission.flush():
-            self._arm_sweep()
+            self._sweeping.arm()
 
     def read(self, first: Position, last: Position) -> list[Record]:
         """Records that hold these positions, as they lie in the log."""
@@ -182,7 +164,7 @@ class Member:
             raise InvalidRequest(f"{to} is no in-sync backup of group {self._on.group}")
         self._handover.begin(to)
         self._handover.maybe_release()
-        self._arm_sweep()
+        self._sweeping.arm()
 
     # --- events from the host
 
@@ -224,7 +206,7 @@ class Member:
 
     def on_message(self, peer: HostId, message: GroupMessage) -> None:
         if isinstance(message, messages.Inspect):
-            self._on.send(peer, self.held(message))
+            self._on.send(peer, self.held(message.number))
             return
         if self.role in (Role.WAITING, Role.HALTED):
             return  # nothing is acknowledged before the view was read (V3)
@@ -247,13 +229,13 @@ class Member:
             case messages.Hello(epoch=epoch) if epoch <= self._on.epoch:
                 if self._submission.on_hello(peer, message) is None:
                     self._offering.offer(peer)
-                self._arm_sweep()
+                self._sweeping.arm()
             case messages.Fetch():
                 self._offering.on_fetch(peer, message)
             case messages.Knows(epoch=epoch) if epoch == self._on.epoch:
                 self._withdraw(peer)
             case messages.Compare():
-                self._answer_compare(peer)
+                self._on.send(peer, compared(self._on))
         if message.epoch > self._on.epoch:
             # Someone knows of a later epoch than ours: look who won it.
             self._inquiry.read()
@@ -269,7 +251,7 @@ class Member:
             case messages.Chunk():
                 self._learning.on_chunk(message)
             case messages.Compare():
-                self._answer_compare(peer)
+                self._on.send(peer, compared(self._on))
             case messages.Compared():
                 if self.role is Role.BACKUP:
                     self._claim.on_compared(peer, message)
@@ -307,7 +289,7 @@ class Member:
     def _learn(self, seen: Seen[View]) -> None:
         """Take the place that *seen* gives this member; never that of the primary (V3)."""
         on = self._on
-        if self._is_of_another_generation(seen.value):
+        if is_of_another_generation(on, seen.value):
             self._halt(f"epoch {seen.value.generation} was a forced recovery from another member")
             on.ports.on_superseded(on.group)
             return
@@ -328,16 +310,6 @@ class Member:
         else:
             self._ask_while_unfed()
         self._maybe_claim()
-
-    def _is_of_another_generation(self, view: View) -> bool:
-        """Whether what this member holds is no part of the history that *view* stands for (V4).
-
-        Who has followed an epoch of the generation holds its history; who holds nothing can learn it.
-        """
-        store = self._on.store
-        is_empty = store.tail == ORIGIN and store.followed == ORIGIN.epoch
-        is_listed = find(view.members, self._on.me) is not None
-        return store.followed < view.generation and not is_listed and not is_empty
 
     def _maybe_claim(self) -> None:
         """There may be ground to claim; only the latest view says whether this member is listed."""
@@ -417,7 +389,7 @@ class Member:
     def _after_progress(self) -> None:
         """An acknowledgement came, or our own sync. Who is silent or lags shows in the sweep, soon enough."""
         if self._handover.phase is Phase.NONE and self._submission.is_steady():
-            self._arm_sweep()
+            self._sweeping.arm()
         else:
             self._change_what_must()
 
@@ -425,7 +397,7 @@ class Member:
         if self._handover.phase is not Phase.RELEASED:
             self._membership.sweep()
         self._handover.maybe_release()
-        self._arm_sweep()
+        self._sweeping.arm()
 
     def _sweep(self) -> None:
         if self.role is not Role.PRIMARY:
@@ -435,31 +407,9 @@ class Member:
             return
         self._submission.sweep()
         self._membership.forget_silent_learners()
-        if len(self._submission.followers.all()) <= len(self._others_listed()):
-            self._offering.withdraw()  # no learner is there to fetch it
+        if not self._sweeping.has_learner:
+            self._offering.withdraw()
         self._change_what_must()
-
-    def _arm_sweep(self) -> None:
-        """A primary's timers; an idle group has none."""
-        submission, config = self._submission, self._on.config
-        if not submission.is_reigning:
-            return
-        if not self._alarms.is_set(Alarm.NOTIFY) and submission.has_news():
-            self._alarms.set(Alarm.NOTIFY, config.notify_ns)
-        if not self._alarms.is_set(Alarm.SWEEP) and (
-            submission.is_owed()
-            or not submission.is_serving
-            or self._on.standing.joining is not None
-            or self._handover.phase is not Phase.NONE
-            or any(submission.followers.get(each) is None for each in self._others_listed())
-            or len(submission.followers.all()) > len(self._others_listed())
-        ):
-            # Who has owed for long will not answer soon: a thousand such groups must not keep a host busy.
-            is_hopeless = submission.is_owed(since_ns=2 * config.silence_ns)
-            self._alarms.set(Alarm.SWEEP, config.silence_ns if is_hopeless else config.resend_ns)
-
-    def _others_listed(self) -> list[Me]:
-        return [member for member in self._on.standing.listed if not same(member, self._on.me)]
 
     def _withdraw(self, better: HostId) -> None:
         """That one knows of more than this member held when it claimed: let it have the group (V5)."""
@@ -499,26 +449,10 @@ class Member:
         """A learner, and a backup that has heard nothing in this epoch, says hello until it is fed."""
         if self.role not in (Role.LEARNER, Role.BACKUP):
             return
-        acceptance, on = self._acceptance, self._on
-        silence = on.config.silence_ns
-        is_fed = acceptance.heard_at is not None and (
-            self.role is Role.BACKUP or on.now - acceptance.heard_at < silence // 2
-        )
+        is_backup, silence_ns = self.role is Role.BACKUP, self._on.config.silence_ns
+        is_fed = self._acceptance.is_fed_since(None if is_backup else self._on.now - silence_ns // 2)
         if not is_fed:
-            acceptance.ask()
-            self._say_if_lost()
-        if not is_fed or self.role is Role.LEARNER:
-            self._alarms.ensure(Alarm.ASK, silence // 4)
-
-    def _say_if_lost(self) -> None:
-        epoch = self._on.standing.epoch
-        if self._lost_in != epoch and self.is_lost:
-            self._lost_in = epoch
-            self._on.note("lost", epoch=epoch)
-
-    def _answer_compare(self, peer: HostId) -> None:
-        on = self._on
-        on.send(
-            peer,
-            messages.Compared(on.group, on.epoch, on.me.store, on.store.tail, on.committed, on.is_doubtful),
-        )
+            self._acceptance.ask()
+            self._loss.say_once()
+        if not is_fed or not is_backup:
+            self._alarms.ensure(Alarm.ASK, silence_ns // 4)

@@ -6,6 +6,7 @@ class lives for one run, so it may keep the run's history in its own fields.
 
 import importlib
 import pkgutil
+from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from msgspec import Struct
@@ -27,7 +28,7 @@ class Bound(Struct, frozen=True, kw_only=True):
     """At most so many different nodes are hit."""
 
 
-class Scenario:
+class Scenario(ABC):
     """Base of all scenarios; :meth:`build` and :meth:`finish` are the least that one must say."""
 
     name: ClassVar[str]
@@ -43,12 +44,13 @@ class Scenario:
     fault_ns: ClassVar[int] = 10 * SECOND
     heal_ns: ClassVar[int] = 10 * SECOND
 
+    @abstractmethod
     def build(self, world: World) -> None:
         """Add the nodes and start the workload."""
-        raise NotImplementedError
 
     def each_step(self, world: World) -> None:
         """A cheap invariant, checked after every event when overridden."""
+        return
 
     def expects(self, node: SimNode, error: BaseException) -> bool:
         """Whether *node* may end by this exception (not of the HoldfastError family) without a violation."""
@@ -56,11 +58,12 @@ class Scenario:
 
     def healed(self, world: World) -> None:
         """All faults have just ended."""
+        return
 
+    @abstractmethod
     def finish(self, world: World) -> None:
         """Final checks, and the demand for progress: each miss is a ``world.violation``,
         or ``world.unavailable`` when the scenario can say why nothing could be done."""
-        raise NotImplementedError
 
 
 def scenario_names(*, hidden: bool = False) -> list[str]:

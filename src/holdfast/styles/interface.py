@@ -177,6 +177,6 @@ def _decoder_of_all(
 def _is_checkable(annotation: Any) -> bool:
     try:
         msgspec.json.Decoder(annotation)
-    except (TypeError, NotImplementedError):
+    except TypeError:
         return False
     return True

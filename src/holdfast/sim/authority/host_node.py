@@ -5,6 +5,7 @@ replaced by a successor, ends itself, as hosts do, and is started again.
 """
 
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Hashable
 from typing import Final, Protocol
 
@@ -92,7 +93,7 @@ class Actor:
         self.recipes.on_authority(token, result)
 
 
-class HostProcess(Actor):
+class HostProcess(Actor, ABC):
     """An actor with a store and a session; *activities* begin once both are open."""
 
     session: Session
@@ -110,9 +111,9 @@ class HostProcess(Actor):
         else:
             super().on_timer(tag)
 
+    @abstractmethod
     def begin(self) -> None:
         """The session is open: take up activities."""
-        raise NotImplementedError
 
     def _opened(self) -> None:
         self._timers.set(KEEP_NS, _KEEP)

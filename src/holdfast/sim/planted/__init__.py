@@ -11,6 +11,7 @@ import pkgutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from holdfast.model.errors import InvalidRequest
@@ -53,6 +54,37 @@ def replacing(owner: Any, attribute: str, broken: object) -> Iterator[None]:
             delattr(owner, attribute)
         else:
             setattr(owner, attribute, own)
+
+
+@dataclass(frozen=True, slots=True)
+class Planting:
+    """Makes the bugs of one scenario that replace one attribute of production code each."""
+
+    scenario: str
+    runs_max: int = RUNS_MAX
+
+    def __call__(
+        self,
+        name: str,
+        rule: str,
+        summary: str,
+        owner: Any,
+        attribute: str,
+        broken: object,
+        profile: str | None = None,
+        *,
+        runs_max: int | None = None,
+    ) -> Planted:
+        """*runs_max*: another budget than the scenario's."""
+        return Planted(
+            name=f"{self.scenario}-{name}",
+            rule=rule,
+            scenario=self.scenario,
+            summary=summary,
+            plant=partial(replacing, owner, attribute, broken),
+            profile=profile,
+            runs_max=runs_max or self.runs_max,
+        )
 
 
 def planted_bugs(scenario: str | None = None) -> list[Planted]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import apsw
 import msgspec
@@ -40,7 +40,7 @@ from holdfast.authority.sqlite_leases import Leases
 from holdfast.authority.standing import Standing, Status, read_standing
 from holdfast.authority.subscriptions import Subscriptions
 from holdfast.model.ids import Epoch, LeaseId, Nonce, Revision
-from holdfast.sim.planted import RUNS_MAX, Planted, replacing
+from holdfast.sim.planted import Planted, Planting, replacing
 
 _commit = SqliteStore._commit
 _expire = SqliteStore.expire
@@ -172,26 +172,7 @@ def read_standing_as_closed() -> Recipe[Standing]:
     return replace(standing, last=Seen(standing.last.key, closed, standing.last.modified))
 
 
-def _bug(
-    name: str,
-    rule: str,
-    summary: str,
-    owner: Any,
-    attribute: str,
-    broken: object,
-    *,
-    profile: str | None = None,
-    runs_max: int = RUNS_MAX,
-) -> Planted:
-    return Planted(
-        name=f"authority-{name}",
-        rule=rule,
-        scenario="authority",
-        summary=summary,
-        plant=lambda: replacing(owner, attribute, broken),
-        profile=profile,
-        runs_max=runs_max,
-    )
+_bug: Final = Planting("authority")
 
 
 PLANTED = (

@@ -1,7 +1,5 @@
 """Bugs planted in the control plane: each leaves out one rule of its two-phase commit or of its roles."""
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any, Final
 
 from holdfast.authority import election, membership, transactions
@@ -16,7 +14,7 @@ from holdfast.control.messages import Decided, Prepare, Prepared
 from holdfast.control.ports import Accepted
 from holdfast.model.errors import InvalidRequest, Rejected
 from holdfast.model.ids import HostId
-from holdfast.sim.planted import Planted, replacing
+from holdfast.sim.planted import Planting
 from holdfast.sim.planted.authority import changing, is_decision, read_standing_as_closed
 
 _accepted = Coordinator._accepted
@@ -145,17 +143,7 @@ def _prepare_unkept(coordinator: Coordinator, update: Update, transaction: Trans
     coordinator._accepted(coordinator.me.host, update)
 
 
-def _bug(
-    name: str,
-    rule: str,
-    summary: str,
-    owner: Any,
-    attribute: str,
-    broken: object,
-    profile: str | None = None,
-) -> Planted:
-    plant: Callable[[], Any] = partial(replacing, owner, attribute, broken)
-    return Planted(f"control-{name}", rule, "control", summary, plant, profile)
+_bug: Final = Planting("control")
 
 
 PLANTED: Final = (

@@ -1,7 +1,6 @@
 """Bugs planted in the styles and the housing of groups: each is a rule of PROTOCOL left out."""
 
 from dataclasses import replace
-from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -16,7 +15,7 @@ from holdfast.model.ids import ClientId, GroupId, Position, StoreId
 from holdfast.model.reference import Reference
 from holdfast.sequence.memory_log import MemoryLog
 from holdfast.sequence.retention import ABANDONED, EXPIRED, FRESH, Retention, Verdict
-from holdfast.sim.planted import Planted, replacing
+from holdfast.sim.planted import Planting, replacing
 from holdfast.styles import warm
 from holdfast.styles.effects import Outgoing
 from holdfast.styles.execution import Execution
@@ -112,24 +111,7 @@ def _stale_at_once(replica: Replica, token: Token, client: ClientId, calls: list
     replica._ports.answer(token, [each.number for each in calls], outcomes)
 
 
-def _bug(
-    name: str,
-    rule: str,
-    summary: str,
-    owner: Any,
-    attribute: str,
-    broken: object,
-    profile: str | None = None,
-) -> Planted:
-    return Planted(
-        name=f"groups-{name}",
-        rule=rule,
-        scenario="groups",
-        summary=summary,
-        plant=partial(replacing, owner, attribute, broken),
-        profile=profile,
-        runs_max=RUNS,
-    )
+_bug: Final = Planting("groups", runs_max=RUNS)
 
 
 PLANTED = (

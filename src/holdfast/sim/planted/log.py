@@ -6,6 +6,7 @@ Each stands for a mistake that real logs have made; the rule it breaks is PROTOC
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from typing import Final
 
 import msgspec
 
@@ -13,7 +14,7 @@ from holdfast.model.errors import NoSpace
 from holdfast.model.ids import GroupId, HostId, Nonce, Opening
 from holdfast.model.ports import Token
 from holdfast.sim.log import host
-from holdfast.sim.planted import Planted, replacing
+from holdfast.sim.planted import Planted, Planting, replacing
 from holdfast.storage import checkpoint, checkpoints
 from holdfast.storage.batch import Place
 from holdfast.storage.checkpoint import Checkpoint, CheckpointWriter
@@ -203,23 +204,7 @@ def _keep_intent_in_memory(identity: StoreIdentity, nonce: Nonce, then: Callable
     then()
 
 
-def _bug(
-    name: str,
-    rule: str,
-    summary: str,
-    owner: object,
-    attribute: str,
-    broken: object,
-    profile: str | None = None,
-) -> Planted:
-    return Planted(
-        name=f"log-{name}",
-        rule=rule,
-        scenario="log",
-        summary=summary,
-        plant=lambda: replacing(owner, attribute, broken),
-        profile=profile,
-    )
+_bug: Final = Planting("log")
 
 
 PLANTED = (

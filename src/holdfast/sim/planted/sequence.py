@@ -2,10 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, Final
-
-import msgspec
 
 from holdfast.authority import stores
 from holdfast.authority.outcome import InDoubt, Seen
@@ -15,19 +12,16 @@ from holdfast.sequence import claim, standing
 from holdfast.sequence.acceptance import Acceptance
 from holdfast.sequence.claim import Claim
 from holdfast.sequence.claims import Claims
-from holdfast.sequence.config import LeaseConfig
 from holdfast.sequence.handover import Handover
 from holdfast.sequence.inquiry import Inquiry
-from holdfast.sequence.leases import Leases, _Peer
 from holdfast.sequence.member import Member
 from holdfast.sequence.membership import Membership
-from holdfast.sequence.messages import Beat, BeatAnswer, Submit
-from holdfast.sequence.reads import Reads
+from holdfast.sequence.messages import Submit
 from holdfast.sequence.role import Role
 from holdfast.sequence.standing import with_me, without
 from holdfast.sequence.store import GroupStore
 from holdfast.sequence.submission import Submission
-from holdfast.sim.planted import Planted, replacing
+from holdfast.sim.planted import Planted, Planting, replacing
 from holdfast.storage.record import HEADER
 
 _learn = Member._learn
@@ -37,7 +31,6 @@ _on_message = Member.on_message
 _ground = Claim.ground
 _answered = Claims._answered
 _go_on_joining = Membership._go_on_joining
-_on_beat = Leases._on_beat
 
 
 # --- views and stores
@@ -124,40 +117,6 @@ def _commit_with_too_few(submission: Submission) -> None:
         if not submission.is_serving:
             submission.is_serving = True
             submission._on_serving()
-
-
-# --- leases and reads
-
-
-def _lease_is_enough(reads: Reads, member: ViewMember) -> bool:
-    return reads._on.ports.leases.lease(member.host) is not None
-
-
-def _any_answer_confirms(reads: Reads, member: ViewMember) -> bool:
-    """An answer of this epoch, whenever it was written."""
-    follower = reads._submission.followers.get(member)
-    lease = reads._on.ports.leases.lease(member.host)
-    return follower is not None and lease is not None and follower.answered_in == reads._on.epoch
-
-
-def _lease_revives(leases: Leases, peer: _Peer, answer: BeatAnswer) -> None:
-    sent_at = leases._sent_at.get(answer.number)
-    if answer.of_incarnation == leases._incarnation and sent_at is not None:
-        peer.lease_incarnation = answer.incarnation
-        peer.lease_first = peer.lease_first or answer.number
-        peer.lease_until = max(peer.lease_until, sent_at + leases.config.lease_ns)
-
-
-def _answer_the_deaf(leases: Leases, host: HostId, peer: _Peer, beat: Beat) -> None:
-    _on_beat(leases, host, peer, msgspec.structs.replace(beat, heard_age_ns=0))
-
-
-def _short_grace(config: LeaseConfig) -> int:
-    return config.lease_ns // 2
-
-
-def _confirm_unasked(reads: Reads, then: Callable[[bool], None]) -> None:
-    then(reads._may_serve())
 
 
 # --- members
@@ -251,24 +210,7 @@ def _any_death(claiming: Claim) -> Why | None:
 RUNS: Final = 100
 
 
-def _bug(
-    name: str,
-    rule: str,
-    summary: str,
-    owner: Any,
-    attribute: str,
-    broken: object,
-    profile: str | None = None,
-) -> Planted:
-    return Planted(
-        name=f"sequence-{name}",
-        rule=rule,
-        scenario="sequence",
-        summary=summary,
-        plant=partial(replacing, owner, attribute, broken),
-        profile=profile,
-        runs_max=RUNS,
-    )
+_bug: Final = Planting("sequence", runs_max=RUNS)
 
 
 PLANTED = (
@@ -344,42 +286,6 @@ PLANTED = (
         _commit_with_too_few,
     ),
     _bug(
-        "lease-is-enough",
-        "R1",
-        "A host's lease lets all its primaries read, confirmed or not.",
-        Reads,
-        "_is_confirmed",
-        _lease_is_enough,
-        "network",
-    ),
-    _bug(
-        "late-answers-confirm",
-        "R1",
-        "An answer from before the lease began confirms it.",
-        Reads,
-        "_is_confirmed",
-        _any_answer_confirms,
-        "network",
-    ),
-    _bug(
-        "lease-revives",
-        "R1",
-        "A lapsed lease goes on with what was confirmed before.",
-        Leases,
-        "_on_answer",
-        _lease_revives,
-        "network",
-    ),
-    _bug(
-        "reads-unconfirmed",
-        "R2",
-        "A query is answered without asking the authority.",
-        Reads,
-        "confirm",
-        _confirm_unasked,
-        "network",
-    ),
-    _bug(
         "drops-the-last",
         "M1",
         "The silent are dropped until the primary is alone.",
@@ -421,24 +327,6 @@ PLANTED = (
         "perhaps_committed",
         property(_known_committed),
         "changes",
-    ),
-    _bug(
-        "answers-the-deaf",
-        "K3",
-        "A host that hears nothing gets answers to its heartbeats.",
-        Leases,
-        "_on_beat",
-        _answer_the_deaf,
-        "deaf",
-    ),
-    _bug(
-        "short-grace",
-        "R3",
-        "A backup waits for less than the lease it gave.",
-        LeaseConfig,
-        "grace_ns",
-        property(_short_grace),
-        "network",
     ),
     _bug(
         "released-for-ever",

@@ -328,7 +328,7 @@ class Host(HostProcess):
                 member.hand_over(rng.choice(backups))
 
     def _held(self, asked: Inspect) -> Held | None:
-        return self.members[asked.group].held(asked) if asked.group in self.members else None
+        return self.members[asked.group].held(asked.number) if asked.group in self.members else None
 
     def _on_lapsed(self, host: HostId) -> None:
         for member in self.members.values():

@@ -4,6 +4,7 @@ The same steps as a production host takes, on the production parts. A store that
 as it is, or that is damaged below its mark, is founded anew: its members join as new (V5, D2).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Final
 
@@ -37,13 +38,13 @@ LEASE_SECONDS: Final = 3600
 """No host of a run loses its session: no failover depends on it (A3)."""
 
 
-class HostProcess:
+class HostProcess(ABC):
     """The process of a host, as its agent and the faults see it."""
 
     @property
+    @abstractmethod
     def incarnation(self) -> Incarnation | None:
         """Issued by the authority; None before."""
-        raise NotImplementedError
 
 
 class Opened:
