@@ -72,6 +72,12 @@ def test_a_deposit_survives_its_primary(whole: Domain) -> None:
     assert after["primary"] != before["primary"]
 
 
+def test_a_group_of_two_serves_with_one_of_them(whole: Domain) -> None:
+    """Unless it was told otherwise: neither of two could go on without the other."""
+    made = holdfast(whole, "group", "create", "pair", "ledger:Ledger", "--replicas", "2", "--output", "json")
+    assert (made["min_in_sync"], len(made["placed_on"])) == (1, 2)
+
+
 def test_an_order_given_again_while_it_is_under_way_makes_one_group(whole: Domain) -> None:
     """Also by other hosts, which have not heard of the group: the name they find taken is its own (A1)."""
 

@@ -29,6 +29,8 @@ ATTEMPTS_MAX = 5
 PAUSE_S = 0.2
 """A group that has just changed its primary is worth another attempt."""
 
+STATELESS = "stateless"
+
 app = App(name="group", help="Create, show, move, recover and delete groups.")
 app.command(recover)
 
@@ -61,7 +63,7 @@ def create(
     args
         What the object is made with, as a JSON array.
     min_in_sync
-        How many members hold an operation before it is acknowledged; 0 means two, or one of one.
+        How many members hold an operation before it is acknowledged; 0 means two, or one of two or one.
     durability
         Whether they hold it on disk or in memory; memory is lost when all in-sync processes are gone.
     output
@@ -196,6 +198,10 @@ def _show_one(found: tuple[GroupInfo, ...], output: Output) -> int:
 
 
 def _print(found: tuple[GroupInfo, ...]) -> None:
+    for each in found:
+        if each.min_in_sync == 1 and each.style != STATELESS:
+            said = "min_in_sync is 1: after a cut, the loss of one machine can lose acknowledged calls"
+            talk.print(f"{each.name}: {said}", style="red", markup=False, soft_wrap=True)
     print_table(
         ("group", "number", "class", "style", "epoch", "primary", "in sync", "placed on"),
         (

@@ -193,9 +193,9 @@ class Domain:
 
         *cls* is ``"package.module:Class"`` or the class itself; *args* is what its object is made with.
         *min_in_sync*: how many members hold an operation before it is acknowledged; 0 means two, or one of
-        one. *durability*: whether they hold it on disk or in memory; what is in memory is lost when all
-        in-sync processes are gone. Raises ``InvalidRequest`` for what can never be, ``Unavailable`` when too
-        few hosts live.
+        two or one. *durability*: whether they hold it on disk or in memory; what is in memory is lost when
+        all in-sync processes are gone. Raises ``InvalidRequest`` for what can never be, ``Unavailable`` when
+        too few hosts live.
         """
         try:
             wanted = CreateGroup(

@@ -17,6 +17,12 @@ CLASS_CHARACTERS_MAX: Final = 300
 REPLICAS_DEFAULT: Final = 3
 
 
+def min_in_sync_default(replicas: int) -> int:
+    """Two for groups of three or more, which then lose one host and serve on. Of two members neither could
+    serve without the other: there it is one, and a cut followed by a fire can lose what was acknowledged."""
+    return 2 if replicas >= 3 else 1
+
+
 class CreateGroup(Struct, frozen=True, kw_only=True, tag="create"):
     """Make a group of that class, placed on live hosts."""
 
@@ -28,7 +34,7 @@ class CreateGroup(Struct, frozen=True, kw_only=True, tag="create"):
     arguments: Annotated[str, Meta(max_length=ARGUMENTS_BYTES_MAX)] = "[]"
     """What the object is made with, as a JSON array."""
     min_in_sync: Annotated[int, Meta(ge=0, le=MEMBERS_MAX)] = 0
-    """How many members hold an operation before it is acknowledged; 0: two, or one of one."""
+    """How many members hold an operation before it is acknowledged; 0: :func:`min_in_sync_default`."""
     nonce: str = ""
     """Of whoever orders it: the same order sent again makes one group."""
     durability: str = "disk"

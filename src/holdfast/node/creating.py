@@ -36,13 +36,13 @@ from holdfast.model.orders import (
     GroupInfo,
     GroupList,
     ListGroups,
+    min_in_sync_default,
 )
 from holdfast.model.properties import Style
 from holdfast.node.classes import check_makes, definition_of
 from holdfast.node.insisting import insist
 from holdfast.styles.style import no_voting, style_named
 
-IN_SYNC_DEFAULT: Final = 2
 UNKNOWN_STORE: Final = StoreId("")
 """A member's store is known once it is listed in a view; the record only says on which host it shall be."""
 
@@ -102,7 +102,7 @@ class Creating:
         """Raises ``InvalidRequest`` for what cannot be, ``Unavailable`` when too few hosts live."""
         if style_named(order.style) is Style.ACTIVE_WITH_VOTING:
             raise no_voting()
-        in_sync = order.min_in_sync or min(IN_SYNC_DEFAULT, order.replicas)
+        in_sync = order.min_in_sync or min_in_sync_default(order.replicas)
         if in_sync > order.replicas:
             raise InvalidRequest(f"min_in_sync is {in_sync}, but there are {order.replicas} replicas")
         if order.durability not in (DISK, MEMORY):
