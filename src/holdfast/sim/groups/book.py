@@ -91,7 +91,7 @@ class Book:
             self.world.violation("S7", f"a stale read of group {group} saw what {host} never was")
 
     def _check_rings(self, name: str, host: str, found: Tokens, operations: list[Operation]) -> None:
-        """Every timer that was set has rung, once (E6): all were due before the end."""
+        """Every timer that was set has rung, once (E6): the end comes when all were due."""
         wanted = [token for token in found.tokens if "/later/" in token]
         if sorted(found.rings) != sorted(wanted):
             rung = Counter(found.rings)

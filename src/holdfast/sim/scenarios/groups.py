@@ -5,7 +5,8 @@ that append, fail, read, read stale, order, set timers and ask for outcomes. Che
 linearizable; what was acknowledged is in every member's object once, what was unknown at most once, what
 never ran not at all; stale reads saw what was; timers rang once; a replay of every member's checkpoint and
 log gives its object and everybody else's; no divergence is reported; after healing every group serves and
-all its members are in-sync and equal.
+all its members are in-sync and equal. A line of calls that is not empty in the end may take its time, and is
+watched as long as it moves (:mod:`holdfast.sim.groups.ending`).
 """
 
 from functools import partial
@@ -22,6 +23,7 @@ from holdfast.sim.checkers import History
 from holdfast.sim.faults import CLOCK_KINDS, DISK_KINDS, NETWORK_KINDS, POWER_KINDS, PROCESS_KINDS
 from holdfast.sim.groups.book import Book
 from holdfast.sim.groups.caller import Caller
+from holdfast.sim.groups.ending import let_out
 from holdfast.sim.groups.host import Codec, Host
 from holdfast.sim.groups.objects import Tokens
 from holdfast.sim.groups.reading import Replay
@@ -73,6 +75,9 @@ class Groups(Scenario):
         world.after(self.heal_ns - ENDING_NS, self._begin_ending)
 
     def finish(self, world: World) -> None:
+        let_out(world, self._stage, ENDING_NS)
+        if world.violations:
+            return
         self._book.check_history()
         objects: dict[str, Tokens] = {}
         for record in self._stage.groups:
