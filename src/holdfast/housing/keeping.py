@@ -1,7 +1,8 @@
 """The checkpoints of a host's groups: what a style or a learner gives is made durable, then the log let go.
 
 While a state is on its way to the disk it is the newest one already: a style that gave it away may ask for it
-at once. Per group one is written at a time; of those that come meanwhile only the last is written.
+at once. Per group one is written at a time; of those that come meanwhile only the last is written. On a slow
+disk a learner's state may overtake it: the newest is the one that stands for most, not the one given last.
 """
 
 from collections import Counter
@@ -47,7 +48,9 @@ class Keeping:
         """The newest state there is. Raises ``Corruption`` when the disk no longer has what it promised."""
         writing = self._writing.get(group)
         if writing is not None:
-            return writing.next or writing.newest
+            given = writing.next or writing.newest
+            if all(position <= given.position for position in self._checkpoints.positions(group)):
+                return given
         chosen = self._checkpoints.choose(group)
         for damage in chosen.damaged:
             self._journal.error("a checkpoint is damaged", group=group, damage=str(damage))

@@ -38,6 +38,9 @@ class MemoryKeeping:
 
     def keep(self, group: GroupId, captured: Captured) -> None:
         """A style's own, of a committed position; what lies before it is let go."""
+        known = self._states.get(group)
+        if known is not None and known.position > captured.position:
+            return  # a learner's state came meanwhile, and stands for more than this one
         self._states[group] = captured
         self._soon(partial(self._prune, group, captured.position))
 
