@@ -16,6 +16,7 @@ import msgspec
 
 from holdfast.authority.groups import MEMORY, GroupRecord
 from holdfast.housing.housed import Housed
+from holdfast.model.ids import HostId
 from holdfast.sim.authority.leases import LeaseBook
 from holdfast.sim.authority.server_node import AuthorityNode
 from holdfast.sim.authority.truth import Truth
@@ -73,6 +74,9 @@ class Groups(Scenario):
         # Connections hide loss in production; here each lost message costs its sender a deadline.
         world.network.weather(msgspec.structs.replace(world.options.network, loss=0.0))
         world.after(self.heal_ns - ENDING_NS, self._begin_ending)
+        if turmoil.deaf_host(world.options) is not None:
+            # What was answered before one host became deaf says nothing about the time after (K3).
+            world.after(turmoil.DEAF_NS, self._book.answered.clear)
 
     def finish(self, world: World) -> None:
         let_out(world, self._stage, ENDING_NS)
@@ -102,10 +106,11 @@ class Groups(Scenario):
             return {}
         if record.style == "stateless":
             return {}
-        members = self._members(world, record)
+        wanted = _hearing(world, record)
+        members = self._members(world, record, wanted)
         view = next((each for each in damage.views(world) if each.group == record.group), None)
         listed = [member.host for member in view.members] if view is not None else []
-        if sorted(listed) != sorted(place.host for place in record.members):
+        if sorted(listed) != sorted(wanted):
             world.violation("progress", f"{record.name}: in-sync are {listed} after healing")
             return {}
         for host, housed in members.items():
@@ -114,7 +119,7 @@ class Groups(Scenario):
                 said = f"{host} is at {member.committed} of {member.tail}"
                 world.violation("progress", f"{record.name}: {said} after healing")
                 return {}
-        if len(members) < len(record.members):
+        if len(members) < len(wanted):
             return {}
         return {record.name: self._check_objects(world, record, members)}
 
@@ -126,17 +131,17 @@ class Groups(Scenario):
         listed = [each for view in damage.views(world) if view.group == record.group for each in view.members]
         return not any((member.host, member.store) in stores for member in listed)
 
-    def _members(self, world: World, record: GroupRecord) -> dict[str, Housed]:
+    def _members(self, world: World, record: GroupRecord, hosts: list[HostId]) -> dict[str, Housed]:
         found: dict[str, Housed] = {}
-        for place in record.members:
-            host: Host | None = world.nodes[place.host].core
+        for name in hosts:
+            host: Host | None = world.nodes[name].core
             housed = (
                 host.groups.housed.get(record.group) if host is not None and host.groups is not None else None
             )
             if housed is None:
-                world.violation("progress", f"{record.name} is not housed on {place.host}")
+                world.violation("progress", f"{record.name} is not housed on {name}")
             else:
-                found[place.host] = housed
+                found[name] = housed
         return found
 
     def _check_objects(self, world: World, record: GroupRecord, members: dict[str, Housed]) -> Tokens:
@@ -168,6 +173,12 @@ class Groups(Scenario):
             world.violation("converged", f"{record.name}: the states of {list(digests.values())} differ")
         self._book.check_objects(record.group, record.name, objects)
         return next(iter(objects.values()))
+
+
+def _hearing(world: World, record: GroupRecord) -> list[HostId]:
+    """The group's hosts, but for one that is deaf in the end: it must have gone (K3)."""
+    deaf = turmoil.deaf_host(world.options)
+    return [place.host for place in record.members if place.host != deaf]
 
 
 SCENARIO = Groups
