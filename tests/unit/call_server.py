@@ -14,6 +14,8 @@ import msgspec
 from holdfast.model.calls import (
     Calls,
     Follow,
+    FollowHosts,
+    HostAt,
     Locate,
     Located,
     Nested,
@@ -27,6 +29,7 @@ from holdfast.model.calls import (
     Settle,
     ToClient,
     Turned,
+    Whereabouts,
     decode_to_host,
     encode_message,
 )
@@ -150,6 +153,12 @@ class Host:
         for connection in self.server.connections:
             self._send(connection, Redirected(0, reference))
 
+    def tell_where(self, hosts: tuple[HostAt, ...]) -> None:
+        """Tell every client where the hosts are now."""
+        assert self.server is not None
+        for connection in self.server.connections:
+            self._send(connection, Whereabouts(hosts))
+
     # --- the connections
 
     def on_closed(self, connection: Connection, reason: Reason) -> None:
@@ -162,7 +171,7 @@ class Host:
             if self.answers_pings:
                 self._send(connection, Pong(message.number))
             return
-        if isinstance(message, Follow):
+        if isinstance(message, Follow | FollowHosts):
             return
         self.frames.append(message)
         if self.drops_frames:

@@ -12,8 +12,9 @@ from msgspec.msgpack import decode
 
 import holdfast as hf
 from holdfast.calling.config import CallPolicy, ClientConfig
-from holdfast.model.calls import CallOutcomeUnknown, RefusalCode
+from holdfast.model.calls import CallOutcomeUnknown, HostAt, RefusalCode
 from holdfast.model.errors import InvalidRequest, Overloaded, Rejected, Unavailable
+from holdfast.model.ids import Incarnation
 from holdfast.model.outcome import CallRefused, MethodRaised
 from holdfast.model.units import MILLISECOND, SECOND
 from holdfast.net import Limits
@@ -461,6 +462,25 @@ def test_a_host_that_was_started_anew_takes_the_place_of_its_earlier_self() -> N
         await a.start(incarnation=2, address=at)
         assert await call == 1
         assert ledger.calls == ["alice+1"]
+
+    tell(story)
+
+
+def test_hosts_that_moved_are_found_after_the_last_one_that_stayed_has_gone() -> None:
+    """Those that stay say where the others went; an older word does not undo a newer one."""
+
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        group, a, b = await domain.group("ledger"), cluster.hosts["a"], cluster.hosts["b"]
+        before = HostAt(b.name, Incarnation(1), str(b.address))
+        for name in ("b", "c"):
+            await cluster.hosts[name].stop()
+        await b.start(incarnation=2)
+        a.tell_where((HostAt(b.name, Incarnation(2), str(b.address)),))
+        a.tell_where((before,))
+        assert await group.deposit("alice", 1) == 1
+        await a.stop()
+        cluster.move_to("b")
+        assert await group.deposit("alice", 1) == 2
 
     tell(story)
 

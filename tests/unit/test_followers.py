@@ -1,8 +1,10 @@
-"""Those who follow a group are told when it is served in a new view, and nobody else is."""
+"""Those who follow a group are told when it is served in a new view, those who follow the hosts where they
+listen; and nobody else is."""
 
-from holdfast.housing.followers import FOLLOWERS_MAX, Followers
-from holdfast.model.calls import Redirected, ToClient
-from holdfast.model.ids import Epoch, GroupId, HostId
+from holdfast.authority.sessions import Session
+from holdfast.housing.followers import FOLLOWERS_MAX, GroupFollowers, HostFollowers
+from holdfast.model.calls import HOSTS_MAX, HostAt, Redirected, ToClient, Whereabouts
+from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Nonce
 from holdfast.model.reference import Reference
 
 ONE, OTHER = GroupId(1), GroupId(2)
@@ -24,7 +26,7 @@ def reference(group: GroupId) -> Reference:
 
 
 def test_a_follower_is_told_once_of_its_own_groups() -> None:
-    followers, client, stranger = Followers(), Connection(), Connection()
+    followers, client, stranger = GroupFollowers(), Connection(), Connection()
     followers.add(ONE, client)
     followers.add(ONE, client)
     followers.add(OTHER, stranger)
@@ -34,7 +36,7 @@ def test_a_follower_is_told_once_of_its_own_groups() -> None:
 
 
 def test_one_that_has_gone_is_told_nothing_and_leaves_nothing_behind() -> None:
-    followers, client = Followers(), Connection()
+    followers, client = GroupFollowers(), Connection()
     followers.add(ONE, client)
     followers.add(OTHER, client)
     followers.on_gone(client)
@@ -44,9 +46,48 @@ def test_one_that_has_gone_is_told_nothing_and_leaves_nothing_behind() -> None:
 
 
 def test_their_number_is_bounded() -> None:
-    followers, clients = Followers(), [Connection() for _ in range(FOLLOWERS_MAX + 1)]
+    followers, clients = GroupFollowers(), [Connection() for _ in range(FOLLOWERS_MAX + 1)]
     for client in clients:
         followers.add(ONE, client)
     followers.tell(reference(ONE))
     assert sum(len(client.told) for client in clients) == FOLLOWERS_MAX
     followers.on_gone(clients[-1])
+
+
+def session(host: str, incarnation: int) -> Session:
+    address = f"{host}:{7400 + incarnation}"
+    return Session(host=HostId(host), incarnation=Incarnation(incarnation), address=address, nonce=Nonce("n"))
+
+
+def at(host: str, incarnation: int) -> HostAt:
+    return HostAt(HostId(host), Incarnation(incarnation), f"{host}:{7400 + incarnation}")
+
+
+def test_where_the_hosts_are_is_told_at_once_and_whenever_it_changes() -> None:
+    followers, early, late = HostFollowers(), Connection(), Connection()
+    followers.add(early)
+    followers.tell([session("a", 1)])
+    followers.tell([session("a", 1)])
+    followers.add(late)
+    followers.tell([session("a", 2)])
+    first, second = Whereabouts((at("a", 1),)), Whereabouts((at("a", 2),))
+    assert early.told == [Whereabouts(()), first, second]
+    assert late.told == [first, second]
+
+
+def test_who_has_gone_is_not_told_where_the_hosts_are() -> None:
+    followers, client = HostFollowers(), Connection()
+    followers.add(client)
+    followers.on_gone(client)
+    followers.on_gone(client)
+    followers.tell([session("a", 1)])
+    assert client.told == [Whereabouts(())]
+
+
+def test_of_very_many_hosts_only_so_many_are_told() -> None:
+    followers, client = HostFollowers(), Connection()
+    followers.tell(session(f"h{number}", 1) for number in range(HOSTS_MAX + 1))
+    followers.add(client)
+    (told,) = client.told
+    assert isinstance(told, Whereabouts)
+    assert len(told.hosts) == HOSTS_MAX

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeVar, overload
@@ -16,6 +16,9 @@ from holdfast.client.caller import Caller
 from holdfast.client.ordering import order
 from holdfast.client.proxy import Group
 from holdfast.model.calls import (
+    HOSTS_MAX,
+    FollowHosts,
+    HostAt,
     Locate,
     Located,
     Redirected,
@@ -24,6 +27,7 @@ from holdfast.model.calls import (
     RequestId,
     ToClient,
     Turned,
+    Whereabouts,
 )
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import ClientId, GroupId, HostId
@@ -105,6 +109,7 @@ class Domain:
         self._insecure = insecure
         self._hosts: Hosts | None = None
         self._callers: dict[GroupId, Caller] = {}
+        self._whereabouts: dict[HostId, HostAt] = {}
         self._questions: dict[int, asyncio.Future[Located | Turned]] = {}
         self._asked = 0
         self._is_keeping = False
@@ -237,6 +242,7 @@ class Domain:
 
     def on_up(self, host: HostId) -> None:
         self._connected.set()
+        self._running().send(host, FollowHosts())
         for caller in self._callers.values():
             caller.on_up(host)
 
@@ -248,6 +254,8 @@ class Domain:
 
     def on_message(self, host: HostId, message: ToClient) -> None:
         match message:
+            case Whereabouts(hosts=hosts):
+                self._learn(hosts)
             case Replies(group=group) | Turned(group=group) if group in self._callers:
                 self._callers[group].on_message(host, message)
             case Redirected(reference=reference) if reference.group in self._callers:
@@ -310,9 +318,21 @@ class Domain:
         finally:
             del self._questions[frame]
 
+    def _learn(self, hosts: Iterable[HostAt]) -> None:
+        """Hosts know where the others went; of one that is gone the last address is kept."""
+        for each in hosts:
+            known = self._whereabouts.get(each.host)
+            has_room = known is not None or len(self._whereabouts) < HOSTS_MAX
+            if has_room and (known is None or known.incarnation < each.incarnation):
+                self._whereabouts[each.host] = each
+        self._keep_connected_soon()
+
     def _on_reference(self, _: Reference) -> None:
-        """Be connected to every member of every group, before it is needed: looked at once per turn, since a
-        host that dies makes many groups move together."""
+        self._keep_connected_soon()
+
+    def _keep_connected_soon(self) -> None:
+        """Be connected to every host, before it is needed: looked at once per turn, since a host that dies
+        makes many groups move together."""
         if not self._is_keeping:
             self._is_keeping = True
             asyncio.get_running_loop().call_soon(self._keep_connected)
@@ -324,7 +344,8 @@ class Domain:
 
     def _known_addresses(self) -> list[Address]:
         members = (member for caller in self._callers.values() for member in caller.reference.members)
-        texts = dict.fromkeys(member.address for member in members)
+        told = (each.address for each in self._whereabouts.values())
+        texts = dict.fromkeys((*told, *(member.address for member in members)))
         return [*self._addresses, *map(Address.parse, texts)]
 
     async def _order(self, wanted: CreateGroup | DeleteGroup | ListGroups) -> tuple[GroupInfo, ...]:

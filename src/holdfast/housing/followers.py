@@ -1,9 +1,12 @@
-"""Clients that want to be told when a group moves: so a failover is over for them as soon as it is over."""
+"""Clients that want to be told when a group or a host moves: a failover is over for them when it is over."""
 
+from collections.abc import Iterable
+from itertools import islice
 from typing import Final
 
+from holdfast.authority.sessions import Session
 from holdfast.housing.ports import Client
-from holdfast.model.calls import NO_FRAME, Redirected
+from holdfast.model.calls import HOSTS_MAX, NO_FRAME, HostAt, Redirected, Whereabouts
 from holdfast.model.ids import GroupId
 from holdfast.model.reference import Reference
 
@@ -11,7 +14,7 @@ FOLLOWERS_MAX: Final = 10_000
 """Of one group at one host; a client beyond finds the new primary by asking, as it always can."""
 
 
-class Followers:
+class GroupFollowers:
     """By group."""
 
     def __init__(self) -> None:
@@ -35,3 +38,30 @@ class Followers:
         """The group is served here, in this view."""
         for client in list(self._clients.get(reference.group, ())):
             client.send(Redirected(NO_FRAME, reference))
+
+
+class HostFollowers:
+    """Clients that want to know where the hosts listen: one that is connected to a single host finds the
+    others when it goes."""
+
+    def __init__(self) -> None:
+        self._clients: dict[Client, None] = {}
+        self._known = Whereabouts(())
+
+    def add(self, client: Client) -> None:
+        if len(self._clients) < FOLLOWERS_MAX:
+            self._clients[client] = None
+        client.send(self._known)
+
+    def on_gone(self, client: Client) -> None:
+        """Its connection has ended."""
+        self._clients.pop(client, None)
+
+    def tell(self, sessions: Iterable[Session]) -> None:
+        """These hosts are in session now."""
+        hosts = (HostAt(each.host, each.incarnation, each.address) for each in sessions)
+        known = Whereabouts(tuple(islice(hosts, HOSTS_MAX)))
+        if known != self._known:
+            self._known = known
+            for client in list(self._clients):
+                client.send(known)

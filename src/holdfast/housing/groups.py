@@ -4,7 +4,7 @@ Built once the host has its session and its store. Each event runs to its end; w
 and synced together (S5).
 """
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import partial
 from typing import Final
 
@@ -13,6 +13,7 @@ from holdfast.authority.groups import DISK, GroupRecord
 from holdfast.authority.identity import Identity
 from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Recipes
+from holdfast.authority.sessions import Session
 from holdfast.authority.views import View, ViewMember
 from holdfast.housing.chronicle import Chronicle, Histories
 from holdfast.housing.copying import GroupCopies
@@ -183,6 +184,12 @@ class Groups:
         return self._ground(record).keeping.newest(record.group)
 
     # --- events from outside
+
+    def on_hosts(self, sessions: Mapping[HostId, Session]) -> None:
+        """These hosts of the domain are in session now."""
+        self.directory.sessions = sessions
+        self.serving.on_hosts(sessions.values())
+        self.nesting.on_hosts()
 
     def on_sequence(self, peer: HostId, message: GroupMessage | HostMessage) -> None:
         """A message from another host."""

@@ -106,6 +106,11 @@ class Nesting:
         if reference.group in self._called:
             self._called[reference.group].on_message(reference.primary, Redirected(NO_FRAME, reference))
 
+    def on_hosts(self) -> None:
+        """Hosts have come, gone, or listen elsewhere."""
+        if self._called:
+            self._keep_connected()
+
     def on_gone(self, group: GroupId) -> None:
         """A group was removed: what was asked of it stays unanswered."""
         invocations = self._called.pop(group, None)
@@ -165,8 +170,12 @@ class Nesting:
         return made
 
     def _keep_connected(self) -> None:
+        """With every member where it listens now; with one that is not in session, where it did."""
         members = [each for known in self._called.values() for each in known.reference.members]
-        self._house.callees.keep(member.address for member in members)
+        sessions = self._directory.sessions
+        self._house.callees.keep(
+            sessions[each.host].address if each.host in sessions else each.address for each in members
+        )
 
     def _try_later(self, awaited: _Awaited) -> None:
         if self._left_ns(awaited) <= 0:

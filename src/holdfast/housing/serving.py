@@ -4,7 +4,7 @@ A frame that is turned away was not executed. Of one that was taken and cannot b
 nothing may be said, so its connection is ended: its client asks the new primary, with the same request ids.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -14,11 +14,12 @@ import msgspec
 from holdfast.authority.outcome import NoAnswer
 from holdfast.authority.outcome import Seen as SeenAt
 from holdfast.authority.recipe import Recipes
+from holdfast.authority.sessions import Session
 from holdfast.authority.views import NoGroup, View, read_view
 from holdfast.clock.errors import FutureNotStored
 from holdfast.housing.directory import GroupDirectory
 from holdfast.housing.finding import Found, found_at_authority
-from holdfast.housing.followers import Followers
+from holdfast.housing.followers import GroupFollowers, HostFollowers
 from holdfast.housing.freshness import Freshness, Read
 from holdfast.housing.housed import Housed
 from holdfast.housing.ports import Client
@@ -27,6 +28,7 @@ from holdfast.model.calls import (
     REPLIES_PER_FRAME_MAX,
     Calls,
     Follow,
+    FollowHosts,
     Locate,
     Located,
     Nested,
@@ -108,7 +110,8 @@ class Serving:
         self._answers = answers
         self._stamps = stamps
         self._recipes = recipes
-        self.followers = Followers()
+        self._group_followers = GroupFollowers()
+        self._host_followers = HostFollowers()
         self.freshness = freshness
         self._clock = clock
 
@@ -116,7 +119,16 @@ class Serving:
         """The group is served here, or is served in a new view: those who follow it need not find out."""
         reference = self._reference(group)
         if reference is not None:
-            self.followers.tell(reference)
+            self._group_followers.tell(reference)
+
+    def on_hosts(self, sessions: Iterable[Session]) -> None:
+        """These hosts are in session now."""
+        self._host_followers.tell(sessions)
+
+    def on_gone(self, client: Client) -> None:
+        """Its connection has ended."""
+        self._group_followers.on_gone(client)
+        self._host_followers.on_gone(client)
 
     def on_call(self, client: Client, message: ToHost) -> None:
         """A client's frame."""
@@ -126,7 +138,9 @@ class Serving:
             case Locate() as locate:
                 self._locate(client, locate)
             case Follow(group=group):
-                self.followers.add(group, client)
+                self._group_followers.add(group, client)
+            case FollowHosts():
+                self._host_followers.add(client)
             case asked:
                 self._judge(client, asked, is_looked_up=False)
 

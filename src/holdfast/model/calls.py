@@ -15,8 +15,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from holdfast.model.errors import InvalidRequest, OutcomeUnknown
-from holdfast.model.ids import ClientId, Epoch, GroupId, Position
-from holdfast.model.reference import NAME_CHARACTERS_MAX, Reference
+from holdfast.model.ids import ClientId, Epoch, GroupId, HostId, Incarnation, Position
+from holdfast.model.reference import NAME_CHARACTERS_MAX, AddressText, Reference
 
 CALLS_PER_FRAME_MAX: Final = 256
 """More calls go into another frame, so that the primary starts while the client still encodes."""
@@ -29,6 +29,8 @@ TEXT_CHARACTERS_MAX: Final = 1_000
 NO_FRAME: Final = 0
 """The number of no frame: theirs begin at 1."""
 STALE_MS_MAX: Final = 86_400_000
+HOSTS_MAX: Final = 1_000
+"""Of one domain, as told to one client; of more it is told these many."""
 
 Number = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
 Client = Annotated[ClientId, Meta(max_length=CLIENT_CHARACTERS_MAX)]
@@ -156,6 +158,10 @@ class Follow(Struct, frozen=True, array_like=True, tag=7):
     group: GroupId
 
 
+class FollowHosts(Struct, frozen=True, array_like=True, tag=8):
+    """Tell this connection where the hosts of the domain listen, now and whenever that changes."""
+
+
 class Ping(Struct, frozen=True, array_like=True, tag=5):
     """Are you there? Answered at once, by no group (FTC-119, FTC-120)."""
 
@@ -223,8 +229,24 @@ class Pong(Struct, frozen=True, array_like=True, tag=20):
     number: Number
 
 
-ToHost = Calls | Reads | Settle | Nested | Locate | Follow | Ping
-ToClient = Replies | Redirected | Turned | Located | Pong
+class HostAt(Struct, frozen=True, array_like=True):
+    """Where one process of a host listens, as ``host:port``."""
+
+    host: HostId
+    incarnation: Incarnation
+    address: AddressText
+
+
+class Whereabouts(Struct, frozen=True, array_like=True, tag=21):
+    """The hosts that are in session, as far as this one knows. Of two that are told of the same host, the one
+    of the later incarnation holds. *Without it*: a client speaks to the primary alone; one by one the other
+    hosts are started anew at other addresses; the primary burns, and the client knows nobody."""
+
+    hosts: Annotated[tuple[HostAt, ...], Meta(max_length=HOSTS_MAX)]
+
+
+ToHost = Calls | Reads | Settle | Nested | Locate | Follow | FollowHosts | Ping
+ToClient = Replies | Redirected | Turned | Located | Pong | Whereabouts
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _to_host: Final[msgspec.msgpack.Decoder[ToHost]] = msgspec.msgpack.Decoder(ToHost)

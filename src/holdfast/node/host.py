@@ -22,7 +22,7 @@ from holdfast.authority.sessions import Session
 from holdfast.calling.config import ClientConfig
 from holdfast.housing.groups import Groups
 from holdfast.machine import MachineRandom
-from holdfast.model.errors import Corruption, DiskFailed, HoldfastError, InvalidRequest, NoSpace, Unavailable
+from holdfast.model.errors import Corruption, DiskFailed, HoldfastError, NoSpace
 from holdfast.model.ids import HostId, Incarnation
 from holdfast.model.orders import STARTING, OrderRefused, encode_order
 from holdfast.model.units import MILLISECOND
@@ -49,6 +49,7 @@ from holdfast.node.heart import Heart, LoopPulse
 from holdfast.node.heartbeats import HeartbeatConfig, PeerState, Vitals
 from holdfast.node.layout import Description, Layout
 from holdfast.node.links import HostLinks
+from holdfast.node.listening import listen, remember
 from holdfast.node.messages import HostReport, PeerReport
 from holdfast.node.peers import Peers
 from holdfast.node.questions import Questions
@@ -61,8 +62,6 @@ from holdfast.storage.lock import DirectoryLock, Holder
 ANY_LOOPBACK_PORT: Final = Address("127.0.0.1", 0)
 EARLY_MAX: Final = 1_000
 """Frames of clients kept while the host is starting: they connect as soon as it listens."""
-ADDRESS: Final = "address"
-"""The file in the host's directory that says where it listened last: a hint, nothing rests on it."""
 
 log = structlog.get_logger("holdfast.host")
 _encode = msgspec.msgpack.Encoder().encode
@@ -125,7 +124,10 @@ class Host:
 
     async def _live(self, lock: DirectoryLock) -> None:
         heartbeat_address = self._heart.listen()
-        self._server = await self._listen()
+        endpoint = self._endpoint(Incarnation(0))
+        self._server = await listen(
+            self._listen_at, self._directory, lambda address: serve(address, lambda _: self, endpoint)
+        )
         session = await self._keeper.open(
             self._host,
             address=str(self._server.address),
@@ -135,16 +137,6 @@ class Host:
         lock.leave_word(self._holder(session.incarnation))
         await _until_one_ends(self._keeper.keep(), self._house(session))
 
-    async def _listen(self) -> Server:
-        """Listen where the last process of this host did, if that is still free: clients that know no other
-        address than those of a view find it again after all hosts were gone."""
-        endpoint, hint = self._endpoint(Incarnation(0)), self._directory / ADDRESS
-        try:
-            last = Address.parse(hint.read_text(encoding="ascii").strip())
-            return await serve(last, lambda _: self, endpoint)
-        except (OSError, UnicodeDecodeError, InvalidRequest, Unavailable):
-            return await serve(self._listen_at, lambda _: self, endpoint)
-
     async def _house(self, session: Session) -> None:
         """Open the store, then follow the others and report, until the disk fails."""
         self._store = store = HostStore(self._directory, self._host, self._authority, fresh_nonce)
@@ -152,7 +144,7 @@ class Host:
         self._heart.start(session.incarnation, self._vitals)
         await store.open()
         with suppress(OSError):  # a disk that takes nothing is found out by those who need it
-            (self._directory / ADDRESS).write_text(session.address, encoding="ascii")
+            await asyncio.to_thread(remember, Address.parse(session.address), self._directory)
         endpoint, random = self._endpoint(session.incarnation), MachineRandom()
         self._links = links = HostLinks(self._host, endpoint, random=random.stream("links"))
         hosts, domain = self._description.hosts, self._description.domain
@@ -247,7 +239,7 @@ class Host:
     def _on_peers(self, groups: Groups, sessions: Mapping[HostId, Session]) -> None:
         self._keeper.check(sessions)
         self._heart.set_peers(sessions)
-        groups.directory.sessions = sessions
+        groups.on_hosts(sessions)
         if self._links is not None:
             self._links.set_peers(sessions)
         if self._agents is not None:

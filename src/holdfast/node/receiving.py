@@ -55,7 +55,7 @@ class Receiving:
             raise msgspec.ValidationError(f"a host takes no {kind.name}")
 
     def on_closed(self, connection: Connection) -> None:
-        self._groups.serving.followers.on_gone(ClientConnection(connection))
+        self._groups.serving.on_gone(ClientConnection(connection))
 
     async def close(self) -> None:
         for task in list(self._orders):

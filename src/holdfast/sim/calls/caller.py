@@ -19,6 +19,7 @@ from holdfast.model.calls import (
     Pong,
     RequestId,
     ToHost,
+    Whereabouts,
     decode_to_client,
     encode_message,
 )
@@ -140,7 +141,7 @@ class Caller:
         self._heartbeats.on_heard(host)
         if isinstance(message, Located):
             self._begin(message)
-        elif not isinstance(message, Pong) and self.invocations is not None:
+        elif not isinstance(message, Pong | Whereabouts) and self.invocations is not None:
             self.invocations.on_message(host, message)
 
     def _begin(self, located: Located) -> None:

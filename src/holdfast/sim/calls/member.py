@@ -9,6 +9,7 @@ from holdfast.model.calls import (
     NO_FRAME,
     Calls,
     Follow,
+    FollowHosts,
     Locate,
     Located,
     Nested,
@@ -82,8 +83,8 @@ class Member:
                 self._send(stream, Located(frame, reference, self._group.time_ns()))
             case Follow():
                 self._followers[stream] = None
-            case Nested():
-                invariant(False, "the clients of this scenario are no groups")
+            case Nested() | FollowHosts():
+                invariant(False, "the clients of this scenario are no groups, and hosts do not move")
             case message:
                 self._judge(stream, message, is_looked_up=False)
 

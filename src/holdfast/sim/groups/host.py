@@ -112,7 +112,7 @@ class Host(HostProcess):
             self._house_ports(),
             stage.config,
         )
-        groups.directory.sessions = self._sessions
+        groups.on_hosts(self._sessions)
         Following(
             self._authority.watch,
             groups.recipes,

@@ -1,0 +1,63 @@
+"""Where a host listens: at first wherever there is room, from then on always there, if it can.
+
+Nothing rests on it while one host is there to say where the others are. After all of them were gone at once,
+clients know no more than where they were.
+"""
+
+import os
+import secrets
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from holdfast.model.errors import InvalidRequest, Unavailable
+from holdfast.net import Address, Server
+
+ADDRESS: Final = "address"
+"""The file in the host's directory that says where it listened last."""
+PORTS: Final = range(20_000, 32_000)
+"""Below those that systems give to connections that go out: one of these would sit on the port of a host that
+is down, and the host would have to go elsewhere."""
+TRIES_MAX: Final = 20
+
+Serve = Callable[[Address], Awaitable[Server]]
+
+
+async def listen(at: Address, directory: Path, serve: Serve) -> Server:
+    """Listen at *at*; if it leaves the port open, where the last process in *directory* did, or where there
+    is room. Raises ``Unavailable``."""
+    if at.port:
+        return await serve(at)
+    last = _last(directory)
+    if last is not None and last.host == at.host:
+        with suppress(Unavailable):
+            return await serve(last)
+    for _ in range(TRIES_MAX):
+        with suppress(Unavailable):
+            return await serve(Address(at.host, secrets.choice(PORTS)))
+    return await serve(at)
+
+
+def remember(address: Address, directory: Path) -> None:
+    """Keep *address* for the next process, through a power cut too. Raises ``OSError``."""
+    if _last(directory) == address:
+        return
+    aside = directory / f"{ADDRESS}.new"
+    with aside.open("w", encoding="ascii") as file:
+        file.write(str(address))
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(directory / ADDRESS)
+    names = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(names)
+    finally:
+        os.close(names)
+
+
+def _last(directory: Path) -> Address | None:
+    try:
+        return Address.parse((directory / ADDRESS).read_text(encoding="ascii").strip())
+    except (OSError, UnicodeDecodeError, InvalidRequest):
+        return None
