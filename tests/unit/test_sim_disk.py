@@ -388,6 +388,28 @@ def test_a_crash_inside_an_operation_ends_the_node_there() -> None:
         assert b"4" not in reopened(node).read("f", 0, 10)
 
 
+def test_the_simulation_itself_meets_no_fault_that_is_meant_for_a_process() -> None:
+    """Damage can be done to a disk that is about to fail, to be full or to end its process; then it does."""
+    node = probe(make_world())
+    disk = durable_file(node, b"abc")
+    node.disk.crash_after(1, power=False)
+    node.disk.failing_reads = node.disk.failing_writes = 1
+    node.disk.bytes_max = 0
+    with node.disk.untroubled():
+        disk.write_at("f", 1, b"X")
+        assert disk.read("f", 0, 3) == b"aXc"
+        disk.append("f", b"d")
+    with pytest.raises(DiskFailed):
+        disk.read("f", 0, 3)
+    with pytest.raises(DiskFailed):
+        disk.append("f", b"e")
+    with pytest.raises(NoSpace):
+        disk.append("f", b"e")
+    node.disk.bytes_max = None
+    with pytest.raises(ProcessKilled):
+        disk.append("f", b"e")
+
+
 def test_a_power_cut_inside_a_synchronous_sync_may_come_before_or_after_its_effect() -> None:
     seen = set()
     for node in nodes(100):

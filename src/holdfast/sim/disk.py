@@ -1,7 +1,8 @@
 """The simulated disk of one machine: it outlives processes, and it can be made to fail in every known way."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import log
 from typing import TYPE_CHECKING, NoReturn
 
@@ -124,6 +125,18 @@ class SimDisk:
     def crash_after(self, operations: int, *, power: bool, then: Callable[[], None] = lambda: None) -> None:
         """Kill the process or cut the power in the *operations*-th write or sync from now, then do *then*."""
         self._crash_in = (operations, power, then)
+
+    @contextmanager
+    def untroubled(self) -> Iterator[None]:
+        """While the simulation itself reads or damages what is there: the failures and the crash that were
+        asked for are meant for the process."""
+        meant = self.failing_reads, self.failing_writes, self.bytes_max, self._crash_in
+        self.failing_reads = self.failing_writes = 0
+        self.bytes_max = self._crash_in = None
+        try:
+            yield
+        finally:
+            self.failing_reads, self.failing_writes, self.bytes_max, self._crash_in = meant
 
     def used(self) -> int:
         return sum(

@@ -71,10 +71,8 @@ def _rot_checkpoint(world: World, event: FaultEvent) -> bool:
 def _spans(node: SimNode) -> dict[str, int]:
     """The store's files and how much of each is in use, in the order in which the disk counts them."""
     disk = node.disk.open(DIRECTORY, Life(), None)
-    failing, node.disk.failing_reads = node.disk.failing_reads, 0  # meant for the host, not for us
-    spans = {name: len(disk.read(name, 0, disk.size(name)).rstrip(b"\0")) for name in disk.list()}
-    node.disk.failing_reads = failing
-    return spans
+    with node.disk.untroubled():
+        return {name: len(disk.read(name, 0, disk.size(name)).rstrip(b"\0")) for name in disk.list()}
 
 
 def _flip(node: SimNode, spans: dict[str, int], name: str, offset: int, bit: int) -> None:

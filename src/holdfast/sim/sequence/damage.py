@@ -6,8 +6,6 @@ they are there (the limit that V5 states), so that is done when everything else 
 """
 
 import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
 import msgspec
@@ -94,7 +92,7 @@ def _end_all(world: World) -> None:
 
 def _opening(node: SimNode) -> Opening | None:
     """Which opening the disk is in; None between two, when a copy would hold the intent of the next."""
-    with _unfailing(node):
+    with node.disk.untroubled():
         try:
             store = load(node.disk.open(DIRECTORY, Life(), None))
         except Corruption:
@@ -117,7 +115,7 @@ def _last_batch_rots(world: World, event: FaultEvent) -> bool:
 
 def rot_last_batch(node: SimNode, back: int) -> bool:
     """Flip a bit so many bytes before the end of the log of a host that is down; zeros are padding."""
-    with _unfailing(node):
+    with node.disk.untroubled():
         disk = node.disk.open(DIRECTORY, Life(), None)
         for name in reversed([name for name in disk.list() if file_number(name)]):
             content = disk.read(name, 0, disk.size(name))
@@ -128,16 +126,6 @@ def rot_last_batch(node: SimNode, back: int) -> bool:
                 disk.write_at(name, offset, bytes([content[offset] ^ 1]))
                 return True
     return False
-
-
-@contextmanager
-def _unfailing(node: SimNode) -> Iterator[None]:
-    """While the simulation itself looks at a disk: the failures asked for are meant for the host."""
-    disk = node.disk
-    failing = disk.failing_reads, disk.failing_writes
-    disk.failing_reads = disk.failing_writes = 0
-    yield
-    disk.failing_reads, disk.failing_writes = failing
 
 
 LAST_BATCH_ROTS: Final = FaultKind("last_batch_rots", _draw_last, _last_batch_rots)
