@@ -1,51 +1,65 @@
-"""The end of a run: what stands in line is let out, as long as it moves.
+"""The end of a run: what stands in line is let out and who learns is awaited, as long as they move.
 
 A line of calls that call other groups takes as long as their disks do, some tens of seconds where a sync
-takes tens of milliseconds. How long is nobody's promise; that it goes on is one.
+takes tens of milliseconds. A host may read what has rotted long after everything else has healed, and begins
+again with nothing then; over a network that changes the order of messages it learns slowly. How long these
+take is nobody's promise; that they go on is one.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
+from holdfast.housing.housed import Housed
 from holdfast.sim.groups.host import Host
 from holdfast.sim.groups.stage import Stage
+from holdfast.sim.sequence.damage import views
 from holdfast.sim.world import World
 from holdfast.styles.execution import Execution
 
 LOOKS_MAX: Final = 20
-"""So often a line may have moved and not be empty yet. It has at most some fifty calls, three hops each."""
+"""So often something may have moved and not be over yet. A line has at most some fifty calls, three hops
+each."""
 
 
 def let_out(world: World, stage: Stage, look_ns: int) -> None:
-    """Go on until no call waits and no timer is to come, or nothing has moved in *look_ns*: in either case
-    the final checks judge what is there then. Nobody asks anything new meanwhile."""
+    """Go on until no call waits, no timer is to come and nobody learns, or nothing of that has moved in
+    *look_ns*: in either case the final checks judge what is there then. Nobody asks anything new."""
     before: list[object] = []
     for _ in range(LOOKS_MAX):
-        waiting = _waiting(world, stage)
-        if waiting == before:
+        left = [*_lines(world, stage), *_learners(world, stage)]
+        if left == before:
             return  # it stands still; or nothing is left, and what came of it has had its time to settle
-        before = waiting
-        if waiting:
-            world.sometimes("a line was not empty when the last call had ended")
+        before = left
+        if left:
+            world.sometimes("something was still moving when the last call had ended")
         world.run_until(world.now + look_ns)
 
 
-def _waiting(world: World, stage: Stage) -> list[object]:
+def _lines(world: World, stage: Stage) -> Iterator[object]:
     """What each group has still to do, as its primary sees it; different whenever any of it is done."""
-    found = [_left(each) for each in _executions(world, stage)]
-    return [left for left in found if left is not None]
+    for name in stage.hosts:
+        for housed in _housed(world, name):
+            execution = housed.replica.execution
+            is_taking_calls = housed.is_ready and housed.record.style != "stateless"
+            if execution is not None and is_taking_calls and not _is_done(execution):
+                outgoing = execution.outgoing()
+                waits_for = (outgoing.caller, outgoing.call) if outgoing is not None else None
+                yield housed.record.name, waits_for, len(execution.line.queue), len(execution.timers)
 
 
-def _left(execution: Execution) -> object:
-    if execution.is_idle and not len(execution.timers):
-        return None
-    outgoing = execution.outgoing()
-    waits_for = (outgoing.caller, outgoing.call) if outgoing is not None else None
-    return execution.definition.group, waits_for, len(execution.line.queue), len(execution.timers)
+def _is_done(execution: Execution) -> bool:
+    return execution.is_idle and not len(execution.timers)
 
 
-def _executions(world: World, stage: Stage) -> list[Execution]:
-    """The objects that take calls now."""
-    hosts: list[Host | None] = [world.nodes[name].core for name in stage.hosts]
-    housed = [each for host in hosts if host and host.groups for each in host.groups.housed.values()]
-    ready = [each.replica.execution for each in housed if each.is_ready and each.record.style != "stateless"]
-    return [execution for execution in ready if execution is not None]
+def _learners(world: World, stage: Stage) -> Iterator[object]:
+    """How far those are that should be in-sync and are not."""
+    listed = {(view.group, member.host) for view in views(world) for member in view.members}
+    for name in stage.hosts:
+        for housed in _housed(world, name):
+            if (housed.record.group, name) not in listed and housed.record.style != "stateless":
+                yield housed.record.name, name, housed.member.committed, housed.member.tail
+
+
+def _housed(world: World, name: str) -> list[Housed]:
+    host: Host | None = world.nodes[name].core
+    return list(host.groups.housed.values()) if host is not None and host.groups is not None else []

@@ -5,8 +5,8 @@ that append, fail, read, read stale, order, set timers and ask for outcomes. Che
 linearizable; what was acknowledged is in every member's object once, what was unknown at most once, what
 never ran not at all; stale reads saw what was; timers rang once; a replay of every member's checkpoint and
 log gives its object and everybody else's; no divergence is reported; after healing every group serves and
-all its members are in-sync and equal. A line of calls that is not empty in the end may take its time, and is
-watched as long as it moves (:mod:`holdfast.sim.groups.ending`).
+all its members are in-sync and equal. A line of calls that is not empty in the end, and a member that has to
+learn then, may take their time and are watched as long as they move (:mod:`holdfast.sim.groups.ending`).
 """
 
 from functools import partial
