@@ -9,10 +9,17 @@ for {A, C}; it is applied; A burns; C claims without 96 to 100.
 *Or* (what this primary knows to be committed suffices): A* {A,B} has committed up to 24; both are restarted;
 A claims, and knows of nothing committed; learner C holds 5; A adds C, drops B, which is late, and burns; C
 claims without 6 to 24.
+
+Who was dropped because calls waited for it stays away for a while, longer each time it comes back only to be
+waited for again (M4); not who died or lost what it had, for whom nobody waits. And a group that cannot go on
+without it takes it at once: a slow member is better than none.
+*Without that:* A* {A,B,C} has dropped B, which is to stay away for a minute; C burns, and may not be dropped
+(M1); B is back and has everything, and nothing commits for a minute.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from holdfast.authority.views import ViewChange, ViewMember, Why
 from holdfast.model.ids import HostId
@@ -22,13 +29,25 @@ from holdfast.sequence.ports import same
 from holdfast.sequence.standing import find, without
 from holdfast.sequence.submission import Submission
 
+DOUBLINGS_MAX: Final = 5
+"""How often the time for which a member stays away is doubled."""
+
 
 @dataclass(slots=True)
 class _Absence:
-    """A host that was dropped: when it may be listed again (M4)."""
+    """A host that was dropped because calls waited for it: when it may be listed again (M4)."""
 
-    drops: int
+    wait_ns: int
     until: int
+    back_at: int | None = None
+    """When it was let in again; None before."""
+
+    def again(self, now: int, return_ns: int) -> "_Absence":
+        """It was dropped once more: forgiven if it had stayed for as long as anybody is ever kept away."""
+        longest_ns = return_ns << DOUBLINGS_MAX
+        is_forgiven = self.back_at is not None and now - self.back_at > longest_ns
+        wait_ns = return_ns if is_forgiven else min(2 * self.wait_ns, longest_ns)
+        return _Absence(wait_ns, now + wait_ns)
 
 
 class Membership:
@@ -48,11 +67,14 @@ class Membership:
         if on.standing.joining is not None:
             self._go_on_joining(on.standing.joining)
             return
-        leaving = self._leaving()
-        if leaving is not None:
+        gone, awaited = self._gone(), self._awaited()
+        leaving = gone or awaited
+        if leaving is not None and len(on.standing.listed) > on.config.min_in_sync:
+            if gone is None:
+                self._keep_away(leaving.host)
             self._drop(leaving)
             return
-        candidate = self._candidate()
+        candidate = self._candidate(is_urgent=leaving is not None)
         if candidate is not None:
             on.standing.joining = candidate.member
             self._go_on_joining(candidate.member)
@@ -73,24 +95,31 @@ class Membership:
 
     # --- dropping
 
-    def _leaving(self) -> ViewMember | None:
-        """The listed member that should go and may: one that is dead (K2) or lost what it had, or the longest
-        silent."""
-        on = self._on
-        if len(on.standing.listed) <= on.config.min_in_sync:
-            return None
-        overdue: list[tuple[int, ViewMember]] = []
-        for member in on.standing.listed:
-            follower = self._submission.followers.get(member)
-            if same(member, on.me):
-                continue
-            if follower is None or follower.is_short or on.is_dead(follower.member):
+    def _gone(self) -> ViewMember | None:
+        """A listed member that is dead (K2), or has lost what it had (V5)."""
+        for member, follower in self._others():
+            if follower is None or follower.is_short or self._on.is_dead(follower.member):
                 return member
+        return None
+
+    def _awaited(self) -> ViewMember | None:
+        """The listed member for which calls have waited too long: the longest silent, or one that lags."""
+        on = self._on
+        overdue: list[tuple[int, ViewMember]] = []
+        for member, follower in self._others():
+            if follower is None:
+                continue
             if follower.owing_since is not None and on.now - follower.owing_since >= on.config.silence_ns:
                 overdue.append((follower.owing_since, member))
             elif self._lags(follower):
                 overdue.append((on.now, member))
         return min(overdue, key=lambda each: each[0])[1] if overdue else None
+
+    def _others(self) -> Iterator[tuple[ViewMember, Follower | None]]:
+        """The listed members but this one."""
+        for member in self._on.standing.listed:
+            if not same(member, self._on.me):
+                yield member, self._submission.followers.get(member)
 
     def _lags(self, follower: Follower) -> bool:
         """Whether it holds up its peers (M4). Of one that has said nothing in this reign yet nothing is known
@@ -104,11 +133,15 @@ class Membership:
         ]
         return bool(others) and min(others) - follower.acknowledged > self._on.config.lag_limit
 
+    def _keep_away(self, host: HostId) -> None:
+        """For a while it is not listed again, if the group can do without."""
+        now, return_ns = self._on.now, self._on.config.return_ns
+        known = self._absent.get(host)
+        fresh = _Absence(return_ns, now + return_ns)
+        self._absent[host] = known.again(now, return_ns) if known is not None else fresh
+
     def _drop(self, member: ViewMember) -> None:
         on = self._on
-        absence = self._absent.setdefault(member.host, _Absence(0, 0))
-        absence.drops += 1
-        absence.until = on.now + (on.config.return_ns << min(absence.drops - 1, 5))
         on.note("drop", host=member.host, store=member.store)
         self._change(
             tuple(each for each in on.standing.listed if not same(each, member)), Why.DROPPED, member
@@ -116,15 +149,13 @@ class Membership:
 
     # --- adding
 
-    def _candidate(self) -> Follower | None:
+    def _candidate(self, *, is_urgent: bool) -> Follower | None:
         on = self._on
         for follower in self._submission.followers.all():
             absence = self._absent.get(follower.member.host)
-            if (
-                find(on.standing.listed, follower.member) is None
-                and (absence is None or on.now >= absence.until)
-                and self._is_close(follower)
-            ):
+            is_welcome = is_urgent or absence is None or on.now >= absence.until
+            is_listed = find(on.standing.listed, follower.member) is not None
+            if is_welcome and not is_listed and self._is_close(follower):
                 return follower
         return None
 
@@ -147,6 +178,9 @@ class Membership:
         elif follower.acknowledged >= self._submission.perhaps_committed:
             # An older store of the same host is gone for good: its place is taken (V5).
             follower.is_short = False  # it was dropped for what it lacked, and has it again
+            absence = self._absent.get(member.host)
+            if absence is not None:
+                absence.back_at = on.now
             on.note("add", host=member.host, store=member.store)
             self._change((*without(on.standing.listed, member.host), member), Why.ADDED, member)
 
