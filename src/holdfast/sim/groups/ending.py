@@ -39,9 +39,8 @@ def _lines(world: World, stage: Stage) -> Iterator[object]:
     """What each group has still to do, as its primary sees it; different whenever any of it is done."""
     for name in stage.hosts:
         for housed in _housed(world, name):
-            execution = housed.replica.execution
-            is_taking_calls = housed.is_ready and housed.record.style != "stateless"
-            if execution is not None and is_taking_calls and not _is_done(execution):
+            execution = housed.replica.execution if housed.is_ready else None
+            if execution is not None and not _is_done(execution):
                 outgoing = execution.outgoing()
                 waits_for = (outgoing.caller, outgoing.call) if outgoing is not None else None
                 yield housed.record.name, waits_for, len(execution.line.queue), len(execution.timers)
@@ -56,10 +55,12 @@ def _learners(world: World, stage: Stage) -> Iterator[object]:
     listed = {(view.group, member.host) for view in views(world) for member in view.members}
     for name in stage.hosts:
         for housed in _housed(world, name):
-            if (housed.record.group, name) not in listed and housed.record.style != "stateless":
+            if (housed.record.group, name) not in listed:
                 yield housed.record.name, name, housed.member.committed, housed.member.tail
 
 
 def _housed(world: World, name: str) -> list[Housed]:
+    """The members on that host of groups that have a state."""
     host: Host | None = world.nodes[name].core
-    return list(host.groups.housed.values()) if host is not None and host.groups is not None else []
+    housed = list(host.groups.housed.values()) if host is not None and host.groups is not None else []
+    return [each for each in housed if each.record.style != "stateless"]
