@@ -17,8 +17,9 @@ import msgspec
 import uvloop
 
 from holdfast.model.ids import HostId
-from holdfast.node.host import ADDRESS, Host
+from holdfast.node.host import Host
 from holdfast.node.layout import Layout
+from holdfast.node.listening import ADDRESS
 from holdfast.node.store import STORE
 from holdfast.storage.directory import Directory
 from holdfast.storage.identity import load
