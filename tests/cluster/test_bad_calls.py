@@ -1,6 +1,7 @@
 """Bad calls and orders on real hosts: one clear error each, nothing changed, and the connection goes on."""
 
 import asyncio
+import contextlib
 import subprocess
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -11,9 +12,10 @@ from direct import DirectCaller
 from domain import HOLDFAST, Domain
 from group_client import Client, run
 
+from holdfast.cli.ordering import give_at
 from holdfast.client.proxy import Group
-from holdfast.model.errors import InvalidRequest
-from holdfast.model.orders import CreateGroup
+from holdfast.model.errors import InvalidRequest, Unavailable
+from holdfast.model.orders import CreateGroup, GroupHistory, HandedOver, HandOver, ShowHistory
 from holdfast.model.outcome import CallRefused, MethodRaised, Refused
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("bad_calls")]
@@ -194,3 +196,31 @@ def test_the_command_line_says_it_in_one_line_and_ends_with_a_code(domain: Domai
         assert (done.returncode, done.stdout) == (code, ""), f"{words}: {done}"
         assert said in " ".join(done.stderr.split()), f"{words}: {done.stderr}"
         assert "Traceback" not in done.stderr
+
+
+def test_a_primary_that_can_make_no_object_hands_over_and_the_history_says_why(
+    domain: Domain, tmp_path: Path
+) -> None:
+    """The group is handed to a host on which the class's constructor raises: another takes it at once."""
+
+    async def work(client: Client) -> None:
+        create = client.connection.create
+        fragile = await create("fragile:Fragile", name="fragile", style="cold_passive", args=[str(tmp_path)])
+        assert await fragile.write("one") == 1
+        before = await client.wait_in_sync("fragile")
+        broken = next(host for host in before.in_sync if host != before.primary)
+        (tmp_path / str(await client.pid(broken))).touch()
+        handing = HandOver(name="fragile", to=broken)
+        with contextlib.suppress(Unavailable):  # it is primary for too short a time to be seen there
+            await give_at(client.layout, handing, HandedOver, host=before.primary)
+        assert await fragile.write("two") == 2
+        after = await client.wait(
+            "fragile",
+            "another is primary",
+            lambda found: found.primary != broken and found.epoch > before.epoch,
+        )
+        told = await give_at(client.layout, ShowHistory(name="fragile"), GroupHistory)
+        why = "no object could be made: Fragile cannot be made: RuntimeError: no licence on this host"
+        assert (broken, why) in [(view.host, view.text) for view in told.views if view.epoch <= after.epoch]
+
+    run(domain, work)

@@ -157,6 +157,8 @@ class FakeGroup:
         self.forsaken: list[Token] = []
         self.woken: list[str] = []
         self.outgoing: list[tuple[str, Outgoing]] = []
+        self.passed_on: list[tuple[str, str]] = []
+        """Members that cannot serve, and why."""
         self.faults: list[tuple[str, str, str]] = []
         self.attempts = {name: Attempts() for name in names}
         """What each knows of calls that ended processes."""
@@ -190,6 +192,7 @@ class FakeGroup:
             lambda outgoing: self.outgoing.append((name, outgoing)),
             lambda: member.checkpoint,
             member.keep,
+            lambda why: self.passed_on.append((name, why)),
             lambda kind, text: self.faults.append((name, kind, text)),
             self.copies[name],
             self.attempts[name],

@@ -384,6 +384,7 @@ class Groups:
             call_out=lambda outgoing: self._soon(partial(self.nesting.call, housed, outgoing)),
             checkpoint=lambda: housed.ground.keeping.newest(housed.group),
             save_checkpoint=lambda captured: housed.ground.keeping.keep(housed.group, captured),
+            pass_on=housed.pass_on,
             fault=partial(ports.on_fault, housed.group),
             copies=housed.copies,
             attempts=self.suspects.of(housed.group),

@@ -45,6 +45,7 @@ class Housed:
         self.record = record
         self._on_ready = on_ready
         self._was_ready = False
+        self._passed_on = 0
         self.ground = ground
         self.chronicle = chronicle
         self.copies = copies
@@ -93,6 +94,15 @@ class Housed:
 
     def ask_turn(self) -> None:
         self._later(self)
+
+    def pass_on(self, why: str) -> None:
+        """Hand over to another member, since this one cannot serve; each time to the next, as whoever had it
+        before may not be able either."""
+        me, listed = self.ground.me.host, self.member.standing.listed
+        others = sorted((each.host for each in listed if each.host != me), key=lambda host: (host < me, host))
+        if others and self.member.is_serving:
+            self.member.hand_over(others[self._passed_on % len(others)], why)
+            self._passed_on += 1
 
     def turn(self) -> int | None:
         """Do what is due; when, by the wall clock, the next turn must be at the latest."""

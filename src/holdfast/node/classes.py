@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.authority.groups import GroupRecord
 from holdfast.model.errors import InvalidRequest
-from holdfast.styles.definition import Definition
+from holdfast.styles.definition import Definition, NotMade
 from holdfast.styles.execution import Execution
 
 
@@ -64,7 +64,5 @@ def check_makes(definition: Definition) -> None:
     ``NotCapturable``."""
     try:
         Execution(definition)
-    except InvalidRequest:
-        raise
-    except Exception as error:
-        raise BadClass(f"{definition.cls.__name__} cannot be made: {type(error).__name__}: {error}") from None
+    except NotMade as error:
+        raise BadClass(str(error)) from None

@@ -32,15 +32,17 @@ class Claim:
         self._ask = ask
         self._set_timer = set_timer
         self._released = Epoch(0)
+        self._released_why = ""
         self.is_unproven = False
         """The last claim was made without anybody having seen what this process holds (V5)."""
         self._compared: dict[HostId, Compared] | None = None
 
     # --- grounds
 
-    def release(self, epoch: Epoch) -> None:
-        """The primary of that epoch has ended its reads and commits (K5)."""
-        self._released = max(self._released, epoch)
+    def release(self, epoch: Epoch, why: str = "") -> None:
+        """The primary of that epoch has ended its reads and commits (K5), and perhaps says why."""
+        if epoch >= self._released:
+            self._released, self._released_why = epoch, why
 
     def on_new_view(self) -> None:
         self._compared = None
@@ -130,10 +132,11 @@ class Claim:
         seen = on.standing.seen
         assert seen is not None
         members = members_after_claim(
-            seen.value, on.me, min_in_sync=on.config.min_in_sync, is_released=ground == Why.RELEASED
+            seen.value, on.me, min_in_sync=on.config.min_in_sync, is_released=ground is Why.RELEASED
         )
         self.is_unproven = self._must_compare()
-        wanted = on.wish(members, ground, seen.value.primary)
+        said = self._released_why if ground is Why.RELEASED else ""
+        wanted = on.wish(members, ground, seen.value.primary, said)
         hosts = [member.host for member in members]
         on.note("claim", epoch=wanted.new.epoch, ground=ground.value, members=hosts)
         self._ask(wanted)

@@ -65,7 +65,7 @@ class Footing:
         """Whether there is proof that exactly this process is gone (K2)."""
         return self.dead.get(member.host) == member.incarnation
 
-    def wish(self, members: tuple[ViewMember, ...], why: Why, about: HostId) -> ViewChange:
+    def wish(self, members: tuple[ViewMember, ...], why: Why, about: HostId, text: str = "") -> ViewChange:
         """The change to these members with this one as primary: under way from now on (M2)."""
         seen = self.standing.seen
         assert seen is not None
@@ -75,7 +75,7 @@ class Footing:
             primary=self.me.host,
             members=members,
             nonce=self.ports.nonce(),
-            cause=Cause(why=why, host=about, at_ns=self.ports.clock.wall()),
+            cause=Cause(why=why, host=about, at_ns=self.ports.clock.wall(), text=text),
         )
         self.standing.pending = ViewChange(seen, new)
         return self.standing.pending

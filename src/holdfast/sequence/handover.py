@@ -27,12 +27,13 @@ class Handover:
         self._on = footing
         self.phase = Phase.NONE
         self._to = HostId("")
+        self._why = ""
         self._released_at = 0
 
-    def begin(self, to: HostId) -> None:
+    def begin(self, to: HostId, why: str) -> None:
         if self.phase is Phase.NONE:
             self.phase = Phase.DRAINING
-            self._to = to
+            self._to, self._why = to, why
 
     def maybe_release(self) -> bool:
         """Say it once everything is committed and no view change is under way; True when it was said."""
@@ -43,7 +44,7 @@ class Handover:
         self.phase = Phase.RELEASED
         self._released_at = on.now
         on.note("release", to=self._to, epoch=on.epoch)
-        on.send(self._to, Released(on.group, on.epoch))
+        on.send(self._to, Released(on.group, on.epoch, self._why))
         return True
 
     def end(self) -> None:

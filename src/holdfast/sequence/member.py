@@ -156,13 +156,13 @@ class Member:
         """Ask the authority, *then* say whether a query that ran before this call may be answered (R2)."""
         self._reads.confirm(then)
 
-    def hand_over(self, to: HostId) -> None:
-        """Let the in-sync backup on *to* become primary (K5)."""
+    def hand_over(self, to: HostId, why: str = "") -> None:
+        """Let the in-sync backup on *to* become primary (K5); *why*, for the group's history."""
         if not self.is_serving:
             raise Unavailable(f"group {self._on.group} is not served here")
         if to == self._on.me.host or all(member.host != to for member in self._on.standing.listed):
             raise InvalidRequest(f"{to} is no in-sync backup of group {self._on.group}")
-        self._handover.begin(to)
+        self._handover.begin(to, why)
         self._handover.maybe_release()
         self._sweeping.arm()
 
@@ -255,9 +255,9 @@ class Member:
             case messages.Compared():
                 if self.role is Role.BACKUP:
                     self._claim.on_compared(peer, message)
-            case messages.Released(epoch=epoch):
+            case messages.Released(epoch=epoch, why=why):
                 if epoch == self._on.epoch and peer == self._acceptance.primary:
-                    self._claim.release(epoch)
+                    self._claim.release(epoch, why)
                     self._maybe_claim()
             case messages.Refused():
                 self._inquiry.read()

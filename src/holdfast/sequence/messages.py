@@ -73,6 +73,8 @@ class Released(Struct, frozen=True, array_like=True, tag="released"):
 
     group: GroupId
     epoch: Epoch
+    why: str = ""
+    """For the group's history, where it was not a person's wish."""
 
 
 # --- comparing before a claim (V5, D2)

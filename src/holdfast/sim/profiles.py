@@ -74,6 +74,7 @@ NARROW: Final[dict[str, Narrow]] = {
     "deaf": Narrow(kinds=("deaf_for_good",), gap_ns=100 * MILLISECOND),
     "changes": Narrow(kinds=("falls_at_change", "host_away", "hosts_parted"), gap_ns=300 * MILLISECOND),
     "tails": Narrow(kinds=("last_batch_rots",), gap_ns=300 * MILLISECOND),
+    "classes": Narrow(kinds=("class_breaks",), gap_ns=500 * MILLISECOND),
     "damage": Narrow(kinds=(*DAMAGE_KINDS, "kill", "power_cut"), gap_ns=500 * MILLISECOND),
 }
 

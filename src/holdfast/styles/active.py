@@ -24,6 +24,7 @@ from holdfast.styles.operation import (
     Calls,
     Digested,
     Marked,
+    NestedReply,
     Poison,
     Record,
     Sent,
@@ -31,7 +32,7 @@ from holdfast.styles.operation import (
     decode_calls,
     decode_record,
 )
-from holdfast.styles.poison import Poisonous, among_calls
+from holdfast.styles.poison import Poisonous, among_calls, among_jobs
 from holdfast.styles.ports import StylePorts, Token
 from holdfast.styles.replica import Replica, Then
 
@@ -44,6 +45,8 @@ class Active(Replica):
         self._execution = Execution(self.definition)
         self._loading: Iterator[Execution | None] | None = None
         """The object that takes its place, on its way from a checkpoint."""
+        self._failure: Exception | None = None
+        """Why none came of that."""
         self._then: dict[Position, tuple[Token, Then]] = {}
         """Who waits for a record that this primary ordered, and what to do with its effects, by its first
         position."""
@@ -93,14 +96,15 @@ class Active(Replica):
 
     def install(self, kept: Kept) -> None:
         self._execution.discard()
+        self._failure = None
         self._loading = Execution.loading(self.definition, chunks_of(kept))
         self._checkpointing.installed(kept.position)
         self._ports.wake()
 
     def _go_on_loading(self) -> None:
-        """Load for a slice of time. An object that cannot be loaded is never there: the member serves
-        nothing, and its fault says why."""
-        if self._loading is None:
+        """Load for a slice of time. An object that cannot be loaded is not there: the member serves nothing,
+        and its fault says why."""
+        if self._loading is None or self._failure is not None:
             return
         until_ns = self._ports.clock.now() + self._config.slice_ns
         try:
@@ -115,11 +119,16 @@ class Active(Replica):
         except DISK_ERRORS:
             raise
         except Exception as error:
+            self._failure = error
             self._ports.fault("object_failed", f"the state was not taken: {error!r}")
 
     # --- executing
 
     def _ready(self) -> Execution:
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            self._loading = self._load()  # should this member be asked once more
+            raise failure
         if self._loading is not None:
             raise Overloaded(f"group {self.definition.group} has more to load")
         self._execute_up_to(self.sequence.committed)
@@ -168,7 +177,16 @@ class Active(Replica):
             return records
         # An end that is ordered and not committed yet is waited for: the primary knows more than this member.
         coming = self._ends_beyond(up_to) if attempts.has_suspects else {}
+        in_line = execution.line.in_progress()
+        execution.line.poisoned.update(
+            (job.request, ends[job.request].outcome) for job in in_line if job.request in ends
+        )
         for index, (_, record) in enumerate(records):
+            if isinstance(record, NestedReply):
+                # It lets the line move on, and with it what stands there.
+                self._held = [each for each in among_jobs(attempts, in_line) if each.request not in ends]
+                if self._held or any(job.request in coming for job in in_line):
+                    return records[:index]
             if isinstance(record, Calls):
                 client, calls = record.sent.client, decode_calls(record.sent.calls)
                 found = among_calls(attempts, client, calls)

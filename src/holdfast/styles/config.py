@@ -36,6 +36,10 @@ class StyleConfig(Struct, frozen=True, kw_only=True):
     copy_retry_ns: int = 1 * SECOND
     """The pause after a copy failed; doubled each time."""
     copy_retry_most_ns: int = 60 * SECOND
+    object_retry_ns: int = 1 * SECOND
+    """A primary whose object could not be made hands its group over at once, and if it comes back to it not
+    before this; doubled each time. Shorter: views change oftener while no member can make it."""
+    object_retry_most_ns: int = 10 * SECOND
     slice_ns: int = 5 * MILLISECOND
     """Loading and replaying pause after so much time, for whatever else the host has to do. Longer: an object
     is ready sooner, and calls of other groups wait longer."""

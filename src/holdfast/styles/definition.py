@@ -3,12 +3,19 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import ClientId
 from holdfast.styles.attempts import Attempts
-from holdfast.styles.capture import Capture
+from holdfast.styles.capture import Capture, NotCapturable
 from holdfast.styles.context import Scope, scope_now
 from holdfast.styles.interface import Interface, interface_of
 from holdfast.styles.timers import Timers
+
+
+class NotMade(InvalidRequest):
+    """Raised when the class's own code raises as it begins: no object can be made here."""
+
+    code = "not_made"
 
 
 @dataclass(frozen=True)
@@ -34,11 +41,27 @@ class Definition:
         object.__setattr__(self, "capture", Capture(self.cls))
 
     def make(self, timers: Timers) -> object:
-        """The object as at creation. ``__init__`` has a context, so that every member makes the same."""
+        """The object as at creation. ``__init__`` has a context, so that every member makes the same. Raises
+        :class:`NotMade`."""
         scope = Scope(self.group, self.interface, timers)
         scope.begin(ClientId(""), 0, self.created_ns)
         token = scope_now.set(scope)
         try:
             return self.fresh()
+        except Exception as error:
+            # It is the user's code, which may fail in any way.
+            raise NotMade(f"{self.cls.__name__} cannot be made: {type(error).__name__}: {error}") from error
         finally:
             scope_now.reset(token)
+
+    def make_first(self, timers: Timers) -> object:
+        """The object of a group at its beginning, of which a state was asked for once. Raises
+        :class:`NotMade`, ``NotCapturable``."""
+        instance = self.make(timers)
+        try:
+            self.capture.check(instance)
+        except NotCapturable:
+            raise
+        except Exception as error:
+            raise NotMade(f"{self.cls.__name__} gives no state: {type(error).__name__}: {error}") from error
+        return instance

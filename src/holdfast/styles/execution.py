@@ -77,7 +77,7 @@ class Execution:
     """One member's object and everything that belongs to it. Driven by one style, from one thread."""
 
     def __init__(self, definition: Definition, instance: object | None = None) -> None:
-        """A group at its beginning. Raises :class:`.capture.NotCapturable`."""
+        """A group at its beginning. Raises :class:`.capture.NotCapturable`, :class:`.definition.NotMade`."""
         self.definition = definition
         self.position = Position(0)
         """Everything up to here has been applied."""
@@ -87,8 +87,7 @@ class Execution:
         self.retention = Retention()
         self.timers = Timers()
         if instance is None:
-            instance = definition.make(self.timers)
-            definition.capture.check(instance)
+            instance = definition.make_first(self.timers)
         self.line = Line(definition, instance, self.timers)
 
     @property
@@ -349,7 +348,8 @@ class Execution:
     def _poison(self, record: Poison, effects: Effects) -> None:
         request, outcome = record.request, record.outcome
         verdict = self.retention.judge(*request, record.expiration_s)
-        if is_timer(request) or isinstance(verdict, InProgress):
+        # What stands in line runs, also when its client gave it up long ago: the table does not know of it.
+        if is_timer(request) or any(job.request == request for job in self.line.in_progress()):
             self._end(self.line.poison(request, outcome, self.position), effects)
         elif verdict is FRESH:
             self.retention.begin(*request, self.position, record.expiration_s)

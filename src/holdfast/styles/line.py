@@ -112,11 +112,17 @@ class Line:
     def resume(self, outcome: Outcome, position: Position) -> Iterator[tuple[Job, bytes]]:
         """Give the method that waits its answer; then run what stands in line. Yields what has ended."""
         running = self._running
-        if running is not None:
+        if running is None:
+            return
+        reached = self.poisoned.pop(running.job.request, None)
+        if reached is not None:
+            close(running.coroutine)
+            self._running = None
+        else:
             reached = self._step(running.job, running.coroutine, running.scope, outcome, position)
-            if reached is not None:
-                yield running.job, reached
-            yield from self.drain(position)
+        if reached is not None:
+            yield running.job, reached
+        yield from self.drain(position)
 
     def drain(self, position: Position) -> Iterator[tuple[Job, bytes]]:
         """Run what stands in line, up to the next method that waits. Yields what has ended."""
@@ -141,8 +147,9 @@ class Line:
         yield from self.drain(position)
 
     def in_progress(self) -> list[Job]:
-        """The operations that were ordered and have not ended."""
-        return [*([self._running.job] if self._running is not None else []), *self.queue]
+        """The operations that were ordered, have not ended, and were not given up."""
+        running = [self._running.job] if self._running is not None else []
+        return [each for each in (*running, *self.queue) if each.request not in self.poisoned]
 
     def discard(self) -> None:
         """Give up the object and the method that waits in it. Whoever waited for a moment of rest is called,

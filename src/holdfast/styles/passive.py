@@ -181,6 +181,9 @@ class Passive(Replica):
                 # Newer checkpoints took the place of the one that was being loaded.
                 self._loading = None
                 raise Overloaded(str(error)) from None
+            except BaseException:
+                self._loading = None  # it has ended with that, and is begun anew
+                raise
             yield None
         self._loading = None
 

@@ -119,6 +119,9 @@ class StylePorts:
     """The newest checkpoint this host keeps of the group."""
     save_checkpoint: Callable[[Captured], None]
     """Keep this one; afterwards what lies before it may be pruned."""
+    pass_on: Callable[[str], None]
+    """This member cannot serve, and says why: hand the group over to another that may be able, if there is
+    one (K5). Not within an event of the sequence."""
     fault: Callable[[str, str], None]
     """Report a fault of the object: its kind (``divergence``, ``object_failed``, ``poisoned``, ``timer``) and
     what is known of it."""

@@ -24,6 +24,7 @@ from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Effects, Outgoing
 from holdfast.styles.execution import Execution
+from holdfast.styles.incapacity import Incapacity
 from holdfast.styles.interface import BadCall
 from holdfast.styles.operation import (
     Call,
@@ -65,6 +66,7 @@ class Replica(ABC):
         """The sequence is served here."""
         self._is_primary = False
         """And the object is ready: calls are taken."""
+        self._incapacity = Incapacity(ports.clock, config)
         self._stamping = Stamping(ports.clock, ports.stamp, ports.time)
         self._waiting = Waiting()
         self._repetitions = Repetitions(self._waiting, self._tell)
@@ -101,11 +103,14 @@ class Replica(ABC):
 
     def on_serving(self, epoch: Epoch) -> None:
         self._is_reigning = True
+        self._incapacity.begin_reign()
         self._maybe_take_up()
 
     def _maybe_take_up(self) -> None:
         """Take calls as soon as the object is ready. It follows what is committed: so everything must be,
         also what this primary ordered for an object that it has given up since."""
+        if self._incapacity.wait_ns:
+            return
         try:
             if self.sequence.committed == self.sequence.tail:
                 self._take_up(self._ready())
@@ -115,11 +120,12 @@ class Replica(ABC):
             raise
         except Exception as error:
             # The class's own code failed to make or restore the object (FTC-310): this member cannot serve.
-            self._is_reigning = False
-            self._ports.fault("object_failed", f"no object could be made: {error!r}")
+            self._incapacity.failed(error)
+            self._ports.fault("object_failed", self._incapacity.why)
 
     def _take_up(self, execution: Execution) -> None:
         self._is_primary = True
+        self._incapacity.end()
         self._called = None
         self._taken_up_at = self.sequence.committed
         self._ports.trace.note("taken_up", group=self.definition.group, position=execution.position)
@@ -232,6 +238,8 @@ class Replica(ABC):
         """The end of whatever came in together: send it off, and do what has fallen due."""
         if self._is_reigning and not self._is_primary:
             self._maybe_take_up()
+            if self._incapacity.take_others_turn():
+                self._ports.pass_on(self._incapacity.why)
         if self._is_primary and self.sequence.is_serving:
             with suppress(Rejected, Unavailable):  # what could not be ordered now is still due next time
                 self._do_due()
@@ -245,6 +253,8 @@ class Replica(ABC):
     def next_wake_ns(self) -> int | None:
         """When, by the wall clock, :meth:`turn` must be called even if nothing comes in."""
         execution = self.execution
+        if self._is_reigning and not self._is_primary and self._incapacity.wait_ns:
+            return self._ports.clock.wall() + self._incapacity.wait_ns
         due_ns = execution.timers.next_due_ns() if execution is not None and self._is_primary else None
         if due_ns is None:
             return None
@@ -316,7 +326,8 @@ class Replica(ABC):
     def _serving(self) -> Execution:
         execution = self.execution
         if not self._is_primary or execution is None or not self.sequence.is_serving:
-            raise Unavailable(f"group {self.definition.group} is not served here")
+            why = f": {self._incapacity.why}" if self._is_reigning and self._incapacity.why else ""
+            raise Unavailable(f"group {self.definition.group} is not served here{why}")
         return execution
 
     def _submit(self, record: Record, count: int = 1) -> Position:

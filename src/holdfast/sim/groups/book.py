@@ -9,6 +9,7 @@ from holdfast.model.ids import GroupId
 from holdfast.sim.checkers import History, exactly_once
 from holdfast.sim.checkers.history import Operation
 from holdfast.sim.checkers.unique import check_list
+from holdfast.sim.groups.deaths import Deaths
 from holdfast.sim.groups.objects import Tokens
 from holdfast.sim.world import World
 
@@ -25,6 +26,7 @@ class Book:
 
     world: World
     history: History
+    deaths: Deaths
     is_ending: bool = False
     """Clients ask nothing new."""
     answered: Counter[GroupId] = field(default_factory=Counter)

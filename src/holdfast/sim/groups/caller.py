@@ -19,7 +19,7 @@ from holdfast.model.calls import (
 )
 from holdfast.model.errors import Overloaded, Rejected
 from holdfast.model.ids import ClientId, GroupId, HostId
-from holdfast.model.outcome import Raised, Refused, Returned, decode_outcome
+from holdfast.model.outcome import Poisoned, Raised, Refused, Returned, decode_outcome
 from holdfast.sim.checkers import Append, Handle, Read
 from holdfast.sim.groups.book import Book
 from holdfast.sim.groups.connections import Connections
@@ -39,6 +39,7 @@ SLACK_NS: Final = 20 * MILLISECOND
 STALE_MS: Final = 300
 DELAYS_S: Final = (0.0, 0.05, 0.5, 1.5)
 WORK: Final = ("append", "append", "fail", "read", "read", "stale", "lane", "once", "later", "relay")
+DEADLY: Final = 0.05
 HOPS_MAX: Final = 3
 CIRCLE: Final = 0.1
 """How often a group is made to call itself, which it may not (E3)."""
@@ -179,7 +180,7 @@ class Caller:
         if invocations is None:
             return
         self._started += 1
-        kind = "echo" if record.style == "stateless" else self._rng.choice(WORK)
+        kind = "echo" if record.style == "stateless" else self._kind()
         token = f"{self._client}/{kind}/{self._started}"
         own = len(self._own[record.group])
         duration_ns = self._rng.choice(DURATIONS_NS)
@@ -203,6 +204,14 @@ class Caller:
             request = Read() if kind == "read" else Append(token)
             work.handle = self._book.history.begin(self._client, record.name, request)
 
+    def _kind(self) -> str:
+        """Of a call to a group with state. A deadly one in time for what it breaks to be whole in the end."""
+        deaths = self._book.deaths
+        if deaths.tokens_left and not self._world.is_healed and self._rng.random() < DEADLY:
+            deaths.tokens_left -= 1
+            return "die"
+        return self._rng.choice(WORK)
+
     def _call_of(self, kind: str, token: str, record: GroupRecord) -> tuple[str, bytes]:
         """The method, and its arguments."""
         match kind:
@@ -212,7 +221,7 @@ class Caller:
                 return "later", bytes(encode_arguments((token, self._rng.choice(DELAYS_S)), {}))
             case "relay":
                 return "relay", bytes(encode_arguments((token, self._hops(record)), {}))
-            case "echo" | "fail":
+            case "echo" | "fail" | "die":
                 return kind, bytes(encode_arguments((token,), {}))
             case _:
                 return "append", bytes(encode_arguments((token,), {}))
@@ -287,6 +296,9 @@ class Caller:
                 self._check_stale(work, tokens)
             case Refused(code="expired") if work.about is None:
                 self._check_expired(work)
+                self._fail(subject)
+            case Poisoned() if subject.kind == "die":
+                self._world.sometimes("a call was poisoned")
                 self._fail(subject)
             case Refused(code="never_runs"):
                 self._world.sometimes("settled: it never runs")

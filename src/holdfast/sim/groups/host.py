@@ -1,7 +1,7 @@
 """A host's process: the production housing of groups, bound to the simulated machine."""
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
@@ -23,15 +23,17 @@ from holdfast.model.calls import ToClient, decode_to_host, encode_message
 from holdfast.model.ids import GroupId, HostId, Incarnation, Revision
 from holdfast.sequence.messages import Died, GroupMessage, HostMessage
 from holdfast.sim.groups.book import Book
+from holdfast.sim.groups.breaking import NotHere, is_broken
 from holdfast.sim.groups.connections import Connections
 from holdfast.sim.groups.copies import KILLED_WHY, SimulatedCopies
+from holdfast.sim.groups.deaths import Slot
 from holdfast.sim.groups.stage import Stage, definition_of
 from holdfast.sim.node import NodePorts
 from holdfast.sim.options import MILLISECOND
 from holdfast.sim.sequence.host import AUTHORITY
 from holdfast.sim.sequence.opening import HostProcess, Opened
 from holdfast.sim.streams import Acceptor, Packet, Stream
-from holdfast.styles.attempts import NoSlot
+from holdfast.styles.definition import Definition
 
 LOOK_NS: Final = 300 * MILLISECOND
 
@@ -86,12 +88,19 @@ class Host(HostProcess):
                 self._acceptor.on_packet(peer, message)
             case Died(host=host, incarnation=incarnation):
                 if self.groups is not None:
-                    self.groups.on_death(HostId(host), incarnation)
+                    self._learn_of_death(self.groups, HostId(host), incarnation)
             case _ if isinstance(message, ServerMessage):
                 self._authority.on_message(peer, message)
             case _:
                 if self.groups is not None:
                     self.groups.on_sequence(HostId(peer), message)  # type: ignore[arg-type]  # the codec's others
+
+    def _learn_of_death(self, groups: Groups, host: HostId, incarnation: Incarnation) -> None:
+        """First what it was executing: who takes over must know what not to run (E4)."""
+        during = self._book.deaths.attempts.get((host, incarnation))
+        if during is not None:
+            groups.suspects.on_death(host, incarnation, during)
+        groups.on_death(host, incarnation)
 
     @property
     def _nesting(self) -> Nesting:
@@ -113,6 +122,8 @@ class Host(HostProcess):
             stage.config,
         )
         groups.on_hosts(self._sessions)
+        for (host, incarnation), during in self._book.deaths.attempts.items():
+            groups.suspects.on_death(host, incarnation, during)
         Following(
             self._authority.watch,
             groups.recipes,
@@ -145,13 +156,25 @@ class Host(HostProcess):
             journal=_Journal(ports, self._book),
             authority=self._authority,
             soon=soon,
-            define=definition_of,
+            define=self._define,
             nonce=self._opened.nonce,
             on_fault=self._on_fault,
-            slot=NoSlot(),
+            slot=Slot(self._book.deaths, ports, self._opened.incarnation),
             on_halted=self._on_halted,
             copies=SimulatedCopies(ports, self._opened.fail),
         )
+
+    def _define(self, record: GroupRecord) -> Definition:
+        definition = definition_of(record)
+        world = self._book.world
+
+        def fresh() -> object:
+            if is_broken(world, record, self._name):
+                world.sometimes("an object could not be made")
+                raise NotHere("a library is missing")
+            return definition.fresh()
+
+        return replace(definition, fresh=fresh)
 
     def _create(self, record: GroupRecord) -> Recipe[None]:
         assert self.groups is not None
@@ -173,7 +196,12 @@ class Host(HostProcess):
     # --- what it reports, and what happens to it
 
     def _on_fault(self, group: GroupId, kind: str, what: str) -> None:
-        if kind == "checkpoint_failed" and KILLED_WHY in what:
+        is_meant = (
+            kind == "poisoned"
+            or (kind == "checkpoint_failed" and KILLED_WHY in what)
+            or (kind == "object_failed" and NotHere.__name__ in what)
+        )
+        if is_meant:
             return
         self._book.world.violation(kind, f"{self._name}: group {group}: {what}")
 

@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 
 from holdfast.model.outcome import CallRefused, NestedOutcomeUnknown
+from holdfast.sim.groups.deaths import die
 from holdfast.styles.context import context
 from holdfast.styles.interface import query
 
@@ -58,6 +59,11 @@ class Tokens:
                 end = refusal.reason
             self.ends.append((name, hop, end))
         return token, place
+
+    def die(self, token: str) -> tuple[str, int]:
+        """Appends, and ends the process, whichever it is."""
+        self.append(token)
+        die(token)
 
     def note(self, token: str) -> str:
         self.notes.append(token)

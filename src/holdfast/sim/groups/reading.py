@@ -4,11 +4,12 @@ Nothing of the style is asked: what a member would come to after the next failov
 """
 
 from holdfast.housing.housed import Housed
+from holdfast.model.calls import Request
 from holdfast.model.ids import Position
 from holdfast.sequence.ports import Kept, chunks_of
 from holdfast.styles.definition import Definition
 from holdfast.styles.execution import Execution
-from holdfast.styles.operation import decode_record
+from holdfast.styles.operation import Calls, Poison, decode_calls, decode_record
 
 
 class Replay:
@@ -28,7 +29,19 @@ class Replay:
         execution = self.execution
         if execution.position >= up_to:
             return
-        for record in self._housed.member.read(Position(execution.position + 1), up_to):
-            if record.first > execution.position and record.last <= up_to:
-                effects = execution.apply(record.first, decode_record(record.body))
+        member = self._housed.member
+        stored = member.read(Position(execution.position + 1), member.tail)
+        records = [(each, decode_record(each.body)) for each in stored]
+        # Whoever executes a call must know that it was given up, which was ordered after it (E4).
+        ends = {each.request: each.outcome for _, each in records if isinstance(each, Poison)}
+        for each, record in records:
+            if each.first > execution.position and each.last <= up_to:
+                if isinstance(record, Calls):
+                    execution.line.poisoned.update(_known(record, ends))
+                effects = execution.apply(each.first, record)
                 self.divergence = self.divergence or effects.divergence
+
+
+def _known(record: Calls, ends: dict[Request, bytes]) -> dict[Request, bytes]:
+    requests = [Request(record.sent.client, each.number) for each in decode_calls(record.sent.calls)]
+    return {request: ends[request] for request in requests if request in ends}

@@ -45,6 +45,7 @@ CALLING: Final = ClientConfig(
     heartbeat_timeout_ns=500 * MILLISECOND,
 )
 """Of clients, and of groups that call groups."""
+DEADLY: Final = (0, 1)
 TURNS_NS: Final = (0, 100 * MICROSECOND, 1 * MILLISECOND)
 """How long a host gathers what comes in together."""
 
@@ -59,6 +60,8 @@ class Stage:
     turn_ns: int
     hand_overs: float
     """How likely a primary hands over, at each look."""
+    deadly: int
+    """Calls that end whichever process executes them (E4)."""
 
     @classmethod
     def drawn(cls, rng: random.Random) -> "Stage":
@@ -66,7 +69,14 @@ class Stage:
         kinds = rng.sample(KINDS, rng.choice(GROUP_COUNTS))
         kinds.sort(key=lambda kind: kind[0] == "stateless")  # faults aim at the first group's primary
         groups = tuple(_record(rng, number, kind, hosts) for number, kind in enumerate(kinds, start=1))
-        return cls(hosts, groups, _config(rng), rng.choice(TURNS_NS), rng.choice((0.0, 0.05, 0.2)))
+        return cls(
+            hosts,
+            groups,
+            _config(rng),
+            rng.choice(TURNS_NS),
+            rng.choice((0.0, 0.05, 0.2)),
+            rng.choice(DEADLY),
+        )
 
     def creator(self, record: GroupRecord) -> HostId:
         """Who creates the group, and is its first primary."""
@@ -109,6 +119,8 @@ def _config(rng: random.Random) -> HouseConfig:
         replay_budget_ns=rng.choice((2, 20, 1_000_000_000)),
         sent_state_bytes_max=sent_bytes,
         inline_state_bytes_max=rng.choice((1, 1_000, 1_000_000)),
+        object_retry_ns=100 * MILLISECOND,
+        object_retry_most_ns=400 * MILLISECOND,
         copy_retry_ns=100 * MILLISECOND,
         copy_retry_most_ns=1000 * MILLISECOND,
         scan_positions=rng.choice((1, 8, 64)),

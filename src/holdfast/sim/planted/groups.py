@@ -8,6 +8,7 @@ import msgspec
 from holdfast.housing import groups
 from holdfast.housing import nesting as housing_nesting
 from holdfast.housing.ground import Ground
+from holdfast.housing.housed import Housed
 from holdfast.housing.memory import Soon, memory_ground
 from holdfast.housing.nesting import Nesting
 from holdfast.model.calls import Request
@@ -17,6 +18,7 @@ from holdfast.sequence.memory_log import MemoryLog
 from holdfast.sequence.retention import ABANDONED, EXPIRED, FRESH, Retention, Verdict
 from holdfast.sim.planted import Planting, replacing
 from holdfast.styles import warm
+from holdfast.styles.attempts import Attempts
 from holdfast.styles.effects import Outgoing
 from holdfast.styles.execution import Execution
 from holdfast.styles.forwarding import Step, next_step
@@ -172,6 +174,24 @@ PLANTED = (
         Execution,
         "replace_timers",
         _forget_timers,
+    ),
+    _bug(
+        "stays-without-object",
+        "K3",
+        "a primary that can make no object keeps its epoch",
+        Housed,
+        "pass_on",
+        lambda housed, why: None,
+        profile="classes",
+    ),
+    _bug(
+        "poison-is-taken",
+        "E4",
+        "a call runs however many processes it has ended",
+        Attempts,
+        "given_up",
+        lambda attempts, request: 0,
+        profile="calm",
     ),
     _bug("told-before-commit", "S4", "replies leave before commit", Waiting, "take", _take_all),
     _bug(

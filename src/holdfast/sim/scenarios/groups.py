@@ -22,8 +22,10 @@ from holdfast.sim.authority.server_node import AuthorityNode
 from holdfast.sim.authority.truth import Truth
 from holdfast.sim.checkers import History
 from holdfast.sim.faults import CLOCK_KINDS, DISK_KINDS, NETWORK_KINDS, POWER_KINDS, PROCESS_KINDS
+from holdfast.sim.groups import breaking
 from holdfast.sim.groups.book import Book
 from holdfast.sim.groups.caller import Caller
+from holdfast.sim.groups.deaths import Deaths
 from holdfast.sim.groups.ending import let_out
 from holdfast.sim.groups.host import Codec, Host
 from holdfast.sim.groups.objects import Tokens
@@ -49,8 +51,8 @@ class Groups(Scenario):
     nodes = (AUTHORITY, *HOSTS)
     clients = CLIENTS
     kinds = (*PROCESS_KINDS, *POWER_KINDS, *NETWORK_KINDS, *CLOCK_KINDS, *DISK_KINDS)
-    own_kinds = (*damage.FAULTS, *turmoil.FAULTS)
-    bounds = (Bound(kinds=damage.NAMES, nodes=1),)
+    own_kinds = (*damage.FAULTS, *turmoil.FAULTS, *breaking.FAULTS)
+    bounds = (Bound(kinds=damage.NAMES, nodes=1), Bound(kinds=(breaking.BREAKS,), nodes=1))
     fault_ns: ClassVar[int] = 4 * SECOND
     heal_ns: ClassVar[int] = 6500 * MILLISECOND
 
@@ -60,7 +62,8 @@ class Groups(Scenario):
 
     def build(self, world: World) -> None:
         self._stage = stage = Stage.drawn(world.rng("stage"))
-        self._book = book = Book(world, History(world.time))
+        self._book = book = Book(world, History(world.time), Deaths(world, stage.hosts))
+        book.deaths.tokens_left = stage.deadly
         world.network.codec = Codec()
         leases = LeaseBook(world)
         world.add_node(AUTHORITY, partial(AuthorityNode, truth=Truth(world), leases=leases))
@@ -106,11 +109,11 @@ class Groups(Scenario):
             return {}
         if record.style == "stateless":
             return {}
-        wanted = _hearing(world, record)
+        wanted = _able(world, record)
         members = self._members(world, record, wanted)
         view = next((each for each in damage.views(world) if each.group == record.group), None)
         listed = [member.host for member in view.members] if view is not None else []
-        if sorted(listed) != sorted(wanted):
+        if sorted(host for host in listed if not breaking.is_broken(world, record, host)) != sorted(wanted):
             world.violation("progress", f"{record.name}: in-sync are {listed} after healing")
             return {}
         for host, housed in members.items():
@@ -175,10 +178,12 @@ class Groups(Scenario):
         return next(iter(objects.values()))
 
 
-def _hearing(world: World, record: GroupRecord) -> list[HostId]:
-    """The group's hosts, but for one that is deaf in the end: it must have gone (K3)."""
+def _able(world: World, record: GroupRecord) -> list[HostId]:
+    """The group's hosts, but for one that is deaf in the end: it must have gone (K3). One that can make no
+    object may have gone: it can take no checkpoint, its log fills, and it is dropped (D4)."""
     deaf = turmoil.deaf_host(world.options)
-    return [place.host for place in record.members if place.host != deaf]
+    hosts = [place.host for place in record.members]
+    return [host for host in hosts if host != deaf and not breaking.is_broken(world, record, host)]
 
 
 SCENARIO = Groups

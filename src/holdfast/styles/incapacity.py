@@ -1,0 +1,63 @@
+"""An object that cannot be made on this member: when to try again, and when to let another member try.
+
+The class's own code fails, here and now: its constructor or ``set_state`` raises, or a replay must not be
+made (FTC-310). A primary in that state serves nobody, and its group has other members, of which one may well
+be able. So it hands over (K5), at once the first time; after each further failure it waits longer, and tries
+itself once more, before it hands over again: where no member is able, the group must not be passed around
+without end.
+"""
+
+from typing import Final
+
+from holdfast.model.errors import HoldfastError
+from holdfast.model.ports import Clock
+from holdfast.styles.config import StyleConfig
+
+WORDS_MAX: Final = 300
+"""Of why, for people: it is in the group's history."""
+
+
+class Incapacity:
+    """Of one member, over all its reigns in this process."""
+
+    def __init__(self, clock: Clock, config: StyleConfig) -> None:
+        self._clock = clock
+        self._config = config
+        self.why = ""
+        """How the last attempt failed; empty when it did not."""
+        self._failures = 0
+        self._held_until = 0
+        """Before this the group is not handed over again."""
+        self._try_from = 0
+        self._is_others_turn = False
+
+    @property
+    def wait_ns(self) -> int:
+        """Until an attempt makes sense; 0: now."""
+        return max(self._try_from - self._clock.now(), 0)
+
+    def begin_reign(self) -> None:
+        """This member is primary, perhaps again: whatever failed before, it is worth an attempt."""
+        self._try_from, self._is_others_turn = 0, False
+
+    def failed(self, error: Exception) -> None:
+        """An attempt to make the object ended with *error*."""
+        now, config = self._clock.now(), self._config
+        said = str(error) if isinstance(error, HoldfastError) else repr(error)
+        self.why = f"no object could be made: {said}"[:WORDS_MAX]
+        if now >= self._held_until:
+            self._is_others_turn = True
+            pause_ns = min(config.object_retry_ns << min(self._failures, 32), config.object_retry_most_ns)
+            self._held_until = now + pause_ns
+            self._failures += 1
+        self._try_from = self._held_until
+
+    def take_others_turn(self) -> bool:
+        """Whether the group should be handed over now; True once for each time."""
+        is_others_turn, self._is_others_turn = self._is_others_turn, False
+        return is_others_turn
+
+    def end(self) -> None:
+        """The object is there."""
+        self.why, self._failures, self._held_until, self._try_from = "", 0, 0, 0
+        self._is_others_turn = False
