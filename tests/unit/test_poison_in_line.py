@@ -1,0 +1,94 @@
+"""Calls that end processes while they stand in line behind one that waits for another group (E4)."""
+
+from typing import Any
+
+import pytest
+from fake_group import FakeGroup
+from group_classes import A, B, call, definition, sent
+
+import holdfast as hf
+from holdfast.model.calls import Request
+from holdfast.model.outcome import Returned, decode_outcome, encode_outcome
+from holdfast.styles.attempts import NO_GROUP, Attempt
+from holdfast.styles.config import StyleConfig
+from holdfast.styles.operation import encode_arguments
+
+ALL = ("cold", "warm", "active")
+runs: list[str] = []
+
+
+class Spy:
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def write(self, line: str) -> int:
+        runs.append(line)
+        self.lines.append(line)
+        return len(self.lines)
+
+    async def ask(self, line: str) -> int:
+        await hf.context.group("other").get(line)
+        return self.write(line)
+
+    @hf.query
+    def read(self) -> list[str]:
+        return list(self.lines)
+
+
+def with_one_in_line(style: str) -> FakeGroup:
+    """Number 1 waits, and number 2 behind it is known to have ended two processes; b has just taken over."""
+    runs.clear()
+    made = FakeGroup(style, definition(Spy), StyleConfig())
+    made.clock.step_ns = 1000
+    made.replicas["a"].on_calls("t", sent(call(1, "ask", "asked"), call(2, "write", "deadly")))
+    made.settle()
+    made.outgoing.clear()
+    for name in "bc":
+        made.attempts[name].ended(Attempt(NO_GROUP, A, 2, 2, 2))
+    made.fail_over("b", is_crash=True)
+    return made
+
+
+def resume(made: FakeGroup) -> None:
+    """The answer that number 1 waits for."""
+    made.replicas["b"].on_nested_outcome(Request(A, 1), 1, encode_outcome(Returned("x")))
+    made.outgoing.clear()
+    made.settle()
+
+
+def lines(made: FakeGroup, name: str) -> Any:
+    outcome = decode_outcome(
+        made.replicas[name].on_stale_query(Request(B, 1), "read", encode_arguments((), {}))
+    )
+    assert isinstance(outcome, Returned)
+    return outcome.value
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_it_does_not_run_when_the_line_moves_on(style: str) -> None:
+    made = with_one_in_line(style)
+    made.settle()
+    resume(made)
+    assert lines(made, "b") == ["asked"]
+    assert "deadly" not in runs
+
+
+@pytest.mark.parametrize("style", ["cold", "warm"])
+def test_it_does_not_run_though_its_client_has_given_it_up(style: str) -> None:
+    """The client's floor has passed its number: the table does not know of it any more, but the line does."""
+    made = with_one_in_line(style)
+    made.replicas["b"].on_calls("t", sent(call(4, "write", "later"), floor=4))
+    made.settle()
+    resume(made)
+    assert lines(made, "b") == ["asked", "later"]
+    assert "deadly" not in runs
+
+
+@pytest.mark.parametrize("style", ["cold", "warm"])
+def test_it_is_given_up_once(style: str) -> None:
+    """However long it stands in line."""
+    made = with_one_in_line(style)
+    for _ in range(5):
+        made.outgoing.clear()
+        made.settle()
+    assert [kind for _, kind, _ in made.faults] == ["poisoned"]
