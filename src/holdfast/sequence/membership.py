@@ -69,7 +69,7 @@ class Membership:
             return
         gone, awaited = self._gone(), self._awaited()
         leaving = gone or awaited
-        if leaving is not None and len(on.standing.listed) > on.config.min_in_sync:
+        if leaving is not None and self._may_spare_one():
             if gone is None:
                 self._keep_away(leaving.host)
             self._drop(leaving)
@@ -94,6 +94,10 @@ class Membership:
         self._absent.clear()
 
     # --- dropping
+
+    def _may_spare_one(self) -> bool:
+        """Whether enough stay listed without it (M1)."""
+        return len(self._on.standing.listed) > self._on.config.min_in_sync
 
     def _gone(self) -> ViewMember | None:
         """A listed member that is dead (K2), or has lost what it had (V5)."""

@@ -122,16 +122,6 @@ def _commit_with_too_few(submission: Submission) -> None:
 # --- members
 
 
-def _drop_the_last(membership: Membership) -> ViewMember | None:
-    on = membership._on
-    for member in on.standing.listed:
-        follower = membership._submission.followers.get(member)
-        since = None if follower is None else follower.owing_since
-        if since is not None and on.now - since >= on.config.silence_ns:
-            return member
-    return None
-
-
 def _undercut(view: View, me: ViewMember, *, min_in_sync: int, is_released: bool) -> tuple[ViewMember, ...]:
     members = with_me(view.members, me)
     return members if is_released or view.primary == me.host else without(members, view.primary)
@@ -290,8 +280,8 @@ PLANTED = (
         "M1",
         "The silent are dropped until the primary is alone.",
         Membership,
-        "_leaving",
-        _drop_the_last,
+        "_may_spare_one",
+        lambda membership: len(membership._on.standing.listed) > 1,
     ),
     _bug(
         "claimant-undercuts",
