@@ -207,7 +207,7 @@ class FakeGroup:
             replica.install(member.checkpoint)
         return replica
 
-    def stamp(self, after: Csn) -> Csn:
+    def stamp(self, after: Csn, now_s: int) -> Csn:
         self.sequence += 1
         time_s = max(self.clock.wall() // SECOND, after.timestamp)
         found = Csn(time_s, self.sequence % 65536, ReplicaId(1))

@@ -1,4 +1,5 @@
-"""A host's stamps: whenever their store fails, the host hears of it, and must end (D1)."""
+"""A host's stamps: they never go back, and there is always a next one; or their store fails, then the host
+hears of it, and must end (D1)."""
 
 from typing import Any
 
@@ -7,7 +8,7 @@ from sim_world import make_world
 
 from holdfast.clock.errors import GeneratorStopped
 from holdfast.housing.stamps import Stamps
-from holdfast.model.csn import ZERO, Csn
+from holdfast.model.csn import SEQUENCE_MAX, ZERO, Csn
 from holdfast.model.errors import DiskFailed, HoldfastError
 from holdfast.model.ids import ReplicaId
 from holdfast.model.units import SECOND
@@ -36,8 +37,8 @@ class Host:
 
     def continue_other(self) -> None:
         """Take over from a host whose clock was ahead."""
-        now = self.stamps.after(ZERO)
-        self.stamps.after(Csn(now.timestamp + 60, 0, OTHER))
+        now = self.stamps.after(ZERO, 0)
+        self.stamps.after(Csn(now.timestamp + 60, 0, OTHER), now.timestamp + 60)
 
     def _on_synced(self, token: Any, ok: bool) -> None:
         self.stamps.on_synced(token, ok)
@@ -93,3 +94,18 @@ def test_a_sync_that_fails_ends_the_host(world: World, node: SimNode) -> None:
     node.disk.failing_syncs = 1
     world.run_until(30 * SECOND)
     assert [type(each) for each in node.core.failures] == [DiskFailed]
+
+
+def test_a_group_that_is_hours_ahead_goes_on_in_a_time_of_its_own(node: SimNode) -> None:
+    """Its stamps go on from its newest, and with its own time; those of the host's other groups stay where
+    they are (S1, X4). Were they refused, its primary would neither serve nor let another."""
+    stamps: Stamps = node.core.stamps
+    here = stamps.after(ZERO, 0)
+    ahead = Csn(here.timestamp + 7200, 5, OTHER)
+    following = stamps.after(ahead, ahead.timestamp)
+    assert following == Csn(ahead.timestamp, 6, ME)
+    later = stamps.after(following, ahead.timestamp + 3)
+    assert later == Csn(ahead.timestamp + 3, 0, ME)
+    last = Csn(ahead.timestamp, SEQUENCE_MAX, OTHER)
+    assert stamps.after(last, ahead.timestamp) == Csn(ahead.timestamp + 1, 0, ME)
+    assert here < stamps.after(ZERO, 0) < Csn(here.timestamp + 60, 0, ME)

@@ -759,7 +759,7 @@ def test_a_turn_has_one_csn_and_time_never_goes_back() -> None:
     """S1; and a clock that goes back or stands still does not turn the group's time."""
     clock, issued = FakeClock(), []
 
-    def next_csn(after: Csn) -> Csn:
+    def next_csn(after: Csn, now_s: int) -> Csn:
         issued.append(Csn(max(1000, after.timestamp), after.sequence + 1, ReplicaId(1)))
         return issued[-1]
 
@@ -774,6 +774,25 @@ def test_a_turn_has_one_csn_and_time_never_goes_back() -> None:
     assert third.time_ns >= second.time_ns
     many = [stamping.next(4096) for _ in range(20)]
     assert all(one.csn < other.csn for one, other in pairwise(many))
+
+
+def test_the_time_of_a_group_far_ahead_of_its_host_goes_on() -> None:
+    """However often something is ordered: the fractions of seconds between two stamps are not lost (E6)."""
+    clock = FakeClock()
+    ahead_ns = clock.wall() + 7200 * SECOND
+
+    def next_csn(after: Csn, now_s: int) -> Csn:
+        return (
+            Csn(now_s, 0, ReplicaId(1)) if now_s > after.timestamp else Csn(after.timestamp, 1, after.replica)
+        )
+
+    stamping = Stamping(clock, next_csn, clock.wall)
+    stamping.resume(Csn(ahead_ns // SECOND, 0, ReplicaId(2)), ahead_ns)
+    for _ in range(50):
+        clock.time_ns += 100 * MILLISECOND
+        last = stamping.next()
+        stamping.end_turn()
+    assert ahead_ns + 4 * SECOND <= last.time_ns <= ahead_ns + 5 * SECOND
 
 
 @pytest.mark.covers("FTC-125", "FTC-131", "FTC-321")

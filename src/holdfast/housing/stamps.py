@@ -1,4 +1,12 @@
-"""The stamps of a host's operations: CSNs from one generator, kept with the host's store (PROTOCOL S1)."""
+"""The stamps of a host's operations: CSNs from one generator, kept with the host's store (PROTOCOL S1).
+
+A group's time may be further ahead of this host than the generator follows: one of its members had a clock
+that was hours ahead, or this host's is hours behind. That group goes on in a time of its own, from its newest
+stamp; what stamps must never do, go back within a sequence, they do not.
+*Without that:* A's clock is two hours ahead, and A stamps; A dies; B claims, can stamp nothing, and neither
+serves nor lets another for two hours. *Or* (the generator follows, however far): all groups on B are two
+hours ahead from then on, and so are all hosts that take over any of them.
+"""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -7,8 +15,8 @@ from typing import Final
 from holdfast.clock import ClockPorts, Generator
 from holdfast.clock.errors import GeneratorStopped, SkewTooLarge
 from holdfast.housing.ports import MakeTimers
-from holdfast.model.csn import Csn
-from holdfast.model.errors import DiskFailed, HoldfastError, Unavailable
+from holdfast.model.csn import SEQUENCE_MAX, Csn
+from holdfast.model.errors import DiskFailed, HoldfastError
 from holdfast.model.ids import ReplicaId
 from holdfast.model.ports import Clock, Disk, Token, Trace
 
@@ -52,12 +60,13 @@ class Stamps:
         with suppress(GeneratorStopped):  # the store failed at once: *on_failed* knows
             self._generator.open(is_new=is_new)
 
-    def after(self, csn: Csn) -> Csn:
-        """The next stamp, later than *csn* and than every other given here. Raises ``Unavailable``."""
+    def after(self, csn: Csn, now_s: int) -> Csn:
+        """The next stamp of a sequence whose newest is *csn*, and in whose own time it is *now_s*: later than
+        every other given here, unless that sequence is too far ahead. Raises ``Unavailable``."""
         try:
             self._generator.observe(_SEQUENCES, csn)
-        except SkewTooLarge as error:
-            raise Unavailable(str(error)) from error
+        except SkewTooLarge:
+            return _following(csn, now_s, self._generator.replica)
         stamp = self._generator.take()
         # Whether the operation commits is the sequence's business; no vector is kept of these.
         self._generator.commit(stamp)
@@ -92,3 +101,12 @@ class Stamps:
     def close(self) -> None:
         """Give no more. What the store holds lets the next process go on later than anything given."""
         self._timers.close()
+
+
+def _following(csn: Csn, now_s: int, replica: ReplicaId) -> Csn:
+    """The first number after *csn* that is not before *now_s*."""
+    if now_s > csn.timestamp:
+        return Csn(now_s, 0, replica)
+    if csn.sequence < SEQUENCE_MAX:
+        return Csn(csn.timestamp, csn.sequence + 1, replica)
+    return Csn(csn.timestamp + 1, 0, replica)

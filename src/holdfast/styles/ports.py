@@ -99,8 +99,9 @@ class StylePorts:
 
     clock: Clock
     trace: Trace
-    stamp: Callable[[Csn], Csn]
-    """A CSN later than the given one (S1). May raise ``Unavailable``."""
+    stamp: Callable[[Csn, int], Csn]
+    """A CSN later than the given one (S1), for a group in whose time it is now that many seconds. May raise
+    ``Unavailable``."""
     time: Callable[[], int]
     """The time that the next one would have, in nanoseconds (X4)."""
     answer: Callable[[Token, list[int], list[bytes]], None]

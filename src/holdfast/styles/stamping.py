@@ -11,7 +11,7 @@ from holdfast.styles.operation import Stamp
 class Stamping:
     """Stamps the records of one group while this member is its primary."""
 
-    def __init__(self, clock: Clock, next_csn: Callable[[Csn], Csn], time: Callable[[], int]) -> None:
+    def __init__(self, clock: Clock, next_csn: Callable[[Csn, int], Csn], time: Callable[[], int]) -> None:
         self._clock = clock
         self._time = time
         self._next_csn = next_csn
@@ -35,16 +35,16 @@ class Stamping:
 
     def next(self, count: int = 1) -> Stamp:
         """For a record of *count* operations; each has the number of the first plus its index."""
+        now_ns = self.now_ns()
         if not self._is_open or self._used + count - 1 > SUB_SEQUENCE_MAX:
-            self._csn = self._next_csn(self._csn)
+            self._csn = self._next_csn(self._csn, now_ns // SECOND)
             self._used = 0
             self._is_open = True
         csn = self._csn.part(self._used) if self._used else self._csn
         self._used += count
-        # The wall clock gives the fraction of the CSN's second; where the two disagree, the CSN wins.
+        # The time gives the fraction of the CSN's second; where the two disagree, the CSN wins.
         second_ns = csn.timestamp * SECOND
-        fraction_ns = min(max(self._clock.wall() - second_ns, 0), SECOND - 1)
-        self.time_ns = max(self.time_ns, second_ns + fraction_ns)
+        self.time_ns = max(self.time_ns, second_ns, min(now_ns, second_ns + SECOND - 1))
         self._read_at = self._clock.now()
         return Stamp(csn, self.time_ns - second_ns)
 
