@@ -18,6 +18,7 @@ INTERVAL_NS = 10 * SECOND
 CONFIG = StyleConfig(checkpoint_interval_ns=INTERVAL_NS, scan_positions=1)
 STEPPING = StyleConfig(checkpoint_interval_ns=INTERVAL_NS, replay_budget_ns=1, scan_positions=1)
 """Every call is followed by an update."""
+LARGE = StyleConfig(checkpoint_interval_ns=INTERVAL_NS, scan_positions=1, inline_state_bytes_max=100)
 ALL = ("cold", "warm", "active")
 
 done: list[str] = []
@@ -192,3 +193,41 @@ class Plain:
     @hf.query
     def all(self) -> list[str]:
         return list(self.things)
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_large_state_is_loaded_before_it_is_needed(style: str) -> None:
+    """A member that was started again says that it has much to load, until it has; a warm one loads without
+    being called. A cold one is never nearer than the others."""
+    made = FakeGroup(style, definition(Plain), LARGE)
+    made.replicas["a"].on_calls("t", sent(call(1, "put", "x" * 2 * LARGE.inline_state_bytes_max)))
+    made.settle()
+    made.clock.time_ns += INTERVAL_NS
+    made.replicas["a"].on_calls("t", sent(call(2, "put", "y")))
+    made.settle()
+    for copies in made.copies.values():
+        copies.end()
+    made.settle()
+    assert made.members["b"].checkpoint is not None
+    made.crash("b")
+    made.restart("b")
+    assert made.replicas["b"].is_near() is (style == "cold")
+    made.wake()
+    assert made.replicas["b"].is_near()
+    assert (made.replicas["b"].execution is None) is (style == "cold")
+
+
+def test_a_small_state_is_not_loaded_before_it_is_needed() -> None:
+    """A host that starts with thousands of idle groups does not make their objects."""
+    made = FakeGroup("warm", definition(Plain), CONFIG)
+    made.replicas["a"].on_calls("t", sent(call(1, "put", "x")))
+    made.settle()
+    made.clock.time_ns += INTERVAL_NS
+    made.replicas["a"].on_calls("t", sent(call(2, "put", "y")))
+    made.settle()
+    assert made.members["b"].checkpoint is not None
+    made.crash("b")
+    made.restart("b")
+    made.wake()
+    assert made.replicas["b"].execution is None
+    assert made.replicas["b"].is_near()

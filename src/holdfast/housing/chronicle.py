@@ -22,8 +22,10 @@ from holdfast.model.units import MILLISECOND, SECOND
 VIEWS_KEPT: Final = 8
 """So many views in a row may have had a primary that ended before it wrote them down."""
 LEISURE_NS: Final = 250 * MILLISECOND
-"""After a change the authority is busy with what matters more, perhaps of a thousand groups."""
-
+"""After a change the authority is busy with what matters more, perhaps of a thousand groups: so nothing is
+written before there was no news for this long."""
+LEISURE_NS_MAX: Final = 5 * SECOND
+"""But news of one group after the other does not put off writing for longer."""
 
 GROUND_NS: Final = 5 * SECOND
 """Reading the view and comparing with others (V5) lie between ground and claim, and nothing else."""
@@ -97,16 +99,22 @@ class Chronicle:
 class Histories:
     """Writes the chronicles of one host's groups, one after the other."""
 
-    def __init__(self, recipes: Recipes, timers: MakeTimers, nonce: Callable[[], Nonce]) -> None:
+    def __init__(
+        self, recipes: Recipes, clock: Clock, timers: MakeTimers, nonce: Callable[[], Nonce]
+    ) -> None:
         self._recipes = recipes
+        self._clock = clock
         self._timers = timers(self._on_timer)
         self._nonce = nonce
         self._news: dict[GroupId, Chronicle] = {}
         self._is_busy = False
+        self._rests_since = 0
+        self._told_at = 0
 
     def tell(self, group: GroupId, chronicle: Chronicle) -> None:
         """There is something to write of *group*."""
         self._news[group] = chronicle
+        self._told_at = self._clock.now()
         self._rest()
 
     def close(self) -> None:
@@ -115,10 +123,15 @@ class Histories:
     def _rest(self) -> None:
         if not self._is_busy:
             self._is_busy = True
+            self._rests_since = self._clock.now()
             self._timers.set(LEISURE_NS, "write")
 
     def _on_timer(self, _: Hashable) -> None:
-        self._write_next()
+        quiet_at = min(self._told_at + LEISURE_NS, self._rests_since + LEISURE_NS_MAX)
+        if self._clock.now() < quiet_at:
+            self._timers.set(quiet_at - self._clock.now(), "write")
+        else:
+            self._write_next()
 
     def _write_next(self) -> None:
         if not self._news:

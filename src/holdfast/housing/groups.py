@@ -87,7 +87,7 @@ class Groups:
         durability = Durability(lambda: store.log.durable)
         store.on_durable = self.guarded(durability.on_durable)
         self._keeping = Keeping(store.checkpoints, store.log, durability, ports.journal)
-        self._histories = Histories(self.recipes, self._timers, ports.nonce)
+        self._histories = Histories(self.recipes, ports.clock, self._timers, ports.nonce)
         self.directory = GroupDirectory(
             self._watch,
             self.recipes,

@@ -156,3 +156,6 @@ class _Turning:
     def install(self, kept: Kept) -> None:
         self._style.install(kept)
         self._ask_turn()
+
+    def is_near(self) -> bool:
+        return self._style.is_near()

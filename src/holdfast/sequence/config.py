@@ -38,6 +38,9 @@ class SequenceConfig(Struct, frozen=True, kw_only=True):
     """A follower says no oftener than this what it holds."""
     compare_ns: int = 100 * MILLISECOND
     """How long a claimant that must compare waits for the others' answers (V5)."""
+    turn_ns: int = 150 * MILLISECOND
+    """How much later each next member claims that has the same ground to: those whose objects are loaded come
+    first. Shorter: two claim what one could, and hold each other up when a host with many groups dies."""
     notify_ns: int = 20 * MILLISECOND
     """Backups hear of a commit with the next records, or after this."""
     chunks_in_flight: int = 4

@@ -269,13 +269,21 @@ class Member:
             case Alarm.SWEEP | Alarm.NOTIFY:
                 self._sweep()
             case Alarm.CLAIM if self.role is Role.BACKUP:
-                self._claim.on_timer()
+                self._on_time_to_claim()
             case Alarm.ASK:
                 self._ask_while_unfed()
             case Alarm.READ:
                 self._inquiry.read()
             case Alarm.CHANGE:
                 self._inquiry.change_again()
+
+    def _on_time_to_claim(self) -> None:
+        on = self._on
+        if self._claim.is_comparing:
+            self._claim.decide()
+        elif on.standing.epoch == on.epoch or not self._acceptance.is_fed_since(None):
+            self._maybe_claim()
+        # Else another has claimed, and is followed: of its view, its death and its silence we are told.
 
     # --- the view
 

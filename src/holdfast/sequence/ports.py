@@ -130,6 +130,11 @@ class Application(Protocol):
         """Continue from this state: it stands for everything up to its position."""
         ...
 
+    def is_near(self) -> bool:
+        """Whether it could serve almost at once; if not, it has much to load first, and another should claim
+        if one can. Only a matter of time: whoever claims is a member in sync."""
+        ...
+
 
 class Received(Protocol):
     """A learner's state on its way to the disk."""

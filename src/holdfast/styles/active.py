@@ -98,7 +98,7 @@ class Active(Replica):
         self._execution.discard()
         self._failure = None
         self._loading = Execution.loading(self.definition, chunks_of(kept))
-        self._checkpointing.installed(kept.position)
+        self._checkpointing.installed(kept)
         self._ports.wake()
 
     def _go_on_loading(self) -> None:

@@ -12,7 +12,7 @@ from typing import Final
 
 from holdfast.model.ids import Position
 from holdfast.model.units import MILLISECOND
-from holdfast.sequence.ports import Captured
+from holdfast.sequence.ports import Captured, Kept
 from holdfast.styles.capture import NoStateAvailable
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.execution import Execution
@@ -63,7 +63,7 @@ class Checkpointing:
         self._copying: _Copying | None = None
         self._committed = Position(0)
         self._state_bytes = 0
-        """Of the last state captured."""
+        """Of the last state captured or installed."""
         self._not_before = 0
         self._failures = 0
         """Copies that failed one after the other."""
@@ -98,6 +98,11 @@ class Checkpointing:
         """Whether the object's state should not be asked for between two calls."""
         limit = self._config.inline_state_bytes_max
         return self._ports.copies is not None and (self._state_bytes > limit or execution.weighs_over(limit))
+
+    @property
+    def is_kept_large(self) -> bool:
+        """Whether to load the object takes long; whoever holds it need not ask."""
+        return self._state_bytes > self._config.inline_state_bytes_max
 
     def grew(self, record_bytes: int) -> None:
         """The log has one more record, of this length."""
@@ -157,9 +162,10 @@ class Checkpointing:
         self.kept = captured.position
         self._ports.save_checkpoint(captured)
 
-    def installed(self, position: Position) -> None:
-        """The host has a checkpoint from elsewhere."""
-        self.kept = self._quiet_since = self._committed = position
+    def installed(self, kept: Kept) -> None:
+        """The host has a checkpoint from elsewhere, or from an earlier process."""
+        self.kept = self._quiet_since = self._committed = kept.position
+        self._state_bytes = kept.size
         self._captured = None
         self._drop_copy()
 

@@ -34,6 +34,9 @@ class Cold(Passive):
         if not self._is_reigning:
             raise Unavailable(f"group {self.definition.group}: a cold backup holds no object")
 
+    def is_near(self) -> bool:
+        return True  # as near as any: no backup holds the object
+
     def _may_keep(self, execution: Execution) -> bool:
         return False
 

@@ -123,7 +123,7 @@ class Passive(Replica):
     def install(self, kept: Kept) -> None:
         """The state is this host's checkpoint, and loaded from there when an object is needed."""
         self._discard()
-        self._checkpointing.installed(kept.position)
+        self._checkpointing.installed(kept)
 
     # --- bringing the object forward
 

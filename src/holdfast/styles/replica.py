@@ -280,6 +280,10 @@ class Replica(ABC):
         kept = self._ports.checkpoint()
         return kept if kept is not None else Captured(Position(0), Execution(self.definition).save())
 
+    def is_near(self) -> bool:
+        """Whether it could serve almost at once: it has its object, or one that is soon loaded."""
+        return self.execution is not None or not self._checkpointing.is_kept_large
+
     def _load(self) -> Iterator[Execution | None]:
         """The object as of the newest checkpoint: None after each bit of work, and at last the object. Raises
         what ``set_state`` raises."""

@@ -51,3 +51,6 @@ class Stateless:
 
     def install(self, kept: Kept) -> None:
         return None
+
+    def is_near(self) -> bool:
+        return True

@@ -84,6 +84,13 @@ class Warm(Passive):
 
     # --- as backup
 
+    def install(self, kept: Kept) -> None:
+        """A large state is loaded at once: it takes long, and who takes over must have it (FTC-302)."""
+        super().install(kept)
+        if self._checkpointing.is_kept_large:
+            self._work = self._make_object()
+            self._ports.wake()
+
     def keep_up(self) -> None:
         """By replaying what the primary has not sent yet. Not where it sends updates: the next one would
         bring what was replayed once more, so such a backup is as fresh as the last update."""

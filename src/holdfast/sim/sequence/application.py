@@ -91,6 +91,10 @@ class TokenList:
         self.applied = self.checkpointed = position
         self._book.applied(self.group, self._generation(), position, self._digest, self._process)
 
+    def is_near(self) -> bool:
+        """As if a state that was kept or installed just now had to be loaded first."""
+        return not self.applied or self.applied > self.checkpointed
+
     def catch_up(self) -> None:
         """Execute what is committed and was not yet."""
         member = self.member
