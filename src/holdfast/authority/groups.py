@@ -35,6 +35,13 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
 
     host: HostId
     store: StoreId
+    number: int = 0
+    """Of this stay of the group on that host; 0 when it has been there from the beginning. Part of the
+    member's identity: what one stay acknowledged is not held by the next (:func:`store_in_stay`)."""
+    is_leaving: bool = False
+    """It shall be a member no longer. The entry stays until the host has forgotten what it held (M6)."""
+    nonce: Nonce = Nonce("")
+    """Of who placed it, or told it to leave."""
 
 
 DISK: Final = "disk"
@@ -58,6 +65,37 @@ class GroupRecord(msgspec.Struct, frozen=True, kw_only=True, tag="group"):
     min_in_sync: int = 1
     durability: str = DISK
     """Where its operations are when they are acknowledged: on disk, or in memory."""
+    stays: int = 0
+    """The highest number of a stay ever given (:attr:`Placement.number`)."""
+
+    def placement(self, host: HostId) -> Placement | None:
+        """The entry of *host*, also while it is leaving."""
+        return next((each for each in self.members if each.host == host), None)
+
+    @property
+    def placed_on(self) -> tuple[HostId, ...]:
+        """The hosts that shall have a member."""
+        return tuple(each.host for each in self.members if not each.is_leaving)
+
+    def wants(self, member: ViewMember) -> bool:
+        """Whether that member, in its present stay, shall be one."""
+        entry = self.placement(member.host)
+        return entry is not None and not entry.is_leaving and stay_of(member.store) == entry.number
+
+
+_STAY: Final = "#"
+"""Parts a store's name from the number of a stay."""
+
+
+def store_in_stay(store: StoreId, number: int) -> StoreId:
+    """The store of a member in that stay on its host: a host that comes back to a group is another member."""
+    return StoreId(f"{store}{_STAY}{number}") if number else store
+
+
+def stay_of(store: StoreId) -> int:
+    """The number of the stay that :func:`store_in_stay` put into *store*."""
+    _, mark, number = store.rpartition(_STAY)
+    return int(number) if mark and number.isdecimal() else 0
 
 
 class GroupName(msgspec.Struct, frozen=True, kw_only=True, tag="group_name"):

@@ -169,3 +169,16 @@ read_session = answering(find_session)
 def list_sessions() -> Recipe[Listing[Session]]:
     """Every live session, by host."""
     return (yield from read_all(keys.SESSIONS, Session))
+
+
+class NoHost(msgspec.Struct, frozen=True, tag="no_host"):
+    """No host of that name has ever been in session."""
+
+    host: HostId
+
+
+@answering
+def read_host(host: HostId) -> Recipe[Seen[HostRecord] | NoHost]:
+    """What is known of a host, whether it lives or not."""
+    found = yield from read(keys.host(host), HostRecord)
+    return NoHost(host) if found.value is None else Seen(found.key, found.value, found.modified)

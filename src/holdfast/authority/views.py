@@ -12,7 +12,17 @@ from typing import Final
 import msgspec
 
 from holdfast.authority import keys
-from holdfast.authority.contract import TXN_OPERATIONS_MAX, Applied, KeyValue, LeaseGone, Refused
+from holdfast.authority.contract import (
+    TXN_OPERATIONS_MAX,
+    Absent,
+    Applied,
+    Compare,
+    Equals,
+    KeyValue,
+    LeaseGone,
+    Refused,
+    Unchanged,
+)
 from holdfast.authority.identity import Identity
 from holdfast.authority.outcome import (
     InDoubt,
@@ -60,6 +70,8 @@ class Why(enum.Enum):
     """The primary goes on without a backup that was silent, lagged, or came back with less (M1, M4, V5)."""
     ADDED = "added"
     """A learner has caught up (M2)."""
+    REMOVED = "removed"
+    """The primary goes on without a member whose host shall have none any more (M6)."""
     RECOVERED = "recovered"
     """Forced by a person, who accepted what may be lost."""
 
@@ -103,6 +115,12 @@ class Lost(msgspec.Struct, frozen=True, tag="lost"):
     standing: Seen[View] | None
 
 
+class Unmet(msgspec.Struct, frozen=True, tag="unmet"):
+    """The view is the one seen, but what the change was given does not hold any more, and never will."""
+
+    group: GroupId
+
+
 class IdentityChanged(msgspec.Struct, frozen=True, tag="identity_changed"):
     """The authority was restored since its identity was read: read it again, with everything else (A5)."""
 
@@ -113,6 +131,8 @@ class ViewChange:
 
     seen: Seen[View]
     new: View
+    given: Compare | None = None
+    """What else must hold: a member is added while the record that wants it stands (M5)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +142,7 @@ class ViewChanges:
     won: tuple[Seen[View], ...] = ()
     lost: tuple[Lost, ...] = ()
     in_doubt: tuple[ViewChange, ...] = ()
+    unmet: tuple[Unmet, ...] = ()
 
 
 def next_epoch(view: View, identity: Identity) -> Epoch:
@@ -164,7 +185,7 @@ def list_views() -> Recipe[Listing[View]]:
 
 def change_view(
     wanted: ViewChange, *, identity: Seen[Identity]
-) -> Recipe[Seen[View] | Lost | IdentityChanged | InDoubt]:
+) -> Recipe[Seen[View] | Lost | Unmet | IdentityChanged | InDoubt]:
     """Claim, drop or add: put the new view in place of exactly the one seen.
 
     A doubt is settled by the same change again, or given up by winning another one from the same view (M2).
@@ -174,6 +195,8 @@ def change_view(
         return result
     if result.in_doubt:
         return InDoubt(wanted.new.nonce, "no answer to the change of a view")
+    if result.unmet:
+        return result.unmet[0]
     return result.won[0] if result.won else result.lost[0]
 
 
@@ -185,17 +208,22 @@ def change_views(
         _check(each, identity.value)
     won: list[Seen[View]] = []
     lost: list[Lost] = []
+    unmet: list[Unmet] = []
     waiting = list(wanted)
     while waiting:
-        batch = waiting[:VIEWS_PER_TXN_MAX]
+        batch = _fitting(waiting)
         result = yield from change(
-            [identity.unchanged(), *(each.seen.unchanged() for each in batch)],
+            [
+                identity.unchanged(),
+                *(each.seen.unchanged() for each in batch),
+                *(each.given for each in batch if each.given is not None),
+            ],
             [put(each.seen.key, each.new) for each in batch],
             nonce=batch[0].new.nonce,
         )
         if isinstance(result, InDoubt):
             # The other batches would find the same silence; what was not sent is asked again all the same.
-            return ViewChanges(tuple(won), tuple(lost), tuple(waiting))
+            return ViewChanges(tuple(won), tuple(lost), tuple(waiting), tuple(unmet))
         invariant(not isinstance(result, LeaseGone), "views stand under no lease")
         if isinstance(result, Applied):
             won += [Seen(each.seen.key, each.new, result.revision) for each in batch]
@@ -203,20 +231,41 @@ def change_views(
         elif isinstance(result, Refused):
             if _is_other_identity(identity, result.found[0]):
                 return IdentityChanged()
-            unsettled = _settle_batch(batch, result, won, lost)
+            unsettled = _settle_batch(batch, result, won, lost, unmet)
             invariant(len(unsettled) < len(batch), "a refused batch has a compare that did not hold")
             waiting = unsettled + waiting[len(batch) :]
-    return ViewChanges(tuple(won), tuple(lost))
+    return ViewChanges(tuple(won), tuple(lost), unmet=tuple(unmet))
+
+
+def _fitting(waiting: Sequence[ViewChange]) -> list[ViewChange]:
+    """The first of them, as many as one transaction holds (A3)."""
+    batch: list[ViewChange] = []
+    operations = 1
+    for each in waiting[:VIEWS_PER_TXN_MAX]:
+        operations += 2 if each.given is None else 3
+        if operations > TXN_OPERATIONS_MAX:
+            break
+        batch.append(each)
+    return batch
 
 
 def _settle_batch(
-    batch: Sequence[ViewChange], refused: Refused, won: list[Seen[View]], lost: list[Lost]
+    batch: Sequence[ViewChange],
+    refused: Refused,
+    won: list[Seen[View]],
+    lost: list[Lost],
+    unmet: list[Unmet],
 ) -> list[ViewChange]:
-    """Sort a refused batch by what stands now: ours already, another's, or still to be changed."""
+    """Sort a refused batch by what stands now: ours already, another's, not to be, or still to be changed."""
     unsettled = []
-    for each, item in zip(batch, refused.found[1:], strict=True):
+    views, givens = refused.found[1 : len(batch) + 1], iter(refused.found[len(batch) + 1 :])
+    for each, item in zip(batch, views, strict=True):
+        is_met = each.given is None or _holds(each.given, next(givens))
         if item is not None and item.modified == each.seen.modified:
-            unsettled.append(each)
+            if is_met:
+                unsettled.append(each)
+            else:
+                unmet.append(Unmet(each.new.group))
             continue
         standing = None if item is None else decoded(item, View)
         if standing is not None and standing.value.nonce == each.new.nonce:
@@ -224,6 +273,16 @@ def _settle_batch(
         else:
             lost.append(Lost(each.new.group, standing))
     return unsettled
+
+
+def _holds(given: Compare, found: KeyValue | None) -> bool:
+    match given:
+        case Absent():
+            return found is None
+        case Unchanged(modified=modified):
+            return found is not None and found.modified == modified
+        case Equals(value=value):
+            return found is not None and found.value == value
 
 
 def _is_other_identity(identity: Seen[Identity], found: KeyValue | None) -> bool:

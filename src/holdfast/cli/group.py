@@ -1,4 +1,4 @@
-"""`holdfast group`: create, list, show, history, handover, recover, delete."""
+"""`holdfast group`: create, list, show, history, handover, members, recover, delete."""
 
 import asyncio
 from typing import Literal
@@ -8,6 +8,7 @@ from cyclopts import App
 
 from holdfast.cli.domain import Dir
 from holdfast.cli.history import print_history
+from holdfast.cli.members import add_member, remove_member, set_primary
 from holdfast.cli.ordering import check_host, give_at, order_at
 from holdfast.cli.output import Output, print_json, print_table, talk
 from holdfast.cli.recover import recover
@@ -33,6 +34,9 @@ STATELESS = "stateless"
 
 app = App(name="group", help="Create, show, move, recover and delete groups.")
 app.command(recover)
+app.command(add_member)
+app.command(remove_member)
+app.command(set_primary)
 
 
 @app.command
@@ -203,7 +207,7 @@ def _print(found: tuple[GroupInfo, ...]) -> None:
             said = "min_in_sync is 1: after a cut, the loss of one machine can lose acknowledged calls"
             talk.print(f"{each.name}: {said}", style="red", markup=False, soft_wrap=True)
     print_table(
-        ("group", "number", "class", "style", "epoch", "primary", "in sync", "placed on"),
+        ("group", "number", "class", "style", "epoch", "primary", "in sync", "placed on", "leaving"),
         (
             (
                 each.name,
@@ -214,6 +218,7 @@ def _print(found: tuple[GroupInfo, ...]) -> None:
                 each.primary or "-",
                 " ".join(each.in_sync),
                 " ".join(each.placed_on),
+                " ".join(each.leaving) or "-",
             )
             for each in found
         ),

@@ -14,6 +14,7 @@ _WORDS = {
     "own": "{primary} took up the group of which it was primary last",
     "dropped": "{host} was dropped: silent, too slow, or back with less than it had",
     "added": "{host} has caught up and is in sync",
+    "removed": "{host} leaves: the group shall have no member there",
     "recovered": "recovered by force",
 }
 

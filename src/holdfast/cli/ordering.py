@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from holdfast.cli.output import talk
-from holdfast.client.ordering import give, order
+from holdfast.client.ordering import AboutGroups, give, order
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import HostId
-from holdfast.model.orders import Answer, CreateGroup, DeleteGroup, GroupInfo, ListGroups, Order
+from holdfast.model.orders import Answer, CreateGroup, GroupInfo, ListGroups, Order
 from holdfast.net import Endpoint, Identity, Role
 from holdfast.node.layout import DIRECTORY_DEFAULT, Description, Layout
 from holdfast.node.reaching import address_of, addresses_of
@@ -15,7 +15,7 @@ from holdfast.node.reaching import address_of, addresses_of
 Given = TypeVar("Given", bound=Answer)
 
 
-async def order_at(layout: Layout, wanted: CreateGroup | DeleteGroup | ListGroups) -> tuple[GroupInfo, ...]:
+async def order_at(layout: Layout, wanted: AboutGroups) -> tuple[GroupInfo, ...]:
     """Have *wanted* done by a host of the domain in *layout*."""
     description = layout.read()
     return await order(await addresses_of(layout, description), _endpoint(description), wanted)

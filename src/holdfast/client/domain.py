@@ -13,7 +13,8 @@ import msgspec
 from holdfast.calling.config import CallPolicy, ClientConfig
 from holdfast.calling.hosts import Hosts
 from holdfast.client.caller import Caller
-from holdfast.client.ordering import order
+from holdfast.client.members import Members
+from holdfast.client.ordering import AboutGroups, Given, give
 from holdfast.client.proxy import Group
 from holdfast.model.calls import (
     HOSTS_MAX,
@@ -36,7 +37,9 @@ from holdfast.model.orders import (
     CreateGroup,
     DeleteGroup,
     GroupInfo,
+    GroupList,
     ListGroups,
+    Order,
 )
 from holdfast.model.reference import NAME_CHARACTERS_MAX, Reference
 from holdfast.model.units import SECOND
@@ -155,7 +158,8 @@ class Domain:
         if not 0 < len(name) <= NAME_CHARACTERS_MAX:
             raise InvalidRequest(f"a group's name has 1 to {NAME_CHARACTERS_MAX} characters")
         caller = await self._caller(name=name)
-        return Group(caller, self._policy, Interface(cls) if cls is not None else None)
+        interface = Interface(cls) if cls is not None else None
+        return Group(caller, self._policy, interface, members=Members(name, self._give))
 
     @overload
     async def create(
@@ -348,10 +352,13 @@ class Domain:
         texts = dict.fromkeys((*told, *(member.address for member in members)))
         return [*self._addresses, *map(Address.parse, texts)]
 
-    async def _order(self, wanted: CreateGroup | DeleteGroup | ListGroups) -> tuple[GroupInfo, ...]:
+    async def _order(self, wanted: AboutGroups) -> tuple[GroupInfo, ...]:
+        return (await self._give(wanted, GroupList)).groups
+
+    async def _give(self, wanted: Order, kind: type[Given]) -> Given:
         self._running()
         addresses = list(dict.fromkeys(self._known_addresses()))
-        return await order(addresses, self._endpoint, wanted, insecure=self._insecure)
+        return await give(addresses, self._endpoint, wanted, kind, insecure=self._insecure)
 
     async def _some_host(self, within_s: float) -> None:
         try:

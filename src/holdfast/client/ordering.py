@@ -10,6 +10,7 @@ import msgspec
 from holdfast.model.errors import BrokenInvariant, HoldfastError, InvalidRequest, OutcomeUnknown, Unavailable
 from holdfast.model.orders import (
     STARTING,
+    AddMember,
     Answer,
     CreateGroup,
     DeleteGroup,
@@ -19,6 +20,7 @@ from holdfast.model.orders import (
     Order,
     OrderAnswer,
     OrderRefused,
+    RemoveMember,
     ShowHistory,
     decode_order_answer,
     encode_order,
@@ -58,10 +60,14 @@ class Refused(InvalidRequest):
         self.reason = reason
 
 
+AboutGroups = CreateGroup | DeleteGroup | ListGroups | AddMember | RemoveMember
+"""Orders that are answered with the groups they are about."""
+
+
 async def order(
     addresses: Sequence[Address],
     endpoint: Endpoint,
-    wanted: CreateGroup | DeleteGroup | ListGroups,
+    wanted: AboutGroups,
     *,
     insecure: bool = False,
 ) -> tuple[GroupInfo, ...]:

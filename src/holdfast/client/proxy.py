@@ -9,8 +9,10 @@ import msgspec
 from holdfast.calling.config import CallPolicy
 from holdfast.calling.lane import Lane
 from holdfast.client.caller import Answer, Caller
+from holdfast.client.members import Members
 from holdfast.model.calls import STALE_MS_MAX
 from holdfast.model.errors import InvalidRequest
+from holdfast.model.orders import GroupInfo
 from holdfast.model.units import SECOND
 from holdfast.styles.interface import BadCall, Interface
 from holdfast.styles.operation import encode_arguments
@@ -32,7 +34,8 @@ class Group(Generic[T]):
     With the class given (``domain.group("ledger", Ledger)``) method names and arguments are checked before
     anything is sent, what comes back is made into the type that the method says it returns, and
     ``await group.call(Ledger.deposit, "alice", 5)`` is typed as that method is.
-    A method whose name is taken here (``call``, ``options``, ``typed``) is reached as ``call("options")``.
+    A method whose name is taken here (``call``, ``options``, ``typed``, ``add_member``, ``remove_member``,
+    ``set_primary``) is reached as ``call("options")``.
     """
 
     def __init__(
@@ -43,12 +46,14 @@ class Group(Generic[T]):
         *,
         lane: Lane | None = None,
         stale_ms: int | None = None,
+        members: Members | None = None,
     ) -> None:
         self._caller = caller
         self._policy = policy
         self._interface = interface
         self._lane = lane
         self._stale_ms = stale_ms
+        self._members = members
         self._methods: dict[str, Callable[..., Answer]] = {}
 
     @overload
@@ -117,7 +122,20 @@ class Group(Generic[T]):
                 raise InvalidRequest('stale_s goes with consistency="stale" and lies within a day')
         elif consistency == "linearizable":
             stale_ms = None
-        return Group(self._caller, policy, self._interface, lane=lane, stale_ms=stale_ms)
+        members = self._members
+        return Group(self._caller, policy, self._interface, lane=lane, stale_ms=stale_ms, members=members)
+
+    async def add_member(self, host: str) -> GroupInfo:
+        """As :meth:`.members.Members.add`."""
+        return await self._steward().add(host)
+
+    async def remove_member(self, host: str) -> GroupInfo:
+        """As :meth:`.members.Members.remove`."""
+        return await self._steward().remove(host)
+
+    async def set_primary(self, host: str) -> GroupInfo:
+        """As :meth:`.members.Members.set_primary`."""
+        return await self._steward().set_primary(host)
 
     def typed(self, interface: Callable[..., R]) -> R:
         """This proxy, for the type checker an *interface*: a Protocol whose methods are ``async def``."""
@@ -136,6 +154,11 @@ class Group(Generic[T]):
 
     def __repr__(self) -> str:
         return f"<group {self._caller.reference.name}>"
+
+    def _steward(self) -> Members:
+        if self._members is None:
+            raise InvalidRequest("members are changed through a group that a domain gave")
+        return self._members
 
     def _method(self, name: str) -> Callable[..., Answer]:
         if not 0 < len(name) <= METHOD_CHARACTERS_MAX:

@@ -132,6 +132,18 @@ class SyncGroup:
         """As :meth:`.proxy.Group.options`."""
         return SyncGroup(self._domain, self._group.options(**options))
 
+    def add_member(self, host: str) -> GroupInfo:
+        """As :meth:`.members.Members.add`."""
+        return self._domain.run(self._group.add_member(host))
+
+    def remove_member(self, host: str) -> GroupInfo:
+        """As :meth:`.members.Members.remove`."""
+        return self._domain.run(self._group.remove_member(host))
+
+    def set_primary(self, host: str) -> GroupInfo:
+        """As :meth:`.members.Members.set_primary`."""
+        return self._domain.run(self._group.set_primary(host))
+
     def call(self, method: str, /, *args: Any, **kwargs: Any) -> Any:
         return self._domain.run(self._call(method, args, kwargs))
 

@@ -29,11 +29,12 @@ class GroupDirectory:
         recipes: Recipes,
         timers: MakeTimers,
         *,
-        on_record: Callable[[GroupRecord], None],
+        on_record: Callable[[Seen[GroupRecord]], None],
         on_gone: Callable[[GroupId, bool], None],
         on_view: Callable[[Seen[View]], None],
     ) -> None:
         self.records: dict[GroupId, GroupRecord] = {}
+        self.seen_records: dict[GroupId, Seen[GroupRecord]] = {}
         self.views: dict[GroupId, Seen[View]] = {}
         self.sessions: Mapping[HostId, Session] = {}
         self._names: dict[str, GroupId] = {}
@@ -60,7 +61,7 @@ class GroupDirectory:
         return self.records.get(self._nonces.get(nonce, NO_GROUP))
 
     def placed_on(self, host: HostId) -> int:
-        """How many groups have a member there."""
+        """How many groups shall have a member there."""
         return self._placed.get(host, 0)
 
     def learn(self, seen: Seen[View]) -> None:
@@ -101,11 +102,12 @@ class GroupDirectory:
         if record.group in self.records:
             self._forget(record.group)
         self.records[record.group] = record
+        self.seen_records[record.group] = seen
         self._nonces[record.nonce] = record.group
         self._count(record, 1)
         if record.name:
             self._names[record.name] = record.group
-        self._on_record(record)
+        self._on_record(seen)
 
     def _lose_record(self, key: str, is_removed: bool) -> None:
         group = _group_of(key)
@@ -114,14 +116,15 @@ class GroupDirectory:
 
     def _forget(self, group: GroupId) -> None:
         record = self.records.pop(group)
+        del self.seen_records[group]
         self._nonces.pop(record.nonce, None)
         self._count(record, -1)
         if self._names.get(record.name) == group:
             del self._names[record.name]
 
     def _count(self, record: GroupRecord, step: int) -> None:
-        for member in record.members:
-            self._placed[member.host] = self._placed.get(member.host, 0) + step
+        for host in record.placed_on:
+            self._placed[host] = self._placed.get(host, 0) + step
 
     def _take_view(self, key: str, seen: Seen[View]) -> None:
         self.learn(seen)

@@ -5,11 +5,14 @@ and synced together (S5).
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
+import msgspec
+
 from holdfast.authority.contract import WatchEvent
-from holdfast.authority.groups import DISK, GroupRecord
+from holdfast.authority.groups import DISK, GroupRecord, store_in_stay
 from holdfast.authority.identity import Identity
 from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Recipes
@@ -22,6 +25,7 @@ from holdfast.housing.freshness import Freshness
 from holdfast.housing.ground import Ground
 from holdfast.housing.housed import Housed
 from holdfast.housing.keeping import Keeping
+from holdfast.housing.leaving import Leaving
 from holdfast.housing.memory import memory_ground
 from holdfast.housing.nesting import Nesting
 from holdfast.housing.ports import EndingTimers, HouseConfig, HousePorts, OpenStore
@@ -47,6 +51,7 @@ from holdfast.sequence.messages import (
     HowFar,
     Inspect,
     ThisFar,
+    Yield,
 )
 from holdfast.sequence.ports import HostPorts, Kept
 from holdfast.sequence.recovery import Recovery
@@ -88,6 +93,7 @@ class Groups:
         store.on_durable = self.guarded(durability.on_durable)
         self._keeping = Keeping(store.checkpoints, store.log, durability, ports.journal)
         self._histories = Histories(self.recipes, ports.clock, self._timers, ports.nonce)
+        self._leaving = Leaving(host, self.recipes, self._timers, ports.nonce, self.guarded(self._forget))
         self.directory = GroupDirectory(
             self._watch,
             self.recipes,
@@ -183,6 +189,17 @@ class Groups:
         """The newest checkpoint of a group that is kept here. Raises ``Corruption``."""
         return self._ground(record).keeping.newest(record.group)
 
+    def ask_hand_over(self, group: GroupId, to: HostId) -> None:
+        """Ask whoever is primary, as far as is known here, to let *to* take over; once, and nothing may come
+        of it."""
+        seen = self.directory.views.get(group)
+        if seen is not None:
+            wanted = Yield(group, seen.value.epoch, to)
+            if seen.value.primary == self.me.host:
+                self._on_group_message(self.me.host, wanted)
+            else:
+                self._house.network.send(seen.value.primary, wanted)
+
     # --- events from outside
 
     def on_hosts(self, sessions: Mapping[HostId, Session]) -> None:
@@ -222,14 +239,20 @@ class Groups:
             housed.chronicle.on_ground(housed.view, host)
             self.guarded(housed.member.on_death)(host, incarnation)
 
-    def _on_record(self, record: GroupRecord) -> None:
-        if record.group not in self.housed and self._is_placed_here(record):
-            self.guarded(self._take_in)(record)
+    def _on_record(self, seen: Seen[GroupRecord]) -> None:
+        record = seen.value
+        self._leaving.on_record(record)
+        housed = self.housed.get(record.group)
+        if housed is not None:
+            self.guarded(housed.member.on_record)(seen)
+        elif record.placement(self.me.host) is not None and not self._leaving.is_forgetting(record.group):
+            self.guarded(self._take_in)(seen)
 
     def _on_gone(self, group: GroupId, is_removed: bool) -> None:
         """Its state here goes only on the authority's word: one that was put back to an older state does not
         know the youngest groups, and what they hold must outlive that (A5)."""
         self.nesting.on_gone(group)
+        self._leaving.on_gone(group)
         housed = self.housed.get(group)
         if housed is None:
             return
@@ -245,6 +268,7 @@ class Groups:
         reference = self.directory.reference(seen.value.group)
         if reference is not None:
             self.nesting.on_reference(reference)
+        self._leaving.on_view(seen.value.group)
         housed = self.housed.get(seen.value.group)
         if housed is None:
             return
@@ -293,16 +317,16 @@ class Groups:
 
     def member_of(self, record: GroupRecord) -> ViewMember:
         """Who this process is, or would be, in that group."""
-        return self._ground(record).me
+        me, entry = self._ground(record).me, record.placement(self.me.host)
+        number = entry.number if entry is not None else 0
+        return msgspec.structs.replace(me, store=store_in_stay(me.store, number)) if number else me
 
     def _ground(self, record: GroupRecord) -> Ground:
         return self._disk if record.durability == DISK else self._memory
 
-    def _is_placed_here(self, record: GroupRecord) -> bool:
-        return any(member.host == self.me.host for member in record.members)
-
-    def _take_in(self, record: GroupRecord) -> None:
-        ground = self._ground(record)
+    def _take_in(self, seen: Seen[GroupRecord]) -> None:
+        record = seen.value
+        ground = replace(self._ground(record), me=self.member_of(record))
         try:
             housed = Housed(
                 record,
@@ -312,7 +336,7 @@ class Groups:
                 style_ports=self._style_ports,
                 timers=self._timers,
                 chronicle=self._chronicle(record.group),
-                copies=self._copies(record.group) if ground is self._disk else None,
+                copies=self._copies(record.group) if record.durability == DISK else None,
                 later=self._turns.later,
                 on_ready=self.serving.on_served,
             )
@@ -326,6 +350,7 @@ class Groups:
         self.housed[record.group] = housed
         for host, incarnation in self._deaths.items():
             housed.member.on_death(host, incarnation)
+        housed.member.on_record(seen)
         housed.member.start()
         self._house.journal.info(
             "a group is housed", group=record.group, name=record.name, style=record.style
@@ -366,9 +391,19 @@ class Groups:
             housed.ground.keeping.begin_anew(group, partial(self._take_in_again, group))
 
     def _take_in_again(self, group: GroupId) -> None:
-        record = self.directory.records.get(group)
-        if record is not None:
-            self._on_record(record)
+        seen = self.directory.seen_records.get(group)
+        if seen is not None:
+            self._on_record(seen)
+
+    def _forget(self, record: GroupRecord, then: Callable[[], None]) -> None:
+        """The group leaves this host: its member ends, and what it held is forgotten (M6)."""
+        self._house.journal.info("a group leaves", group=record.group, name=record.name)
+        housed = self.housed.get(record.group)
+        if housed is not None:
+            housed.member.leave()
+        self._give_up(record.group)
+        self.suspects.forget(record.group)
+        self._ground(record).keeping.begin_anew(record.group, then)
 
     def _style_ports(self, housed: Housed) -> StylePorts:
         ports = self._house

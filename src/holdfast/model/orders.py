@@ -66,6 +66,27 @@ class HandOver(Struct, frozen=True, kw_only=True, tag="hand_over"):
     to: HostId
 
 
+class AddMember(Struct, frozen=True, kw_only=True, tag="add_member"):
+    """Let the group have a member on *host*; it is in-sync once it has caught up."""
+
+    name: Name
+    host: HostId
+
+
+class RemoveMember(Struct, frozen=True, kw_only=True, tag="remove_member"):
+    """Let the group have no member on *host*; it leaves as soon as it can be spared."""
+
+    name: Name
+    host: HostId
+
+
+class SetPrimary(Struct, frozen=True, kw_only=True, tag="set_primary"):
+    """Let the in-sync member on *host* be primary, whoever is (K5). Any host takes it."""
+
+    name: Name
+    host: HostId
+
+
 class InspectGroup(Struct, frozen=True, kw_only=True, tag="inspect"):
     """What does each member of that group hold, and what would be lost if the group went on from there?"""
 
@@ -105,6 +126,8 @@ class GroupInfo(Struct, frozen=True, kw_only=True):
     placed_on: tuple[HostId, ...]
     min_in_sync: int
     durability: str = "disk"
+    leaving: tuple[HostId, ...] = ()
+    """Hosts that shall have no member any more, and have not left yet."""
 
 
 class GroupList(Struct, frozen=True, kw_only=True, tag="groups"):
@@ -194,7 +217,19 @@ class OrderRefused(Struct, frozen=True, kw_only=True, tag="refused"):
     is_final: bool
 
 
-Order = CreateGroup | DeleteGroup | ListGroups | ShowHistory | HandOver | InspectGroup | RecoverGroup | Deafen
+Order = (
+    CreateGroup
+    | DeleteGroup
+    | ListGroups
+    | ShowHistory
+    | AddMember
+    | RemoveMember
+    | SetPrimary
+    | HandOver
+    | InspectGroup
+    | RecoverGroup
+    | Deafen
+)
 Answer = GroupList | GroupHistory | HandedOver | GroupInspected | GroupRecovered | Deafened
 OrderAnswer = Answer | OrderRefused
 

@@ -11,6 +11,7 @@ from holdfast.machine import MachineClock
 from holdfast.model.errors import HoldfastError, InvalidRequest, Rejected, Unavailable
 from holdfast.model.ids import GroupId
 from holdfast.model.orders import (
+    AddMember,
     CreateGroup,
     Deafen,
     Deafened,
@@ -24,6 +25,8 @@ from holdfast.model.orders import (
     OrderAnswer,
     OrderRefused,
     RecoverGroup,
+    RemoveMember,
+    SetPrimary,
     ShowHistory,
     ViewInfo,
 )
@@ -32,7 +35,9 @@ from holdfast.net import Role
 from holdfast.node.creating import Creating
 from holdfast.node.deafness import Deafness
 from holdfast.node.insisting import insist
+from holdfast.node.placing import Placing
 from holdfast.node.recovering import Recovering
+from holdfast.node.wiring import fresh_nonce
 
 if TYPE_CHECKING:
     from holdfast.housing.groups import Groups
@@ -57,6 +62,7 @@ class Administering:
         self._groups = groups
         self._authority = authority
         self._creating = creating
+        self._placing = Placing(groups, authority, creating, fresh_nonce)
         self._recovering = Recovering(groups.recovery, creating)
         self._deafness = deafness
         self._allows_chaos = allows_chaos
@@ -68,6 +74,8 @@ class Administering:
             match order:
                 case CreateGroup() | DeleteGroup() | ListGroups():
                     return await self._creating.do(order)
+                case AddMember() | RemoveMember() | SetPrimary():
+                    return await self._placing.do(order)
                 case ShowHistory():
                     return await self._tell(order)
                 case _ if by is not Role.ADMIN:

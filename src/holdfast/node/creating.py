@@ -6,7 +6,7 @@ of this module, and nothing else.
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -24,12 +24,13 @@ from holdfast.authority.groups import (
     reserve_group,
 )
 from holdfast.authority.outcome import Listing, Removed, Seen
+from holdfast.authority.placing import UNKNOWN_STORE
 from holdfast.authority.recipe import Authority, Recipe, perform
 from holdfast.authority.views import Lost, NoGroup, View, list_views, read_view
 from holdfast.housing.groups import Groups
 from holdfast.machine import MachineClock
 from holdfast.model.errors import InvalidRequest, Unavailable
-from holdfast.model.ids import Epoch, GroupId, HostId, Nonce, StoreId
+from holdfast.model.ids import Epoch, GroupId, HostId, Nonce
 from holdfast.model.orders import (
     CreateGroup,
     DeleteGroup,
@@ -42,9 +43,6 @@ from holdfast.model.properties import Style
 from holdfast.node.classes import check_makes, definition_of
 from holdfast.node.insisting import insist
 from holdfast.styles.style import no_voting, style_named
-
-UNKNOWN_STORE: Final = StoreId("")
-"""A member's store is known once it is listed in a view; the record only says on which host it shall be."""
 
 
 class Creating:
@@ -69,7 +67,7 @@ class Creating:
 
     async def info(self, name: str) -> GroupInfo:
         """The group of that name, as the authority knows it. Raises ``InvalidRequest``."""
-        return await self._info(await self._found(name))
+        return await self._info((await self.found(name)).value)
 
     # --- creating
 
@@ -90,7 +88,7 @@ class Creating:
         )
         if isinstance(found, NameTaken):
             # Perhaps by this very order, given before and still under way when it was given again.
-            holder = await self._found(order.name)
+            holder = (await self.found(order.name)).value
             if holder.nonce == nonce:
                 return GroupList(groups=(await self._info(holder),))
             raise InvalidRequest(f"there is a group {order.name!r} already: number {found.group}")
@@ -132,7 +130,7 @@ class Creating:
     # --- the others
 
     async def _delete(self, order: DeleteGroup) -> GroupList:
-        record = await self._found(order.name)
+        record = (await self.found(order.name)).value
         gone = await self._info(record)
         nonce = self._nonces()
         await insist(lambda: perform(self._authority, remove_group(record.group, nonce=nonce)), Removed)
@@ -148,12 +146,13 @@ class Creating:
             groups=tuple(_info(seen.value, by_group.get(seen.value.group)) for seen in records.items)
         )
 
-    async def _found(self, name: str) -> GroupRecord:
-        """From the authority itself: this host may not have heard yet of what another has just done."""
+    async def found(self, name: str) -> Seen[GroupRecord]:
+        """The record of the group of that name, from the authority itself: this host may not have heard yet
+        of what another has just done. Raises ``InvalidRequest``."""
         found = await self._answered(lambda: find_group(name), Seen, NoSuchName)
         if isinstance(found, NoSuchName):
             raise InvalidRequest(f"there is no group {name!r}")
-        record: GroupRecord = found.value
+        record: Seen[GroupRecord] = found
         return record
 
     async def _info(self, record: GroupRecord) -> GroupInfo:
@@ -173,7 +172,8 @@ def _info(record: GroupRecord, view: View | None) -> GroupInfo:
         epoch=view.epoch if view is not None else Epoch(0),
         primary=view.primary if view is not None else HostId(""),
         in_sync=tuple(member.host for member in view.members) if view is not None else (),
-        placed_on=tuple(member.host for member in record.members),
+        placed_on=record.placed_on,
         min_in_sync=record.min_in_sync,
         durability=record.durability,
+        leaving=tuple(each.host for each in record.members if each.is_leaving),
     )

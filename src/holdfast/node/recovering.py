@@ -3,7 +3,7 @@
 import asyncio
 
 from holdfast.authority.outcome import Seen
-from holdfast.authority.views import Lost, NoGroup
+from holdfast.authority.views import Lost, NoGroup, Unmet
 from holdfast.model.errors import Conflict, InvalidRequest, Unavailable
 from holdfast.model.orders import (
     GroupInfo,
@@ -39,14 +39,18 @@ class Recovering:
     async def recover(self, order: RecoverGroup) -> GroupRecovered:
         """Raises ``InvalidRequest`` for a group that is served or a source that is silent, ``Conflict`` when
         the view or the losses are not those that were looked at."""
-        info = await self._creating.info(order.name)
+        info, record = await self._creating.info(order.name), await self._creating.found(order.name)
+        if order.source not in record.value.placed_on:
+            raise InvalidRequest(f"{order.name} shall have no member on {order.source}: add it first")
         found = await self._inspected(info)
         if found.view.value.epoch != order.epoch:
             raise _moved_on(order)
         done: asyncio.Future[Recovered] = asyncio.get_running_loop().create_future()
-        self._recovery.recover(found, order.source, done.set_result, agreed_to=order.agreed_to)
+        self._recovery.recover(
+            found, order.source, done.set_result, agreed_to=order.agreed_to, given=record.unchanged()
+        )
         answer = await done
-        if isinstance(answer, Lost):
+        if isinstance(answer, Lost | Unmet):
             raise _moved_on(order)
         if not isinstance(answer, Seen):
             raise Unavailable("the authority was restored meanwhile; hosts must be started again (A5)")
@@ -54,7 +58,7 @@ class Recovering:
 
     async def _inspected(self, info: GroupInfo) -> Inspection:
         told: asyncio.Future[Inspected] = asyncio.get_running_loop().create_future()
-        self._recovery.inspect(info.group, info.placed_on, told.set_result)
+        self._recovery.inspect(info.group, (*info.placed_on, *info.leaving), told.set_result)
         found = await told
         if isinstance(found, NoGroup):
             raise InvalidRequest(f"there is no group {info.name!r} any more")
@@ -65,7 +69,8 @@ class Recovering:
 
 def _moved_on(order: RecoverGroup) -> Conflict:
     return Conflict(
-        f"{order.name} has another view than epoch {order.epoch}, which was looked at; look again"
+        f"{order.name} has another view than epoch {order.epoch}, which was looked at, or other members; "
+        "look again"
     )
 
 

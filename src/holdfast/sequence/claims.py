@@ -19,6 +19,7 @@ from holdfast.authority.views import (
     VIEWS_PER_TXN_MAX,
     IdentityChanged,
     Lost,
+    Unmet,
     View,
     ViewChange,
     ViewChanges,
@@ -33,7 +34,7 @@ TRANSACTIONS_MAX: Final = 4
 comes meanwhile gathers."""
 _SEND: Final = "send"
 
-Answer = Seen[View] | Lost | IdentityChanged | InDoubt
+Answer = Seen[View] | Lost | Unmet | IdentityChanged | InDoubt
 Then = Callable[[Answer], None]
 
 
@@ -98,6 +99,8 @@ class Claims:
             batch.pop(seen.value.group)[1](seen)
         for lost in answer.lost:
             batch.pop(lost.group)[1](lost)
+        for unmet in answer.unmet:
+            batch.pop(unmet.group)[1](unmet)
         for wanted in answer.in_doubt:
             then = batch.pop(wanted.new.group)[1]
             then(InDoubt(wanted.new.nonce, "no answer to the change of a view"))

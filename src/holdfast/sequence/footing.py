@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from holdfast.authority.contract import Compare
 from holdfast.authority.views import Cause, ViewChange, ViewMember, Why, successor
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Position
 from holdfast.sequence.config import SequenceConfig
@@ -65,7 +66,15 @@ class Footing:
         """Whether there is proof that exactly this process is gone (K2)."""
         return self.dead.get(member.host) == member.incarnation
 
-    def wish(self, members: tuple[ViewMember, ...], why: Why, about: HostId, text: str = "") -> ViewChange:
+    def wish(
+        self,
+        members: tuple[ViewMember, ...],
+        why: Why,
+        about: HostId,
+        text: str = "",
+        *,
+        given: Compare | None = None,
+    ) -> ViewChange:
         """The change to these members with this one as primary: under way from now on (M2)."""
         seen = self.standing.seen
         assert seen is not None
@@ -77,7 +86,7 @@ class Footing:
             nonce=self.ports.nonce(),
             cause=Cause(why=why, host=about, at_ns=self.ports.clock.wall(), text=text),
         )
-        self.standing.pending = ViewChange(seen, new)
+        self.standing.pending = ViewChange(seen, new, given)
         return self.standing.pending
 
     def advance(self, committed: Position) -> None:

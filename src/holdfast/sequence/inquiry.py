@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from holdfast.authority.outcome import InDoubt, NoAnswer, Seen
-from holdfast.authority.views import IdentityChanged, Lost, NoGroup, View, ViewChange, read_view
+from holdfast.authority.views import IdentityChanged, Lost, NoGroup, Unmet, View, ViewChange, read_view
 from holdfast.model.ids import Epoch
 from holdfast.model.units import MILLISECOND
 from holdfast.sequence.alarms import Alarm, Alarms
@@ -20,8 +20,8 @@ RETRY_NS: Final = 100 * MILLISECOND
 
 
 class Inquiry:
-    """*on_read* gets a view that stands; *on_won*, or *on_lost* with what stands instead, ends a change;
-    *on_hopeless* the member."""
+    """*on_read* gets a view that stands; *on_won*, or *on_lost* with what stands instead, or *on_unmet* when
+    it was given what does not hold, ends a change; *on_hopeless* the member."""
 
     def __init__(
         self,
@@ -31,6 +31,7 @@ class Inquiry:
         on_read: Callable[[Seen[View]], None],
         on_won: Callable[[Seen[View]], None],
         on_lost: Callable[[Seen[View]], None],
+        on_unmet: Callable[[], None],
         on_hopeless: Callable[[str], None],
     ) -> None:
         self._on = footing
@@ -38,6 +39,7 @@ class Inquiry:
         self._on_read = on_read
         self._on_won = on_won
         self._on_lost = on_lost
+        self._on_unmet = on_unmet
         self._on_hopeless = on_hopeless
         self._is_reading = False
         self._rng = footing.ports.random.stream(f"sequence/{footing.group}")
@@ -70,7 +72,9 @@ class Inquiry:
         else:
             self._on_read(answer)
 
-    def _changed(self, wanted: ViewChange, answer: Seen[View] | Lost | IdentityChanged | InDoubt) -> None:
+    def _changed(
+        self, wanted: ViewChange, answer: Seen[View] | Lost | Unmet | IdentityChanged | InDoubt
+    ) -> None:
         on = self._on
         if on.standing.pending is not wanted:
             return
@@ -80,6 +84,8 @@ class Inquiry:
         on.standing.pending = None
         if isinstance(answer, Seen):
             self._on_won(answer)
+        elif isinstance(answer, Unmet):
+            self._on_unmet()
         elif isinstance(answer, IdentityChanged):
             self._on_hopeless("the authority was restored; everything must be read again (A5)")
         elif answer.standing is None:

@@ -8,8 +8,9 @@ epoch.
 from collections.abc import Callable
 from functools import partial
 
+from holdfast.authority.groups import GroupRecord
 from holdfast.authority.outcome import Seen
-from holdfast.authority.views import View, ViewChange
+from holdfast.authority.views import View, ViewChange, ViewMember
 from holdfast.model.errors import InvalidRequest, Unavailable, invariant
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Position
 from holdfast.sequence import messages
@@ -18,6 +19,7 @@ from holdfast.sequence.alarms import Alarm, Alarms
 from holdfast.sequence.catchup import Learning, Offering
 from holdfast.sequence.claim import Claim
 from holdfast.sequence.config import SequenceConfig
+from holdfast.sequence.departure import Departure
 from holdfast.sequence.footing import Footing
 from holdfast.sequence.handover import Handover, Phase
 from holdfast.sequence.holdings import compared, held, is_of_another_generation
@@ -28,7 +30,7 @@ from holdfast.sequence.messages import GroupMessage
 from holdfast.sequence.ports import Application, HostPorts, Me
 from holdfast.sequence.reads import Reads
 from holdfast.sequence.role import TRANSITIONS, Role
-from holdfast.sequence.standing import Standing
+from holdfast.sequence.standing import Standing, find
 from holdfast.sequence.store import GroupStore
 from holdfast.sequence.submission import Submission
 from holdfast.sequence.sweeping import Sweeping
@@ -66,6 +68,7 @@ class Member:
             on_read=self._on_read,
             on_won=self._won,
             on_lost=self._lost,
+            on_unmet=self._unmet,
             on_hopeless=self._give_up,
         )
         self._submission = Submission(on, self._served, self._after_progress)
@@ -75,6 +78,7 @@ class Member:
         self._membership = Membership(on, self._submission, self._inquiry.change)
         self._claim = Claim(on, self._begin_claiming, partial(self._alarms.set, Alarm.CLAIM))
         self._handover = Handover(on)
+        self._departure = Departure(on, self._submission)
         self._loss = Loss(on)
         self._sweeping = Sweeping(on, self._alarms, self._submission, self._handover)
         self._reads = Reads(on, self._submission, self._handover, self.on_view)
@@ -160,11 +164,15 @@ class Member:
         """Let the in-sync backup on *to* become primary (K5); *why*, for the group's history."""
         if not self.is_serving:
             raise Unavailable(f"group {self._on.group} is not served here")
-        if to == self._on.me.host or all(member.host != to for member in self._on.standing.listed):
+        if not self._may_hand_over(to):
             raise InvalidRequest(f"{to} is no in-sync backup of group {self._on.group}")
         self._handover.begin(to, why)
         self._handover.maybe_release()
         self._sweeping.arm()
+
+    def _may_hand_over(self, to: HostId) -> bool:
+        is_listed = any(member.host == to for member in self._on.standing.listed)
+        return self.is_serving and is_listed and to != self._on.me.host
 
     # --- events from the host
 
@@ -179,6 +187,19 @@ class Member:
                 self._overtaking = seen
             return
         self._learn(seen)
+
+    def on_record(self, seen: Seen[GroupRecord]) -> None:
+        """Where the group shall have members, as a watch tells it (M5, M6)."""
+        standing = self._on.standing
+        if standing.record is None or standing.record.modified < seen.modified:
+            standing.record = seen
+            if self._submission.is_reigning:
+                self._membership.forget_useless_learners()
+                self._change_what_must()
+
+    def leave(self) -> None:
+        """The host has no member of this group any more: what was begun ends, and nothing is begun (M6)."""
+        self._halt("it has left the group")
 
     def on_death(self, host: HostId, incarnation: Incarnation) -> None:
         """The host's own agent has proof of it (K2): a primary's group is claimed, a backup is dropped."""
@@ -226,7 +247,7 @@ class Member:
             case messages.Accepted():
                 self._submission.on_accepted(peer, message)
                 self._after_progress()
-            case messages.Hello(epoch=epoch) if epoch <= self._on.epoch:
+            case messages.Hello(epoch=epoch) if epoch <= self._on.epoch and self._may_follow(peer, message):
                 if self._submission.on_hello(peer, message) is None:
                     self._offering.offer(peer)
                 self._sweeping.arm()
@@ -236,9 +257,19 @@ class Member:
                 self._withdraw(peer)
             case messages.Compare():
                 self._on.send(peer, compared(self._on))
+            case messages.Yield(epoch=epoch, to=to) if epoch == self._on.epoch and self._may_hand_over(to):
+                self.hand_over(to)
         if message.epoch > self._on.epoch:
             # Someone knows of a later epoch than ours: look who won it.
             self._inquiry.read()
+
+    def _may_follow(self, host: HostId, hello: messages.Hello) -> bool:
+        """Whoever shall be a member, and whoever is listed while it leaves (M6)."""
+        standing = self._on.standing
+        member = ViewMember(
+            host=host, store=hello.store, incarnation=hello.incarnation, opening=hello.opening
+        )
+        return standing.is_wanted(member) or find(standing.listed, member) is not None
 
     def _on_message_as_follower(self, peer: HostId, message: GroupMessage) -> None:
         match message:
@@ -386,6 +417,12 @@ class Member:
         if meanwhile is not None:
             self.on_message(*meanwhile)
 
+    def _unmet(self) -> None:
+        """The record has changed: by the next sweep it will have been heard of."""
+        self._submission.maybe_commit()
+        self._sweeping.arm()
+        self._hear_what_overtook()
+
     # --- as primary
 
     def _served(self) -> None:
@@ -404,6 +441,10 @@ class Member:
     def _change_what_must(self) -> None:
         if self._handover.phase is not Phase.RELEASED:
             self._membership.sweep()
+        if self.is_serving:
+            successor = self._departure.take_successor()
+            if successor is not None:
+                self._handover.begin(successor, "it leaves this host")
         self._handover.maybe_release()
         self._sweeping.arm()
 
@@ -414,7 +455,7 @@ class Member:
             self._reclaim()
             return
         self._submission.sweep()
-        self._membership.forget_silent_learners()
+        self._membership.forget_useless_learners()
         if not self._sweeping.has_learner:
             self._offering.withdraw()
         self._change_what_must()

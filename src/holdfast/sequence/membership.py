@@ -1,4 +1,4 @@
-"""Changing the members, as primary: drop the silent, let in who has caught up (PROTOCOL M1, M2, M4, V5).
+"""Changing the members, as primary: drop the silent, let in who has caught up (PROTOCOL M1, M2, M4-M6, V5).
 
 One change at a time, from exactly the view last won, asked again with the same nonce until the authority has
 definitely answered: a change in doubt is never given up by reading (M2). From before a learner is asked for
@@ -78,14 +78,20 @@ class Membership:
         if candidate is not None:
             on.standing.joining = candidate.member
             self._go_on_joining(candidate.member)
+            return
+        spared = self._spared()
+        if spared is not None:
+            self._drop(spared)
 
-    def forget_silent_learners(self) -> None:
-        """Who is not required and answers nothing is forgotten; it will say hello when it is back."""
+    def forget_useless_learners(self) -> None:
+        """Who is not required and answers nothing, or shall be no member, is forgotten; it says hello when it
+        is back."""
         on = self._on
         required = tuple(on.standing.required())
         for follower in self._submission.followers.all():
             is_silent = on.now - follower.heard_at > on.config.silence_ns
-            if is_silent and find(required, follower.member) is None:
+            is_useless = is_silent or not on.standing.is_wanted(follower.member)
+            if is_useless and find(required, follower.member) is None:
                 self._submission.followers.remove(follower)
 
     def end(self) -> None:
@@ -119,6 +125,17 @@ class Membership:
                 overdue.append((on.now, member))
         return min(overdue, key=lambda each: each[0])[1] if overdue else None
 
+    def _spared(self) -> ViewMember | None:
+        """One that shall be no member any more (M6), if enough others answer without it: *else* the group
+        would be left with a silent one that it may not drop (M1)."""
+        on = self._on
+        for member, _ in self._others():
+            if not on.standing.is_wanted(member):
+                others = (each for each in on.standing.listed if not same(each, member))
+                answering = sum(map(self._submission.is_answering, others))
+                return member if answering >= on.config.min_in_sync else None
+        return None
+
     def _others(self) -> Iterator[tuple[ViewMember, Follower | None]]:
         """The listed members but this one."""
         for member in self._on.standing.listed:
@@ -147,9 +164,8 @@ class Membership:
     def _drop(self, member: ViewMember) -> None:
         on = self._on
         on.note("drop", host=member.host, store=member.store)
-        self._change(
-            tuple(each for each in on.standing.listed if not same(each, member)), Why.DROPPED, member
-        )
+        members = tuple(each for each in on.standing.listed if not same(each, member))
+        self._change(members, Why.DROPPED if on.standing.is_wanted(member) else Why.REMOVED, member)
 
     # --- adding
 
@@ -159,15 +175,16 @@ class Membership:
             absence = self._absent.get(follower.member.host)
             is_welcome = is_urgent or absence is None or on.now >= absence.until
             is_listed = find(on.standing.listed, follower.member) is not None
-            if is_welcome and not is_listed and self._is_close(follower):
+            if is_welcome and not is_listed and self._may_join(follower):
                 return follower
         return None
 
-    def _is_close(self, follower: Follower) -> bool:
-        """It answers, and is within a window of the tail."""
+    def _may_join(self, follower: Follower) -> bool:
+        """It shall be a member (M5), answers, and is within a window of the tail."""
         on = self._on
         return (
-            follower.acknowledged != NOTHING
+            on.standing.is_wanted(follower.member)
+            and follower.acknowledged != NOTHING
             and not on.is_dead(follower.member)
             and on.store.tail.position - follower.acknowledged <= on.config.window
             and on.now - follower.heard_at < on.config.silence_ns
@@ -176,7 +193,7 @@ class Membership:
     def _go_on_joining(self, member: ViewMember) -> None:
         on = self._on
         follower = self._submission.followers.get(member)
-        if follower is None or follower.member != member or not self._is_close(follower):
+        if follower is None or follower.member != member or not self._may_join(follower):
             on.standing.joining = None  # nothing was asked yet, so it may be given up
             self._submission.maybe_commit()
         elif follower.acknowledged >= self._submission.perhaps_committed:
@@ -191,5 +208,9 @@ class Membership:
     # --- asking
 
     def _change(self, members: tuple[ViewMember, ...], why: Why, whom: ViewMember) -> None:
-        self._on.standing.joining = None
-        self._ask(self._on.wish(members, why, whom.host))
+        on = self._on
+        on.standing.joining = None
+        # Whoever leaves forgets once it is not listed: it must not come to be by an older record (M5).
+        record = on.standing.record if why is Why.ADDED else None
+        given = record.unchanged() if record is not None else None
+        self._ask(on.wish(members, why, whom.host, given=given))

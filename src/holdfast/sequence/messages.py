@@ -7,7 +7,7 @@ arrive, to arrive once, or in order.
 from msgspec import Struct
 
 from holdfast.authority.views import ViewMember
-from holdfast.model.ids import Epoch, GroupId, Incarnation, Opening, Position, StoreId
+from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Opening, Position, StoreId
 from holdfast.storage.record import Point
 
 # --- primary and backups
@@ -75,6 +75,14 @@ class Released(Struct, frozen=True, array_like=True, tag="released"):
     epoch: Epoch
     why: str = ""
     """For the group's history, where it was not a person's wish."""
+
+
+class Yield(Struct, frozen=True, array_like=True, tag="yield"):
+    """To the primary, for a person: let the in-sync backup on *to* take over (K5)."""
+
+    group: GroupId
+    epoch: Epoch
+    to: HostId
 
 
 # --- comparing before a claim (V5, D2)
@@ -161,6 +169,7 @@ GroupMessage = (
     | Knows
     | Hello
     | Released
+    | Yield
     | Compare
     | Compared
     | Inspect

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
+from holdfast.authority.contract import Compare
 from holdfast.authority.identity import Identity
 from holdfast.authority.outcome import InDoubt, NoAnswer, Seen
 from holdfast.authority.recipe import Recipes
@@ -21,6 +22,7 @@ from holdfast.authority.views import (
     IdentityChanged,
     Lost,
     NoGroup,
+    Unmet,
     View,
     ViewChange,
     Why,
@@ -115,7 +117,7 @@ def _told(source: Held, known: int, possible: int, is_listed: bool, unheard: tup
 
 
 Inspected = Inspection | NoGroup | NoAnswer
-Recovered = Seen[View] | Lost | IdentityChanged
+Recovered = Seen[View] | Lost | Unmet | IdentityChanged
 
 
 @dataclass(slots=True)
@@ -209,9 +211,16 @@ class Recovery:
     # --- recovering
 
     def recover(
-        self, found: Inspection, source: HostId, then: Callable[[Recovered], None], *, agreed_to: str = ""
+        self,
+        found: Inspection,
+        source: HostId,
+        then: Callable[[Recovered], None],
+        *,
+        agreed_to: str = "",
+        given: Compare | None = None,
     ) -> None:
-        """Let the group go on from what *source* holds, if its view is still the one inspected.
+        """Let the group go on from what *source* holds, if its view is still the one inspected, and *given*
+        that the record of the group still lets *source* have a member (M5).
 
         *agreed_to*: the losses that a person has seen and accepted, in words. *then* is told the new view, or
         what stands instead. Raises ``InvalidRequest``, and nothing has changed, for a group that is served
@@ -235,7 +244,7 @@ class Recovery:
             cause=Cause(why=Why.RECOVERED, host=source, at_ns=self._clock.wall(), text=losses),
             generation=epoch,
         )
-        self._change(ViewChange(found.view, new), then)
+        self._change(ViewChange(found.view, new, given), then)
 
     def _change(self, wanted: ViewChange, then: Callable[[Recovered], None]) -> None:
         def changed(answer: Recovered | InDoubt) -> None:

@@ -1,4 +1,4 @@
-"""How a member stands: the view as last known, and the change of it under way (PROTOCOL V1, M1, M2).
+"""How a member stands: the view as last known, and the change of it under way (PROTOCOL V1, M1, M2, M5).
 
 Values in, values out. *Required* are all who may claim after any answer that the authority may still give:
 the listed, and while a change is unanswered also those it would list. Nothing commits and no lease read is
@@ -8,6 +8,7 @@ answered without them (S3, R1).
 from dataclasses import dataclass
 from typing import Final
 
+from holdfast.authority.groups import GroupRecord
 from holdfast.authority.outcome import Seen
 from holdfast.authority.views import View, ViewChange, ViewMember
 from holdfast.model.ids import Epoch, HostId, Incarnation, StoreId
@@ -25,6 +26,8 @@ class Standing:
     """What a compare-and-set would be made against."""
     pending: ViewChange | None = None
     """Asked for and not definitely answered: claim, drop or add. One at a time."""
+    record: Seen[GroupRecord] | None = None
+    """Where the group shall have members; None when nothing is known of it, and everybody may be one."""
     joining: ViewMember | None = None
     """A learner that is about to be added: required already, though not asked for yet (M2)."""
 
@@ -52,6 +55,15 @@ class Standing:
         if view is None:
             return None
         return next((member for member in view.members if member.host == view.primary), None)
+
+    def is_wanted(self, member: ViewMember) -> bool:
+        """Whether that one shall be a member, as far as is known (M5)."""
+        return self.record is None or self.record.value.wants(member)
+
+    @property
+    def is_as_wanted(self) -> bool:
+        """Whether all who are listed shall be members."""
+        return self.record is None or all(map(self.record.value.wants, self.listed))
 
     def required(self) -> list[ViewMember]:
         """Who must acknowledge and hold leases, this member included if it is listed."""

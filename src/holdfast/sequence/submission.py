@@ -11,6 +11,7 @@ follower that is behind gets the same records from the log, a window at a time.
 from collections.abc import Callable
 from functools import partial
 
+from holdfast.authority.groups import GroupRecord
 from holdfast.authority.outcome import Seen
 from holdfast.authority.views import View, ViewMember
 from holdfast.model.errors import InvalidRequest, Overloaded
@@ -43,7 +44,8 @@ class Submission:
         self._first_epoch = Epoch(0)
         self._has_ordered = False
         """Something was ordered since the last flush."""
-        self._whole: tuple[Seen[View] | None, int, list[Follower] | None] = (None, -1, None)
+        self._whole: list[Follower] | None = None
+        self._whole_as_of: tuple[Seen[View] | None, Seen[GroupRecord] | None, int] = (None, None, -1)
 
     # --- the reign
 
@@ -228,6 +230,15 @@ class Submission:
         follower = self.followers.get(member)
         return follower.acknowledged if follower is not None else NOTHING
 
+    def is_answering(self, member: ViewMember) -> bool:
+        """Whether it is this member, or one that lives, follows and has owed nothing for long."""
+        on, follower = self._on, self.followers.get(member)
+        if follower is None:
+            return same(member, on.me)
+        owes_long = follower.owing_since is not None and on.now - follower.owing_since > on.config.resend_ns
+        is_whole = follower.acknowledged != NOTHING and not follower.is_short
+        return is_whole and not owes_long and not on.is_dead(follower.member)
+
     @property
     def perhaps_committed(self) -> Position:
         """Up to here positions may be committed: by this primary, or, until it serves, by one before it."""
@@ -256,24 +267,24 @@ class Submission:
 
     def is_steady(self) -> bool:
         """Whether the view has no other change in it than that somebody falls silent or behind: every listed
-        member follows and lives, nobody else follows, and no change is under way."""
+        member shall be one, follows and lives, nobody else follows, and no change is under way."""
         followers, is_dead = self._whole_following(), self._on.is_dead
         return followers is not None and not any(each.is_short or is_dead(each.member) for each in followers)
 
     def _whole_following(self) -> list[Follower] | None:
-        """The followers, if they and this member are exactly those required: they seldom change, and are
-        asked for at every acknowledgement."""
+        """The followers, if they and this member are exactly those required and wanted: they seldom change,
+        and are asked for at every acknowledgement."""
         standing, followers = self._on.standing, self.followers
         if standing.pending is not None or standing.joining is not None:
             return None
-        seen, changes, whole = self._whole
-        if seen is not standing.seen or changes != followers.changes:
+        seen, record, changes = self._whole_as_of
+        if seen is not standing.seen or record is not standing.record or changes != followers.changes:
             others = [followers.get(each) for each in standing.listed if not same(each, self._on.me)]
             found = [each for each in others if each is not None]
             is_whole = len(found) == len(others) == len(followers.all()) == len(standing.listed) - 1
-            whole = found if is_whole else None
-            self._whole = (standing.seen, followers.changes, whole)
-        return whole
+            self._whole = found if is_whole and standing.is_as_wanted else None
+            self._whole_as_of = (standing.seen, standing.record, followers.changes)
+        return self._whole
 
     # --- the sweep
 

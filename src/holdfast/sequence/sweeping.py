@@ -22,17 +22,18 @@ class Sweeping:
         return len(self._submission.followers.all()) > len(self._others_listed())
 
     def arm(self) -> None:
-        submission, config = self._submission, self._on.config
+        submission, config, standing = self._submission, self._on.config, self._on.standing
         if not submission.is_reigning:
             return
         if not self._alarms.is_set(Alarm.NOTIFY) and submission.has_news():
             self._alarms.set(Alarm.NOTIFY, config.notify_ns)
-        if not self._alarms.is_set(Alarm.SWEEP) and self._is_needed():
+        if not self._alarms.is_set(Alarm.SWEEP) and (self._is_urgent() or not standing.is_as_wanted):
             # Who has owed for long will not answer soon: a thousand such groups must not keep a host busy.
             is_hopeless = submission.is_owed(since_ns=2 * config.silence_ns)
-            self._alarms.set(Alarm.SWEEP, config.silence_ns if is_hopeless else config.resend_ns)
+            is_urgent = self._is_urgent() and not is_hopeless
+            self._alarms.set(Alarm.SWEEP, config.resend_ns if is_urgent else config.silence_ns)
 
-    def _is_needed(self) -> bool:
+    def _is_urgent(self) -> bool:
         submission = self._submission
         return (
             submission.is_owed()

@@ -49,6 +49,8 @@ class Narrow(Struct, frozen=True, kw_only=True):
     kinds: tuple[str, ...]
     gap_ns: int
     disk: DiskOptions | None = None
+    about: str | None = None
+    """Drawn only for scenarios that take this kind; None: for those that take any of *kinds*."""
 
 
 SLOW_DISK: Final = DiskOptions(sync_min_ns=MILLISECOND, sync_mean_ns=40 * MILLISECOND)
@@ -73,6 +75,11 @@ NARROW: Final[dict[str, Narrow]] = {
     "terms": Narrow(kinds=("usurp", "stall", "authority_mute"), gap_ns=350 * MILLISECOND),
     "deaf": Narrow(kinds=("deaf_for_good",), gap_ns=100 * MILLISECOND),
     "changes": Narrow(kinds=("falls_at_change", "host_away", "hosts_parted"), gap_ns=300 * MILLISECOND),
+    "moves": Narrow(
+        kinds=("placement_changes", "kill", "quick_restart", "power_cut", "falls_at_change", "hosts_parted"),
+        gap_ns=200 * MILLISECOND,
+        about="placement_changes",
+    ),
     "tails": Narrow(kinds=("last_batch_rots",), gap_ns=300 * MILLISECOND),
     "classes": Narrow(kinds=("class_breaks",), gap_ns=500 * MILLISECOND),
     "damage": Narrow(kinds=(*DAMAGE_KINDS, "kill", "power_cut"), gap_ns=500 * MILLISECOND),
@@ -120,8 +127,12 @@ def kinds_of(cls: type[Scenario]) -> dict[str, FaultKind]:
 def _choose(rng: random.Random, profile: str, kinds: dict[str, FaultKind]) -> str:
     if profile != DEFAULT:
         return profile
-    usable = [name for name, narrow in NARROW.items() if any(kind in kinds for kind in narrow.kinds)]
+    usable = [name for name, narrow in NARROW.items() if _suits(narrow, kinds)]
     return rng.choice(usable) if usable and rng.random() < NARROW_SHARE else SWARM
+
+
+def _suits(narrow: Narrow, kinds: dict[str, FaultKind]) -> bool:
+    return any(kind in kinds for kind in ((narrow.about,) if narrow.about is not None else narrow.kinds))
 
 
 class _Mix(Struct, frozen=True, kw_only=True):

@@ -5,10 +5,9 @@ import msgspec
 from holdfast.authority import keys
 from holdfast.authority.groups import GroupRecord, Placement, create_group
 from holdfast.authority.identity import Identity, read_identity
-from holdfast.authority.outcome import Contended, InDoubt, NoAnswer, Seen
+from holdfast.authority.outcome import InDoubt, Seen
 from holdfast.authority.recipe import Recipe
 from holdfast.authority.views import (
-    IdentityChanged,
     Lost,
     NoGroup,
     View,
@@ -66,7 +65,6 @@ class Claims:
             members=(self._member(),),
             nonce=self._host.nonce(),
         )
-        answer: Seen[View] | Lost | IdentityChanged | InDoubt | NoAnswer | Contended
         answer = yield from change_view(ViewChange(found, view), identity=identity)
         while isinstance(answer, InDoubt):
             self._world.sometimes("a claim in doubt")

@@ -283,6 +283,8 @@ class _Journal:
 
     def info(self, event: str, **fields: object) -> None:
         self.ports.trace.note(event, **fields)
+        if event == "a group leaves":
+            self.book.world.sometimes(event)
 
     def warning(self, event: str, **fields: object) -> None:
         self.ports.trace.note(event, **fields)

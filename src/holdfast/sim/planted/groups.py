@@ -5,14 +5,16 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.housing import groups
+from holdfast.authority.placing import IsListed, MayForget, may_forget
+from holdfast.authority.recipe import Recipe
+from holdfast.housing import groups, leaving
 from holdfast.housing import nesting as housing_nesting
 from holdfast.housing.ground import Ground
 from holdfast.housing.housed import Housed
 from holdfast.housing.memory import Soon, memory_ground
 from holdfast.housing.nesting import Nesting
 from holdfast.model.calls import Request
-from holdfast.model.ids import ClientId, GroupId, Position, StoreId
+from holdfast.model.ids import ClientId, GroupId, HostId, Position, StoreId
 from holdfast.model.reference import Reference
 from holdfast.sequence.memory_log import MemoryLog
 from holdfast.sequence.retention import ABANDONED, EXPIRED, FRESH, Retention, Verdict
@@ -47,6 +49,15 @@ def _load_nothing(saved: bytes) -> Retention:
 def _expired_is_fresh(table: Retention, client: ClientId, number: int, expiration_s: int) -> Verdict:
     found = _judge(table, client, number, expiration_s)
     return FRESH if found in (EXPIRED, ABANDONED) else found
+
+
+# --- members that leave
+
+
+def _forget_at_once(group: GroupId, host: HostId) -> Recipe[object]:
+    """Whoever is told to leave forgets, whether the view counts on it or not."""
+    found = yield from may_forget(group, host)
+    return MayForget() if isinstance(found, IsListed) else found
 
 
 # --- in memory
@@ -165,6 +176,15 @@ PLANTED = (
         "memory_ground",
         _memory_of_host,
         profile="kills",
+    ),
+    _bug(
+        "forgets-while-listed",
+        "M6",
+        "a host that is told to leave forgets what the view counts on",
+        leaving,
+        "may_forget",
+        _forget_at_once,
+        profile="moves",
     ),
     _bug("timer-rings-again", "E6", "a timer that has rung stays set", Timers, "fire", _rings_again),
     _bug(

@@ -138,7 +138,7 @@ def _give_up_in_doubt(inquiry: Inquiry, wanted: ViewChange, answer: Any) -> None
 
 def _add_who_is_close(membership: Membership, member: ViewMember) -> None:
     follower = membership._submission.followers.get(member)
-    if follower is not None and follower.member == member and membership._is_close(follower):
+    if follower is not None and follower.member == member and membership._may_join(follower):
         on = membership._on
         membership._change((*without(on.standing.listed, member.host), member), Why.ADDED, member)
     else:

@@ -4,9 +4,10 @@ Three to five hosts, the embedded authority, two to four groups of different sty
 that append, fail, read, read stale, order, set timers and ask for outcomes. Checked: answers are
 linearizable; what was acknowledged is in every member's object once, what was unknown at most once, what
 never ran not at all; stale reads saw what was; timers rang once; a replay of every member's checkpoint and
-log gives its object and everybody else's; no divergence is reported; after healing every group serves and
-all its members are in-sync and equal. A line of calls that is not empty in the end, and a member that has to
-learn then, may take their time and are watched as long as they move (:mod:`holdfast.sim.groups.ending`).
+log gives its object and everybody else's; no divergence is reported; after healing every group serves, all
+who shall be its members are in-sync and equal, and who has left holds nothing. A line of calls that is not
+empty in the end, and a member that has to learn then, may take their time and are watched as long as they
+move (:mod:`holdfast.sim.groups.ending`).
 """
 
 from functools import partial
@@ -28,6 +29,7 @@ from holdfast.sim.groups.caller import Caller
 from holdfast.sim.groups.deaths import Deaths
 from holdfast.sim.groups.ending import let_out
 from holdfast.sim.groups.host import Codec, Host
+from holdfast.sim.groups.moving import MOVING, records
 from holdfast.sim.groups.objects import Tokens
 from holdfast.sim.groups.reading import Replay
 from holdfast.sim.groups.stage import CLIENTS, HOSTS, Stage, definition_of
@@ -51,7 +53,7 @@ class Groups(Scenario):
     nodes = (AUTHORITY, *HOSTS)
     clients = CLIENTS
     kinds = (*PROCESS_KINDS, *POWER_KINDS, *NETWORK_KINDS, *CLOCK_KINDS, *DISK_KINDS)
-    own_kinds = (*damage.FAULTS, *turmoil.FAULTS, *breaking.FAULTS)
+    own_kinds = (*damage.FAULTS, *turmoil.FAULTS, *breaking.FAULTS, MOVING)
     bounds = (Bound(kinds=damage.NAMES, nodes=1), Bound(kinds=(breaking.BREAKS,), nodes=1))
     fault_ns: ClassVar[int] = 4 * SECOND
     heal_ns: ClassVar[int] = 6500 * MILLISECOND
@@ -87,7 +89,7 @@ class Groups(Scenario):
             return
         self._book.check_history()
         objects: dict[str, Tokens] = {}
-        for record in self._stage.groups:
+        for record in records(world):
             if not world.violations:
                 objects |= self._check_group(world, record)
         if not world.violations:
@@ -98,11 +100,24 @@ class Groups(Scenario):
 
     # --- one group in the end
 
+    def _check_left(self, world: World, record: GroupRecord) -> None:
+        """Who shall be no member has left, and holds nothing (M6)."""
+        for name in self._stage.hosts:
+            host: Host | None = world.nodes[name].core
+            is_deaf = name == turmoil.deaf_host(world.options)
+            if host is None or host.groups is None or is_deaf or name in record.placed_on:
+                continue
+            if record.placement(name) is not None:
+                world.violation("progress", f"{name} has not left {record.name}")
+            elif record.group in host.groups.housed or host.groups.kept(record) is not None:
+                world.violation("M6", f"{name} has left {record.name} and still holds it")
+
     def _check_group(self, world: World, record: GroupRecord) -> dict[str, Tokens]:
         """One of its objects by the group's name, if it has any."""
         if record.durability == MEMORY and self._is_lost(world, record):
             world.unavailable(f"{record.name}: the last process that held it is gone (V4)")
             return {}
+        self._check_left(world, record)
         answered = self._book.answered[record.group]
         if answered < DEMANDED:
             world.violation("progress", f"{record.name}: {answered} operations answered after healing")
@@ -182,7 +197,7 @@ def _able(world: World, record: GroupRecord) -> list[HostId]:
     """The group's hosts, but for one that is deaf in the end: it must have gone (K3). One that can make no
     object may have gone: it can take no checkpoint, its log fills, and it is dropped (D4)."""
     deaf = turmoil.deaf_host(world.options)
-    hosts = [place.host for place in record.members]
+    hosts = record.placed_on
     return [host for host in hosts if host != deaf and not breaking.is_broken(world, record, host)]
 
 

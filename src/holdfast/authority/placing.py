@@ -1,0 +1,164 @@
+"""On which hosts a group shall have members: adding them, and letting them go (PROTOCOL T1, M5, M6).
+
+The group's record says where members *shall* be; its view says who is in-sync. A host is added to the record
+at once and catches up afterwards. One that shall go is marked as leaving; its entry stays until the view does
+not list the host any more and the host has durably forgotten what it held, and the host itself removes it. So
+nobody is placed anew on a host that still holds, or is still forgetting, what it held before; and each stay
+has a number, which is part of the member's identity.
+"""
+
+from typing import Final
+
+import msgspec
+
+from holdfast.authority import keys
+from holdfast.authority.contract import Applied
+from holdfast.authority.groups import GroupRecord, Placement
+from holdfast.authority.outcome import ATTEMPTS_MAX, Contended, InDoubt, Seen, answering, change, put, read
+from holdfast.authority.recipe import Recipe
+from holdfast.authority.views import NoGroup, View
+from holdfast.model.ids import GroupId, HostId, Nonce, StoreId
+from holdfast.model.reference import MEMBERS_MAX
+
+UNKNOWN_STORE: Final = StoreId("")
+"""A member's store is known once it is listed in a view; the record only says on which host it shall be."""
+
+
+class AlreadyPlaced(msgspec.Struct, frozen=True, tag="already_placed"):
+    """The group has a member on that host, or shall have one."""
+
+    record: GroupRecord
+
+
+class NotPlaced(msgspec.Struct, frozen=True, tag="not_placed"):
+    """The group shall have no member on that host, and has been told so before."""
+
+    record: GroupRecord
+
+
+class StillLeaving(msgspec.Struct, frozen=True, tag="still_leaving"):
+    """The host is forgetting what it held of the group; it can be added when it has."""
+
+    record: GroupRecord
+
+
+class TooMany(msgspec.Struct, frozen=True, tag="too_many"):
+    """A group has at most ``MEMBERS_MAX`` members."""
+
+    record: GroupRecord
+
+
+class TooFew(msgspec.Struct, frozen=True, tag="too_few"):
+    """Without that member the group could acknowledge nothing: add another one first."""
+
+    record: GroupRecord
+
+
+class MayForget(msgspec.Struct, frozen=True, tag="may_forget"):
+    """The host shall leave, no view lists it, and none will."""
+
+
+class IsListed(msgspec.Struct, frozen=True, tag="is_listed"):
+    """The host shall leave, and the view still counts on what it holds."""
+
+
+class Stays(msgspec.Struct, frozen=True, tag="stays"):
+    """The host shall not leave, or has left."""
+
+
+Placed = Seen[GroupRecord] | NoGroup | Contended | InDoubt
+
+
+@answering
+def add_member(
+    group: GroupId, host: HostId, *, nonce: Nonce
+) -> Recipe[Placed | AlreadyPlaced | StillLeaving | TooMany]:
+    """Let the group have a member on *host*; one that is leaving and still listed stays."""
+    for _ in range(ATTEMPTS_MAX):
+        found = yield from read(keys.group(group), GroupRecord)
+        record = found.value
+        if record is None:
+            return NoGroup(group)
+        entry = record.placement(host)
+        compares = [found.unchanged()]
+        if entry is not None and not entry.is_leaving:
+            return Seen(found.key, record, found.modified) if entry.nonce == nonce else AlreadyPlaced(record)
+        if entry is not None:
+            # Since it was told to leave no view can have come to list it anew: it has forgotten nothing yet.
+            view = yield from read(keys.view(group), View)
+            if view.value is None or all(each.host != host for each in view.value.members):
+                return StillLeaving(record)
+            compares.append(view.unchanged())
+            changed = _with_entry(record, msgspec.structs.replace(entry, is_leaving=False, nonce=nonce))
+        elif len(record.members) >= MEMBERS_MAX:
+            return TooMany(record)
+        else:
+            number = record.stays + 1
+            entry = Placement(host=host, store=UNKNOWN_STORE, number=number, nonce=nonce)
+            changed = msgspec.structs.replace(record, members=(*record.members, entry), stays=number)
+        result = yield from change(compares, [put(found.key, changed)], nonce=nonce)
+        if isinstance(result, Applied):
+            return Seen(found.key, changed, result.revision)
+        if isinstance(result, InDoubt):
+            return result
+    return Contended(f"the members of group {group}")
+
+
+@answering
+def remove_member(group: GroupId, host: HostId, *, nonce: Nonce) -> Recipe[Placed | NotPlaced | TooFew]:
+    """Let the group have no member on *host*: it leaves as soon as it can be spared."""
+    for _ in range(ATTEMPTS_MAX):
+        found = yield from read(keys.group(group), GroupRecord)
+        record = found.value
+        if record is None:
+            return NoGroup(group)
+        entry = record.placement(host)
+        if entry is None or entry.is_leaving:
+            is_ours = entry is not None and entry.nonce == nonce
+            return Seen(found.key, record, found.modified) if is_ours else NotPlaced(record)
+        if len(record.placed_on) <= max(record.min_in_sync, 1):
+            return TooFew(record)
+        changed = _with_entry(record, msgspec.structs.replace(entry, is_leaving=True, nonce=nonce))
+        result = yield from change([found.unchanged()], [put(found.key, changed)], nonce=nonce)
+        if isinstance(result, Applied):
+            return Seen(found.key, changed, result.revision)
+        if isinstance(result, InDoubt):
+            return result
+    return Contended(f"the members of group {group}")
+
+
+@answering
+def may_forget(group: GroupId, host: HostId) -> Recipe[MayForget | IsListed | Stays]:
+    """Whether *host* may forget what it holds. The record is read first: once it says that the host leaves,
+    no view comes to list it any more (M5), so one that does not list it then is enough."""
+    found = yield from read(keys.group(group), GroupRecord)
+    entry = found.value.placement(host) if found.value is not None else None
+    if entry is None or not entry.is_leaving:
+        return Stays()
+    view = yield from read(keys.view(group), View)
+    if view.value is not None and any(each.host == host for each in view.value.members):
+        return IsListed()
+    return MayForget()
+
+
+@answering
+def have_left(group: GroupId, host: HostId, *, nonce: Nonce) -> Recipe[Stays | Contended | InDoubt]:
+    """*host* has forgotten, durably, what it held: its entry goes."""
+    for _ in range(ATTEMPTS_MAX):
+        found = yield from read(keys.group(group), GroupRecord)
+        entry = found.value.placement(host) if found.value is not None else None
+        if found.value is None or entry is None or not entry.is_leaving:
+            return Stays()
+        others = tuple(each for each in found.value.members if each is not entry)
+        changed = msgspec.structs.replace(found.value, members=others)
+        result = yield from change([found.unchanged()], [put(found.key, changed)], nonce=nonce)
+        if isinstance(result, Applied):
+            return Stays()
+        if isinstance(result, InDoubt):
+            return result
+    return Contended(f"the members of group {group}")
+
+
+def _with_entry(record: GroupRecord, entry: Placement) -> GroupRecord:
+    members = tuple(entry if each.host == entry.host else each for each in record.members)
+    return msgspec.structs.replace(record, members=members)

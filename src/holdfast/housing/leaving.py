@@ -1,0 +1,148 @@
+"""Groups that shall have no member on this host any more (PROTOCOL M6).
+
+A host that is told to leave a group stays a member as long as the view lists it: what it holds may be the
+last. Once it is not listed, and, by the record that told it to go, cannot come to be again, it forgets what
+it held, durably, and only then removes its entry from the record: so nobody lets it in again before.
+*Without the first:* A* {A,B}; B is told to leave and forgets; A burns; nobody has what was acknowledged.
+*Without the last:* B has left, and is added again while its log still goes; A lets it in by what it
+acknowledged before.
+"""
+
+import enum
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from holdfast.authority.groups import GroupRecord
+from holdfast.authority.outcome import Failure
+from holdfast.authority.placing import IsListed, MayForget, Stays, have_left, may_forget
+from holdfast.authority.recipe import Recipes
+from holdfast.housing.ports import MakeTimers
+from holdfast.model.ids import GroupId, HostId, Nonce
+from holdfast.model.units import MILLISECOND
+
+RETRY_NS: Final = 200 * MILLISECOND
+"""What the authority did not answer is asked again after this."""
+
+
+class _Step(enum.Enum):
+    ASKING = "asking"
+    """Whether the view lists this host."""
+    LISTED = "listed"
+    """It does: the next view may not."""
+    FORGETTING = "forgetting"
+    TELLING = "telling"
+    """What was held is forgotten; the record is to say so."""
+    TOLD = "told"
+    """It does; what the watch still tells of it may be older."""
+
+
+@dataclass(slots=True)
+class _Leave:
+    record: GroupRecord
+    number: int
+    """Of the stay that ends."""
+    nonce: Nonce
+    step: _Step = _Step.ASKING
+    is_news: bool = False
+    """A view came while the last one was asked for."""
+
+
+class Leaving:
+    """Of one process. *forget* ends the group's member here, if there is one, forgets what it held, and calls
+    back when that is durable."""
+
+    def __init__(
+        self,
+        host: HostId,
+        recipes: Recipes,
+        timers: MakeTimers,
+        nonce: Callable[[], Nonce],
+        forget: Callable[[GroupRecord, Callable[[], None]], None],
+    ) -> None:
+        self._host = host
+        self._recipes = recipes
+        self._timers = timers(self._on_timer)
+        self._nonce = nonce
+        self._forget = forget
+        self._leaves: dict[GroupId, _Leave] = {}
+
+    def is_forgetting(self, group: GroupId) -> bool:
+        """Whether its member has ended here: none is to be begun before the changed record is heard of."""
+        leave = self._leaves.get(group)
+        return leave is not None and leave.step not in (_Step.ASKING, _Step.LISTED)
+
+    def on_record(self, record: GroupRecord) -> None:
+        entry, known = record.placement(self._host), self._leaves.get(record.group)
+        if known is not None and known.step is _Step.TOLD:
+            if entry is not None and entry.number == known.number:
+                return
+            del self._leaves[record.group]
+        if entry is not None and entry.is_leaving and record.group not in self._leaves:
+            self._leaves[record.group] = leave = _Leave(record, entry.number, self._nonce())
+            self._ask(leave)
+
+    def on_view(self, group: GroupId) -> None:
+        """The group has a new view."""
+        leave = self._leaves.get(group)
+        if leave is None:
+            return
+        if leave.step is _Step.LISTED:
+            self._ask(leave)
+        else:
+            leave.is_news = True
+
+    def on_gone(self, group: GroupId) -> None:
+        """There is no such group any more."""
+        self._leaves.pop(group, None)
+
+    def _ask(self, leave: _Leave) -> None:
+        leave.step, leave.is_news = _Step.ASKING, False
+        recipe = may_forget(leave.record.group, self._host)
+        self._recipes.start(recipe, partial(self._answered, leave))
+
+    def _answered(self, leave: _Leave, answer: MayForget | IsListed | Stays | Failure) -> None:
+        group = leave.record.group
+        if self._leaves.get(group) is not leave:
+            return
+        match answer:
+            case Stays():
+                del self._leaves[group]
+            case MayForget():
+                leave.step = _Step.FORGETTING
+                self._forget(leave.record, partial(self._forgotten, leave))
+            case IsListed() if not leave.is_news:
+                leave.step = _Step.LISTED
+            case IsListed():
+                self._ask(leave)
+            case _:
+                self._timers.set(RETRY_NS, group)
+
+    def _forgotten(self, leave: _Leave) -> None:
+        if self._leaves.get(leave.record.group) is leave:
+            leave.step = _Step.TELLING
+            self._tell(leave)
+
+    def _tell(self, leave: _Leave) -> None:
+        recipe = have_left(leave.record.group, self._host, nonce=leave.nonce)
+        self._recipes.start(recipe, partial(self._told, leave))
+
+    def _told(self, leave: _Leave, answer: Stays | Failure) -> None:
+        group = leave.record.group
+        if self._leaves.get(group) is not leave:
+            return
+        if isinstance(answer, Stays):
+            leave.step = _Step.TOLD
+        else:
+            self._timers.set(RETRY_NS, group)
+
+    def _on_timer(self, tag: Hashable) -> None:
+        assert isinstance(tag, int)
+        leave = self._leaves.get(GroupId(tag))
+        if leave is None:
+            return
+        if leave.step is _Step.ASKING:
+            self._ask(leave)
+        elif leave.step is _Step.TELLING:
+            self._tell(leave)

@@ -1,0 +1,138 @@
+"""Changing where a group has members and who is its primary, as people and clients order it of any host."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from holdfast.authority.groups import GroupRecord
+from holdfast.authority.outcome import Seen
+from holdfast.authority.placing import (
+    AlreadyPlaced,
+    NotPlaced,
+    StillLeaving,
+    TooFew,
+    TooMany,
+    add_member,
+    remove_member,
+)
+from holdfast.authority.recipe import Authority, perform
+from holdfast.authority.sessions import NoHost, read_host
+from holdfast.authority.views import NoGroup
+from holdfast.housing.groups import Groups
+from holdfast.machine import MachineClock
+from holdfast.model.errors import InvalidRequest, Unavailable
+from holdfast.model.ids import GroupId, HostId, Nonce
+from holdfast.model.orders import AddMember, GroupList, HandedOver, RemoveMember, SetPrimary
+from holdfast.model.reference import MEMBERS_MAX
+from holdfast.model.units import MILLISECOND
+from holdfast.node.creating import Creating
+from holdfast.node.insisting import insist
+
+SET_PRIMARY_S: Final = 10.0
+"""By then the chosen member is primary, or the order is given up: nobody may be able to hand over now."""
+ASK_AGAIN_S: Final = 0.3
+POLL_S: Final = 0.002
+
+
+class Placing:
+    """Does such orders, through one host."""
+
+    def __init__(
+        self, groups: Groups, authority: Authority, creating: Creating, nonces: Callable[[], Nonce]
+    ) -> None:
+        self._groups = groups
+        self._authority = authority
+        self._creating = creating
+        self._nonces = nonces
+        self._clock = MachineClock()
+
+    async def do(self, order: AddMember | RemoveMember | SetPrimary) -> GroupList | HandedOver:
+        """Do it. Raises ``InvalidRequest`` for what cannot be as it is written, ``Unavailable`` for what may
+        be possible later."""
+        match order:
+            case AddMember():
+                return await self._add(order)
+            case RemoveMember():
+                return await self._remove(order)
+            case SetPrimary():
+                return await self._set_primary(order)
+
+    async def _add(self, order: AddMember) -> GroupList:
+        """The member is placed then; that it has caught up shows in the view."""
+        await self._check_lives(order.host)
+        record, nonce = (await self._creating.found(order.name)).value, self._nonces()
+        done = await insist(
+            lambda: perform(self._authority, add_member(record.group, order.host, nonce=nonce)),
+            *(Seen, AlreadyPlaced, StillLeaving, TooMany, NoGroup),
+        )
+        match done:
+            case AlreadyPlaced():
+                raise InvalidRequest(f"{order.name} has a member on {order.host} already")
+            case StillLeaving():
+                raise Unavailable(f"{order.host} is still leaving {order.name}: add it when it has left")
+            case TooMany():
+                raise InvalidRequest(f"{order.name} has {MEMBERS_MAX} members, and no group has more")
+        return await self._told(order.name)
+
+    async def _remove(self, order: RemoveMember) -> GroupList:
+        """The member is to leave then; that it has left shows in the record."""
+        record, nonce = (await self._creating.found(order.name)).value, self._nonces()
+        if order.host not in record.placed_on:
+            raise InvalidRequest(f"{order.name} has no member on {order.host}; {_places(record)}")
+        done = await insist(
+            lambda: perform(self._authority, remove_member(record.group, order.host, nonce=nonce)),
+            *(Seen, NotPlaced, TooFew, NoGroup),
+        )
+        if isinstance(done, TooFew):
+            raise InvalidRequest(
+                f"without {order.host} fewer members of {order.name} would be left than the "
+                f"{max(record.min_in_sync, 1)} it needs: add another one first; {_places(record)}"
+            )
+        # Not placed: told to leave since it was looked at, perhaps by this very order in an earlier attempt.
+        return await self._told(order.name)
+
+    async def _set_primary(self, order: SetPrimary) -> HandedOver:
+        info, began = await self._creating.info(order.name), self._clock.now()
+        if order.host not in info.in_sync:
+            raise InvalidRequest(
+                f"{order.host} is no in-sync member of {order.name}; these are: {', '.join(info.in_sync)}"
+            )
+        try:
+            async with asyncio.timeout(SET_PRIMARY_S):
+                while not self._is_primary(info.group, order.host):
+                    self._groups.ask_hand_over(info.group, order.host)
+                    await self._until_primary(info.group, order.host)
+        except TimeoutError:
+            raise Unavailable(
+                f"{order.host} did not take {order.name} over within {SET_PRIMARY_S:g} s; "
+                f"`holdfast group show {order.name}` says who has it"
+            ) from None
+        took_ms = round((self._clock.now() - began) / MILLISECOND, 3)
+        return HandedOver(group=await self._creating.info(order.name), took_ms=took_ms)
+
+    async def _until_primary(self, group: GroupId, host: HostId) -> None:
+        """Wait until it is, or for as long as a hand-over that has begun may well take."""
+        for _ in range(round(ASK_AGAIN_S / POLL_S)):
+            if self._is_primary(group, host):
+                return
+            await asyncio.sleep(POLL_S)
+
+    def _is_primary(self, group: GroupId, host: HostId) -> bool:
+        seen = self._groups.directory.views.get(group)
+        return seen is not None and seen.value.primary == host
+
+    async def _check_lives(self, host: HostId) -> None:
+        if host in self._groups.directory.sessions:
+            return
+        known = await insist(lambda: perform(self._authority, read_host(host)), Seen, NoHost)
+        if isinstance(known, NoHost):
+            hosts = ", ".join(sorted(self._groups.directory.sessions))
+            raise InvalidRequest(f"there is no host {host!r}; these live: {hosts}")
+        raise Unavailable(f"{host} does not live now")
+
+    async def _told(self, name: str) -> GroupList:
+        return GroupList(groups=(await self._creating.info(name),))
+
+
+def _places(record: GroupRecord) -> str:
+    return f"its members are on {', '.join(record.placed_on)}"

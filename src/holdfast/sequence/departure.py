@@ -1,0 +1,46 @@
+"""A primary whose host shall not have the group any more: when it hands over, to whom (PROTOCOL M6, K5)."""
+
+from typing import Final
+
+from holdfast.model.ids import HostId
+from holdfast.model.units import SECOND
+from holdfast.sequence.footing import Footing
+from holdfast.sequence.submission import Submission
+
+WAIT_NS: Final = 2 * SECOND
+"""After an attempt, doubled each time: while one lasts the group takes no calls."""
+DOUBLINGS_MAX: Final = 5
+
+
+class Departure:
+    """Decides; the hand-over itself is :mod:`.handover`'s."""
+
+    def __init__(self, footing: Footing, submission: Submission) -> None:
+        self._on = footing
+        self._submission = submission
+        self._attempts = 0
+        self._not_before = 0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether this primary shall be one no longer."""
+        return not self._on.standing.is_wanted(self._on.me)
+
+    def take_successor(self) -> HostId | None:
+        """The backup to hand over to now, if this primary shall go and one can take over."""
+        on = self._on
+        if not self.is_due:
+            self._attempts = 0
+            return None
+        is_free = on.standing.pending is None and on.standing.joining is None
+        # Whoever is chosen and does not claim costs the group a pause.
+        fit = [
+            each
+            for each in on.standing.listed
+            if on.standing.is_wanted(each) and self._submission.is_answering(each)
+        ]
+        if not is_free or not fit or on.now < self._not_before:
+            return None
+        self._not_before = on.now + (WAIT_NS << min(self._attempts, DOUBLINGS_MAX))
+        self._attempts += 1
+        return max(fit, key=lambda each: (self._submission.acknowledged_by(each), each.host)).host
