@@ -99,6 +99,11 @@ class Invocations:
         return self._addresses.reference
 
     @property
+    def time_s(self) -> int:
+        """The group's time, as far as it is known here (X4)."""
+        return self._time.at(self._clock.now()) // SECOND
+
+    @property
     def frames_sent(self) -> int:
         """How many frames of requests have left, repetitions included."""
         return self._flights.departed
@@ -124,7 +129,7 @@ class Invocations:
                 f"{method}: {len(arguments)} bytes of arguments; {CALL_BYTES_MAX} are allowed"
             )
         if lane is not None:
-            lane.check(self._time_s())
+            lane.check(self.time_s)
         request = self._new(handle, method, arguments, policy)
         if lane is not None or is_query or stale_ms is not None or not policy.is_reinvoked:
             request.is_plain = False
@@ -234,7 +239,7 @@ class Invocations:
     # --- sending
 
     def _send_calls(self, host: HostId, requests: list[Pending]) -> None:
-        floor = self._floor.value(self._awaited, self._next_number, self._time_s())
+        floor = self._floor.value(self._awaited, self._next_number, self.time_s)
         frame = self._flights.depart(host, requests)
         horizon_s = self._horizon_s
         message = calls_frame(
@@ -375,9 +380,6 @@ class Invocations:
             earliest_ns = min(each.deadline_ns for each in self._awaited.values())
             self._deadline.by(max(earliest_ns, now + SWEEP_NS))
 
-    def _time_s(self) -> int:
-        return self._time.at(self._clock.now()) // SECOND
-
     # --- ending
 
     def _end(self, request: Pending, how: Ended) -> None:
@@ -386,7 +388,7 @@ class Invocations:
         self._forget(request)
         self._ports.on_ended(request.handle, how)
         if isinstance(how, CallOutcomeUnknown) and request.asks_about is None:
-            for follower in self._unsettled.add(request, how.request_id, self._time_s()):
+            for follower in self._unsettled.add(request, how.request_id, self.time_s):
                 self._end(follower, self._endings.not_sent(follower, how.request_id))
 
     def _forget(self, request: Pending) -> None:

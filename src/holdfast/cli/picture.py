@@ -21,7 +21,8 @@ def picture(status: DomainStatus) -> RenderableType:
     for host in status.hosts:
         table.add_row(*_row(host))
     reached = Text(_reached(status), style="dim", overflow="fold")
-    return Group(table, reached, *(Text(line, style="yellow") for line in _cuts(status)))
+    doors = (Text(line, style="dim", overflow="fold") for line in _doors(status))
+    return Group(table, reached, *doors, *(Text(line, style="yellow") for line in _cuts(status)))
 
 
 def _title(status: DomainStatus) -> Text:
@@ -54,6 +55,14 @@ def _reached(status: DomainStatus) -> str:
     """What clients connect to; nothing, when no host lives."""
     addresses = ",".join(host.address for host in status.hosts if host.alive and host.address)
     return f"holdfast://{addresses}/{status.domain}" if addresses else ""
+
+
+def _doors(status: DomainStatus) -> list[str]:
+    """Where HTTP is spoken; and why not, where it should be."""
+    told = [host.report for host in status.hosts if host.alive and host.report is not None]
+    open_doors = [f"{each.host} {each.details['http']}" for each in told if "http" in each.details]
+    shut = [f"{each.host}: {each.details['http_problem']}" for each in told if "http_problem" in each.details]
+    return [*([f"http: {', '.join(open_doors)}"] if open_doors else []), *shut]
 
 
 def _cuts(status: DomainStatus) -> list[str]:

@@ -30,12 +30,14 @@ def host(*, dir: Path, id: str) -> int:
     from holdfast.model.errors import InvalidRequest
     from holdfast.node.host import Host
     from holdfast.node.layout import Layout
+    from holdfast.web.door import HttpDoor
 
     layout = Layout(dir)
     description = layout.read()
     if id not in description.hosts:
         raise InvalidRequest(f"{layout.directory} has no host {id!r}; it has {', '.join(description.hosts)}")
-    return _run(lambda: Host(layout, description, HostId(id)).run())
+    door = HttpDoor(layout, description.domain, HostId(id))
+    return _run(lambda: Host(layout, description, HostId(id), doors=[door]).run())
 
 
 def agent(*, dir: Path, with_parent: int | None = None) -> int:

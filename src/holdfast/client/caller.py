@@ -16,12 +16,13 @@ from holdfast.client.queueing import Queueing
 from holdfast.machine.clock import MachineClock
 from holdfast.machine.randomness import MachineRandom
 from holdfast.machine.timers import LoopTimers
-from holdfast.model.calls import Redirected, Replies, RequestId, Turned
+from holdfast.model.calls import Redirected, RefusalCode, Replies, RequestId, Turned
 from holdfast.model.errors import HoldfastError, Overloaded, Unavailable
 from holdfast.model.ids import ClientId, HostId
 from holdfast.model.outcome import Outcome, Returned, decode_outcome, value_of
 from holdfast.model.ports import NoTrace
 from holdfast.model.reference import Reference
+from holdfast.styles.operation import Call, Sent, encode_calls
 
 Answer = asyncio.Future[Any]
 
@@ -67,12 +68,19 @@ class Caller:
             on_reference=on_reference,
         )
         self._invocations = Invocations(reference, client, time_ns, ports=ports, config=config)
+        self.is_gone = False
+        """A host said that there is no such group: another may have its name by now."""
         for host in hosts.connected:
             self._invocations.on_connected(host)
 
     @property
     def reference(self) -> Reference:
         return self._invocations.reference
+
+    @property
+    def time_s(self) -> int:
+        """The group's time, as far as it is known here (X4)."""
+        return self._invocations.time_s
 
     # --- requests
 
@@ -111,6 +119,16 @@ class Caller:
             lambda answer, policy: self._invocations.ask_outcome(answer, about, policy), policy, 0
         )
 
+    def call_as(self, request: RequestId, method: str, arguments: bytes, policy: CallPolicy) -> Answer:
+        """Make a call under an id that is not of this client's numbering; only hosts may. Whoever else makes
+        it under the same id, it is the same request: it may have run before, so what nobody answers is
+        unknown. Raises ``Overloaded``."""
+        call = Call(request.number, method, msgspec.Raw(arguments), request.expiration_s)
+        sent = Sent(request.client, request.number, request.expiration_s, encode_calls([call]))
+        answer: Answer = self._loop.create_future()
+        self._invocations.relay(answer, sent, policy)
+        return answer
+
     def _put_off(
         self,
         method: str,
@@ -137,6 +155,8 @@ class Caller:
         self._queueing.admit()
 
     def on_message(self, host: HostId, message: Replies | Redirected | Turned) -> None:
+        if isinstance(message, Turned) and message.code is RefusalCode.NO_SUCH_GROUP:
+            self.is_gone = True
         self._invocations.on_message(host, message)
         if self._queueing.waiting:
             self._queueing.admit()

@@ -30,7 +30,7 @@ from holdfast.model.calls import (
     Turned,
     Whereabouts,
 )
-from holdfast.model.errors import InvalidRequest, Unavailable
+from holdfast.model.errors import InvalidRequest, NoSuchGroup, Unavailable
 from holdfast.model.ids import ClientId, GroupId, HostId
 from holdfast.model.orders import (
     REPLICAS_DEFAULT,
@@ -155,11 +155,16 @@ class Domain:
 
         Raises ``InvalidRequest`` when there is no such group, ``Unavailable`` when nobody could say.
         """
-        if not 0 < len(name) <= NAME_CHARACTERS_MAX:
-            raise InvalidRequest(f"a group's name has 1 to {NAME_CHARACTERS_MAX} characters")
-        caller = await self._caller(name=name)
+        caller = await self.caller(name)
         interface = Interface(cls) if cls is not None else None
         return Group(caller, self._policy, interface, members=Members(name, self._give))
+
+    async def caller(self, name: str) -> Caller:
+        """The requests to the group of that name, for whoever has arguments and ids of its own. Raises as
+        :meth:`group`."""
+        if not 0 < len(name) <= NAME_CHARACTERS_MAX:
+            raise InvalidRequest(f"a group's name has 1 to {NAME_CHARACTERS_MAX} characters")
+        return await self._caller(name=name)
 
     @overload
     async def create(
@@ -273,10 +278,12 @@ class Domain:
 
     async def _caller(self, *, name: str = "", group: GroupId = NO_GROUP) -> Caller:
         for known in self._callers.values():
-            if known.reference.group == group or known.reference.name == name:
+            is_named = known.reference.name == name and not known.is_gone
+            if is_named or known.reference.group == group:
                 return known
         located = await self._locate(name, group)
         reference = located.reference
+        self._forget_gone(reference.name)
         # Somebody else may have found it meanwhile: its numbers must come from one place.
         if reference.group not in self._callers:
             self._callers[reference.group] = Caller(
@@ -290,6 +297,14 @@ class Domain:
             self._on_reference(reference)
         return self._callers[reference.group]
 
+    def _forget_gone(self, name: str) -> None:
+        """Of groups that were removed one is remembered for each name, and no more."""
+        gone = [
+            group for group, each in self._callers.items() if each.is_gone and each.reference.name == name
+        ]
+        for group in gone:
+            self._callers.pop(group).close()
+
     async def _locate(self, name: str, group: GroupId) -> Located:
         """Ask one host after the other, until one knows (FTC-69)."""
         what = name or f"group {group}"
@@ -301,7 +316,7 @@ class Domain:
                         if isinstance(answer, Located):
                             return answer
                         if answer is not None and answer.code is RefusalCode.NO_SUCH_GROUP:
-                            raise InvalidRequest(answer.text or f"there is no group {what!r}")
+                            raise NoSuchGroup(answer.text or f"there is no group {what!r}")
                     await asyncio.sleep(PAUSE_S)
         except TimeoutError:
             waited_s = self._policy.duration_ns / SECOND

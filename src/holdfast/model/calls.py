@@ -32,7 +32,8 @@ STALE_MS_MAX: Final = 86_400_000
 HOSTS_MAX: Final = 1_000
 """Of one domain, as told to one client; of more it is told these many."""
 
-Number = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+NUMBER_MAX: Final = (1 << 63) - 1
+Number = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
 Client = Annotated[ClientId, Meta(max_length=CLIENT_CHARACTERS_MAX)]
 
 
@@ -67,9 +68,14 @@ class RequestId(NamedTuple):
     def parse(cls, text: str) -> "RequestId":
         """The id that was printed so. Raises ``InvalidRequest``."""
         parts = text.split("/")
-        if len(parts) != 4 or not all(part.isascii() and part.isdigit() for part in (parts[0], *parts[2:])):
-            raise InvalidRequest(f"request id {text!r}: must be group/client/number/expiration")
+        is_one = len(parts) == 4 and 0 < len(parts[1]) <= CLIENT_CHARACTERS_MAX
+        if not is_one or not all(map(_is_number, (parts[0], *parts[2:]))):
+            raise InvalidRequest(f"request id {text[:300]!r}: must be group/client/number/expiration")
         return cls(GroupId(int(parts[0])), ClientId(parts[1]), int(parts[2]), int(parts[3]))
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= len(str(NUMBER_MAX)) and int(text) <= NUMBER_MAX
 
 
 class CallOutcomeUnknown(OutcomeUnknown):

@@ -53,6 +53,18 @@ class InvalidRequest(HoldfastError):
     code = "invalid_request"
 
 
+class NoSuchGroup(InvalidRequest):
+    """Raised when there is no group of that name or number."""
+
+    code = "no_such_group"
+
+
+class GroupExists(InvalidRequest):
+    """Raised when a group is to be made whose name another has."""
+
+    code = "group_exists"
+
+
 class Corruption(HoldfastError):
     """Raised when stored bytes are not what was written; this replica must stop."""
 

@@ -29,7 +29,7 @@ from holdfast.authority.recipe import Authority, Recipe, perform
 from holdfast.authority.views import Lost, NoGroup, View, list_views, read_view
 from holdfast.housing.groups import Groups
 from holdfast.machine import MachineClock
-from holdfast.model.errors import InvalidRequest, Unavailable
+from holdfast.model.errors import GroupExists, InvalidRequest, NoSuchGroup, Unavailable
 from holdfast.model.ids import Epoch, GroupId, HostId, Nonce
 from holdfast.model.orders import (
     CreateGroup,
@@ -91,7 +91,7 @@ class Creating:
             holder = (await self.found(order.name)).value
             if holder.nonce == nonce:
                 return GroupList(groups=(await self._info(holder),))
-            raise InvalidRequest(f"there is a group {order.name!r} already: number {found.group}")
+            raise GroupExists(f"there is a group {order.name!r} already: number {found.group}")
         if not isinstance(found, Seen):
             raise Unavailable(f"group {group} was made and removed meanwhile")
         return GroupList(groups=(_info(record, found.value),))
@@ -151,7 +151,7 @@ class Creating:
         of what another has just done. Raises ``InvalidRequest``."""
         found = await self._answered(lambda: find_group(name), Seen, NoSuchName)
         if isinstance(found, NoSuchName):
-            raise InvalidRequest(f"there is no group {name!r}")
+            raise NoSuchGroup(f"there is no group {name!r}")
         record: Seen[GroupRecord] = found
         return record
 

@@ -45,18 +45,22 @@ class LoopPulse:
 
     INTERVAL_S: Final = 0.05
 
-    def __init__(self) -> None:
+    def __init__(self, on_turn: Callable[[int], None] = lambda late_ns: None) -> None:
+        """*on_turn* is told how late each turn was."""
+        self._on_turn = on_turn
         self._clock = MachineClock()
         self._loop = asyncio.get_running_loop()
         self._turned_at = self._clock.now()
-        self._turn()
+        self._loop.call_later(self.INTERVAL_S, self._turn)
 
     def age_ns(self) -> int:
         """Since the loop last turned; to be asked from any thread."""
         return self._clock.now() - self._turned_at
 
     def _turn(self) -> None:
-        self._turned_at = self._clock.now()
+        now = self._clock.now()
+        self._on_turn(max(0, now - self._turned_at - round(self.INTERVAL_S * SECOND)))
+        self._turned_at = now
         self._loop.call_later(self.INTERVAL_S, self._turn)
 
 

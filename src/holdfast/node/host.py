@@ -8,7 +8,7 @@ hear nothing before that. Nothing is promised to anyone until all of that is dur
 import asyncio
 import os
 import signal
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +21,8 @@ from holdfast.authority.recipe import Authority
 from holdfast.authority.sessions import Session
 from holdfast.calling.config import ClientConfig
 from holdfast.housing.groups import Groups
-from holdfast.machine import MachineRandom
+from holdfast.machine import LogTrace, MachineRandom
+from holdfast.machine.counting import CountingTrace
 from holdfast.model.errors import Corruption, DiskFailed, HoldfastError, NoSpace
 from holdfast.model.ids import HostId, Incarnation
 from holdfast.model.orders import STARTING, OrderRefused, encode_order
@@ -45,6 +46,7 @@ from holdfast.node.authorities import connect_authority
 from holdfast.node.callees import HostCallees
 from holdfast.node.classes import add_to_path
 from holdfast.node.deafness import Deafness
+from holdfast.node.door import Door, Interior
 from holdfast.node.heart import Heart, LoopPulse
 from holdfast.node.heartbeats import HeartbeatConfig, PeerState, Vitals
 from holdfast.node.layout import Description, Layout
@@ -78,15 +80,19 @@ class Host:
         *,
         listen: Address = ANY_LOOPBACK_PORT,
         heartbeats: HeartbeatConfig | None = None,
+        doors: Sequence[Door] = (),
     ) -> None:
-        """*listen*: where both its server and its heart listen, each on a port of its own."""
+        """*listen*: where both its server and its heart listen, each on a port of its own. *doors*: other
+        ways in."""
         self._host = host
         self._listen_at = listen
         self._directory = layout.host(host)
         self._description = description
         self._started = datetime.now(UTC).isoformat(timespec="seconds")
         self._stop = asyncio.Event()
-        self._pulse = LoopPulse()
+        self._doors = doors
+        self._pulse = LoopPulse(self._on_turn)
+        self._trace = CountingTrace(LogTrace())
         self._authority: Authority = connect_authority(description, self._endpoint(Incarnation(0)))
         self._questions = Questions(self._authority)
         self._keeper = SessionKeeper(self._authority, fresh_nonce)
@@ -128,11 +134,13 @@ class Host:
         self._server = await listen(
             self._listen_at, self._directory, lambda address: serve(address, lambda _: self, endpoint)
         )
+        details = [await door.open() for door in self._doors]
         session = await self._keeper.open(
             self._host,
             address=str(self._server.address),
             heartbeat_address=str(heartbeat_address),
             agent_address=self._description.agent_address,
+            details={name: value for each in details for name, value in each.items()},
         )
         lock.leave_word(self._holder(session.incarnation))
         await _until_one_ends(self._keeper.keep(), self._house(session))
@@ -150,7 +158,16 @@ class Host:
         hosts, domain = self._description.hosts, self._description.domain
         self._callees = callees = HostCallees(endpoint, ClientConfig())
         groups = await open_groups(
-            session, store, self._authority, self._questions, links, callees, hosts, domain, self._directory
+            session,
+            store,
+            self._authority,
+            self._questions,
+            links,
+            callees,
+            hosts,
+            domain,
+            self._directory,
+            self._trace,
         )
         self._receiving = Receiving(
             groups, self._authority, self._deafness, allows_chaos=self._description.allows_chaos
@@ -164,12 +181,26 @@ class Host:
             on_attempt=groups.suspects.on_death,
         )
         self._take_early(self._receiving)
+        interior = Interior(
+            domain=domain,
+            session=session,
+            endpoint=endpoint,
+            groups=groups,
+            authority=self._authority,
+            administering=self._receiving.administering,
+            report=agents.report,
+            notes=self._trace.counts,
+        )
+        for door in self._doors:
+            door.on_serving(interior)
         log.info("host serves", host=self._host, incarnation=session.incarnation, address=session.address)
         peers = Peers(self._authority, lambda sessions: self._on_peers(groups, sessions))
         await _until_one_ends(peers.follow(), agents.report_always(), store.failed())
 
     async def _close(self) -> None:
         """Let go of what was taken, in an order in which the heart still watches over the disk."""
+        for door in self._doors:
+            await door.close()
         if self._agents is not None:
             await self._agents.close()
         if self._receiving is not None:
@@ -201,6 +232,7 @@ class Host:
             peers=tuple(_peer_report(each) for each in self._heart.heard),
             deaths=tuple(self._agents.deaths) if self._agents else (),
             deaf_to=self._deafness.to,
+            details=session.details,
         )
 
     def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
@@ -244,6 +276,10 @@ class Host:
             self._links.set_peers(sessions)
         if self._agents is not None:
             self._agents.set_peers(sessions)
+
+    def _on_turn(self, late_ns: int) -> None:
+        for door in self._doors:
+            door.on_turn(late_ns)
 
     def _vitals(self) -> Vitals:
         sync_age_ns = 0 if self._store is None else self._store.oldest_sync_age_ns()

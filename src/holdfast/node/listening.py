@@ -9,10 +9,10 @@ import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from holdfast.model.errors import InvalidRequest, Unavailable
-from holdfast.net import Address, Server
+from holdfast.net import Address
 
 ADDRESS: Final = "address"
 """The file in the host's directory that says where it listened last."""
@@ -21,15 +21,17 @@ PORTS: Final = range(20_000, 32_000)
 is down, and the host would have to go elsewhere."""
 TRIES_MAX: Final = 20
 
-Serve = Callable[[Address], Awaitable[Server]]
+Listening = TypeVar("Listening")
 
 
-async def listen(at: Address, directory: Path, serve: Serve) -> Server:
+async def listen(
+    at: Address, directory: Path, serve: Callable[[Address], Awaitable[Listening]], file: str = ADDRESS
+) -> Listening:
     """Listen at *at*; if it leaves the port open, where the last process in *directory* did, or where there
-    is room. Raises ``Unavailable``."""
+    is room. *file* says where that was. Raises ``Unavailable``."""
     if at.port:
         return await serve(at)
-    last = _last(directory)
+    last = _last(directory / file)
     if last is not None and last.host == at.host:
         with suppress(Unavailable):
             return await serve(last)
@@ -39,16 +41,16 @@ async def listen(at: Address, directory: Path, serve: Serve) -> Server:
     return await serve(at)
 
 
-def remember(address: Address, directory: Path) -> None:
+def remember(address: Address, directory: Path, file: str = ADDRESS) -> None:
     """Keep *address* for the next process, through a power cut too. Raises ``OSError``."""
-    if _last(directory) == address:
+    if _last(directory / file) == address:
         return
-    aside = directory / f"{ADDRESS}.new"
-    with aside.open("w", encoding="ascii") as file:
-        file.write(str(address))
-        file.flush()
-        os.fsync(file.fileno())
-    aside.replace(directory / ADDRESS)
+    aside = directory / f"{file}.new"
+    with aside.open("w", encoding="ascii") as written:
+        written.write(str(address))
+        written.flush()
+        os.fsync(written.fileno())
+    aside.replace(directory / file)
     names = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(names)
@@ -56,8 +58,8 @@ def remember(address: Address, directory: Path) -> None:
         os.close(names)
 
 
-def _last(directory: Path) -> Address | None:
+def _last(file: Path) -> Address | None:
     try:
-        return Address.parse((directory / ADDRESS).read_text(encoding="ascii").strip())
+        return Address.parse(file.read_text(encoding="ascii").strip())
     except (OSError, UnicodeDecodeError, InvalidRequest):
         return None

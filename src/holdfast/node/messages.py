@@ -58,6 +58,8 @@ class HostReport(Struct, frozen=True, tag="host_report", kw_only=True):
     """The newest deaths it was told of."""
     deaf_to: tuple[HostId, ...] = ()
     """Hosts from which it takes nothing, because an admin said so (`holdfast chaos cut`)."""
+    details: dict[str, str] = {}
+    """Of its session: where its doors are, among other things."""
 
 
 class HostStatus(Struct, frozen=True, kw_only=True):

@@ -26,7 +26,7 @@ class Receiving:
     ) -> None:
         self._groups = groups
         self._deafness = deafness
-        self._administering = Administering(
+        self.administering = Administering(
             groups, authority, Creating(groups, authority, fresh_nonce), deafness, allows_chaos=allows_chaos
         )
         self._on_call = groups.guarded(groups.serving.on_call)
@@ -64,5 +64,5 @@ class Receiving:
         self._groups.close()
 
     async def _do(self, connection: Connection, number: int, order: Order) -> None:
-        answer = await self._administering.do(order, connection.peer.role)
+        answer = await self.administering.do(order, connection.peer.role)
         connection.send(Kind.GROUP_ANSWER, with_number(number, encode_order(answer)))

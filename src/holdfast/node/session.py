@@ -54,7 +54,13 @@ class SessionKeeper:
         return self._session
 
     async def open(
-        self, host: HostId, *, address: str, heartbeat_address: str, agent_address: str
+        self,
+        host: HostId,
+        *,
+        address: str,
+        heartbeat_address: str,
+        agent_address: str,
+        details: dict[str, str] | None = None,
     ) -> Session:
         """Open the session, however long the authority takes to answer."""
 
@@ -68,6 +74,7 @@ class SessionKeeper:
                 nonce=self._nonces(),
                 heartbeat_address=heartbeat_address,
                 agent_address=agent_address,
+                details=details,
             )
 
         self._session = await self._under_a_lease(attempt)

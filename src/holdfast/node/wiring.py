@@ -14,8 +14,9 @@ from holdfast.authority.replicas import ReplicaRecord, ensure_replica
 from holdfast.authority.sessions import Session
 from holdfast.housing.groups import Groups
 from holdfast.housing.ports import HouseConfig, HousePorts
-from holdfast.machine import LogTrace, LoopTimers, MachineClock, MachineRandom
+from holdfast.machine import LoopTimers, MachineClock, MachineRandom
 from holdfast.model.ids import GroupId, HostId, Nonce
+from holdfast.model.ports import Trace
 from holdfast.node.callees import HostCallees
 from holdfast.node.classes import definition_of
 from holdfast.node.copying import ProcessCopies
@@ -44,6 +45,7 @@ async def open_groups(
     hosts: Iterable[HostId],
     domain: str,
     directory: Path,
+    trace: Trace,
 ) -> Groups:
     """Learn from the authority what a host of groups must know, open its clock, and house its groups."""
     nonce = fresh_nonce()
@@ -58,7 +60,7 @@ async def open_groups(
     copies = ProcessCopies(store.directory, store.adopt, store.fail, pages=pages)
     last = read_slot(directory)
     slot = open_slot(directory, session.incarnation)
-    ports = _ports(questions, links, callees, copies, slot)
+    ports = _ports(questions, links, callees, copies, slot, trace)
     groups = Groups(session.host, session.incarnation, store, stamps, identity, hosts, ports, HouseConfig())
     callees.events = groups.nesting
     if last is not None:
@@ -69,7 +71,12 @@ async def open_groups(
 
 
 def _ports(
-    questions: Questions, links: HostLinks, callees: HostCallees, copies: ProcessCopies, slot: Slot
+    questions: Questions,
+    links: HostLinks,
+    callees: HostCallees,
+    copies: ProcessCopies,
+    slot: Slot,
+    trace: Trace,
 ) -> HousePorts:
     loop = asyncio.get_running_loop()
 
@@ -85,7 +92,7 @@ def _ports(
         network=links,
         callees=callees,
         random=MachineRandom(),
-        trace=LogTrace(),
+        trace=trace,
         journal=log,
         authority=questions,
         soon=soon,

@@ -43,6 +43,7 @@ MACHINE: Final = (
     "cli/*",
     "client/*",
     "console/*",
+    "web/*",
     "demo/*",
     "directory/ldap/*",
     "machine/*",

@@ -1,0 +1,43 @@
+"""Doors: other ways into a host than its own protocol, opened and closed with it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from holdfast.authority.recipe import Authority
+from holdfast.authority.sessions import Session
+from holdfast.housing.groups import Groups
+from holdfast.net import Endpoint
+from holdfast.node.administering import Administering
+from holdfast.node.messages import HostReport
+
+
+@dataclass(frozen=True, slots=True)
+class Interior:
+    """What a host that serves shows to its doors."""
+
+    domain: str
+    session: Session
+    endpoint: Endpoint
+    """As which this host speaks to others, and to itself."""
+    groups: Groups
+    authority: Authority
+    administering: Administering
+    report: Callable[[], HostReport]
+    notes: Mapping[str, int]
+    """How often its groups have noted what, by kind, since the process began."""
+
+
+class Door(Protocol):
+    """A way in. No failure of its own may end the host."""
+
+    async def open(self) -> Mapping[str, str]:
+        """Listen; answers what the session's details shall say of it. The host is still starting."""
+
+    def on_turn(self, late_ns: int) -> None:
+        """The host's loop has turned, so much later than it meant to."""
+
+    def on_serving(self, interior: Interior) -> None:
+        """The host serves from now on."""
+
+    async def close(self) -> None: ...

@@ -1,0 +1,127 @@
+"""Calls of groups' methods, and what became of them."""
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.calling.config import CallPolicy
+from holdfast.model.calls import CallOutcomeUnknown, RequestId
+from holdfast.model.errors import InvalidRequest, Unavailable
+from holdfast.model.outcome import CallPoisoned, CallRefused, MethodRaised
+from holdfast.model.units import SECOND
+from holdfast.web.about_groups import NAME_SCHEMA
+from holdfast.web.bounds import DURATION_S_DEFAULT, DURATION_S_MAX
+from holdfast.web.calls import Arguments, as_json
+from holdfast.web.endpoint import Asked, Endpoint, Parameter, Reply
+from holdfast.web.headers import KEY, key_of
+from holdfast.web.policy import forbidden
+from holdfast.web.problems import NEVER_RUNS
+from holdfast.web.site import Site
+
+
+class Returned(Struct, frozen=True, kw_only=True):
+    """What the method returned."""
+
+    result: Any
+    request_id: str | None = None
+    """Of a call under a key."""
+
+
+class AskOutcome(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    request_id: str
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What became of a request, for good."""
+
+    outcome: Literal["returned", "raised", "poisoned", "refused", "never_runs", "forgotten"]
+    """*never_runs*: it was not executed and never will be; *forgotten*: the group no longer knows."""
+    result: Any = None
+    type: str | None = None
+    text: str | None = None
+
+
+async def call(site: Site, asked: Asked) -> Reply:
+    group, method, who = asked.path["name"], asked.path["method"], asked.caller
+    if not who.may_call(group, method):
+        raise forbidden(f"{who.name} may not call that method of that group")
+    arguments: Arguments = asked.body
+    policy, key = _policy(asked.query.get("duration_s")), key_of(asked.headers)
+    calls = site.inside.calls
+    if key is None:
+        return Reply(Returned(result=as_json(await calls.call(group, method, arguments, policy))))
+    result, request = await calls.call_keyed(who.name, key, group, method, arguments, policy)
+    return Reply(Returned(result=as_json(result), request_id=str(request)))
+
+
+async def ask_outcome(site: Site, asked: Asked) -> Reply:
+    about: AskOutcome = asked.body
+    request, calls = RequestId.parse(about.request_id), site.inside.calls
+    name = calls.group_of(request)
+    if not asked.caller.has("admin") and (name is None or not asked.caller.may_see(name)):
+        raise forbidden(f"{asked.caller.name} may not ask about that group")
+    try:
+        return Reply(Outcome(outcome="returned", result=as_json(await calls.outcome(request))))
+    except MethodRaised as error:
+        return Reply(Outcome(outcome="raised", type=error.type_name, text=error.text))
+    except CallPoisoned as error:
+        return Reply(Outcome(outcome="poisoned", text=str(error)))
+    except CallRefused as error:
+        is_never = error.reason == NEVER_RUNS
+        return Reply(Outcome(outcome="never_runs" if is_never else "refused", text=str(error)))
+    except CallOutcomeUnknown as error:
+        if error.request_id != request:  # it was the question that nobody answered
+            raise Unavailable(f"nobody could say what became of {request}") from None
+        return Reply(Outcome(outcome="forgotten"))
+
+
+def _policy(duration_s: str | None) -> CallPolicy:
+    try:
+        seconds = (
+            DURATION_S_DEFAULT if duration_s is None else msgspec.convert(duration_s, float, strict=False)
+        )
+    except msgspec.ValidationError:
+        seconds = 0.0
+    if not 0.01 <= seconds <= DURATION_S_MAX:
+        raise InvalidRequest(f"duration_s must be a number from 0.01 to {DURATION_S_MAX:g}")
+    return CallPolicy(duration_ns=round(seconds * SECOND))
+
+
+ENDPOINTS = (
+    Endpoint(
+        "POST",
+        "/v1/groups/{name}/calls/{method}",
+        "call",
+        "Call a method of a group",
+        "The body is a JSON array of its arguments, or an object of named ones. It is sent to whoever serves "
+        "the group until it is answered or its duration is over. With an Idempotency-Key it is executed "
+        "once, however often and through whichever host it is repeated: a repetition gets the first outcome.",
+        call,
+        Returned,
+        "client",
+        body=Arguments,
+        body_default=b"[]",
+        parameters=(
+            KEY,
+            Parameter(
+                "duration_s",
+                "query",
+                {"type": "number", "minimum": 0.01, "maximum": DURATION_S_MAX},
+                f"How long it is tried; {DURATION_S_DEFAULT:g} unless said.",
+            ),
+        ),
+        path_schemas={**NAME_SCHEMA, "method": {"type": "string", "minLength": 1, "maxLength": 200}},
+    ),
+    Endpoint(
+        "POST",
+        "/v1/outcomes",
+        "ask_outcome",
+        "What became of a call",
+        "Asking settles it: a request that has not run by then never will.",
+        ask_outcome,
+        Outcome,
+        "client",
+        body=AskOutcome,
+    ),
+)

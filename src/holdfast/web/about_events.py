@@ -1,0 +1,181 @@
+"""What changes in the domain, as it changes: a stream of server-sent events.
+
+Each change at the authority has a revision; it is the id of the event, the same at every host. A listener
+that comes again with ``Last-Event-ID``, here or elsewhere, gets everything since, without gap or repetition,
+as far back as the authority remembers; otherwise a `gap` tells it to look at everything anew.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+from starlette.responses import StreamingResponse
+
+from holdfast.authority import keys
+from holdfast.authority.contract import Changed, Compacted, Events, WatchEvent
+from holdfast.authority.outcome import Listing, decoded
+from holdfast.authority.recipe import Authority, perform
+from holdfast.authority.sessions import Session, list_sessions
+from holdfast.authority.views import View
+from holdfast.housing.directory import GroupDirectory
+from holdfast.model.errors import InvalidRequest, Unavailable
+from holdfast.model.ids import GroupId, Revision
+from holdfast.web.answering import ALWAYS
+from holdfast.web.bounds import QUIET_S, STREAM_S_MAX, STREAMS_MAX
+from holdfast.web.endpoint import Asked, Endpoint, Parameter
+from holdfast.web.problems import busy
+from holdfast.web.site import Site
+
+EVERYTHING = ""
+"""Both prefixes in one watch: of two watches each has an order of its own, and ids would go back."""
+REVISION_DIGITS_MAX = 18
+
+
+async def follow_events(site: Site, asked: Asked) -> StreamingResponse:
+    interior = site.inside.interior
+    since = _since(asked.headers.get("last-event-id"))
+    if site.streams >= STREAMS_MAX:
+        raise busy(f"{site.streams} streams of events are open at this host", "overloaded")
+    if since is None:
+        since = await _revision(interior.authority)
+    events = _stream(site, interior.authority, interior.groups.directory, since)
+    return StreamingResponse(events, media_type="text/event-stream", headers=ALWAYS)
+
+
+async def _stream(
+    site: Site, authority: Authority, directory: GroupDirectory, since: Revision
+) -> AsyncIterator[bytes]:
+    site.streams += 1
+    try:
+        yield _event("begin", since, {"revision": since})
+        async with asyncio.timeout(STREAM_S_MAX):
+            while True:
+                async for said in _watched(authority, directory, since):
+                    yield said
+                # Forgotten by the authority: on from what stands now.
+                since = await _revision(authority)
+                yield _event(
+                    "gap", since, {"revision": since, "advice": "read /v1/hosts and /v1/groups anew"}
+                )
+    except (TimeoutError, Unavailable):
+        return  # whoever listens comes again, with the last id it got
+    finally:
+        site.streams -= 1
+
+
+async def _watched(authority: Authority, directory: GroupDirectory, since: Revision) -> AsyncIterator[bytes]:
+    """What follows *since*, until the authority says that it has forgotten that."""
+    async with aclosing(_with_pauses(authority.watch(EVERYTHING, Revision(since + 1)))) as events:
+        async for event in events:
+            match event:
+                case None:
+                    yield b": nothing new\n\n"
+                case Compacted():
+                    return
+                case Events(revision=revision, changes=changes):
+                    told = [said for each in changes if (said := _told(each, directory)) is not None]
+                    for kind, data in told[:-1]:
+                        yield _event(kind, None, data)
+                    # The id comes with the last of a revision: who has only some of them gets them all again.
+                    for kind, data in told[-1:]:
+                        yield _event(kind, revision, data)
+
+
+async def _with_pauses(events: AsyncIterator[WatchEvent]) -> AsyncGenerator[WatchEvent | None, None]:
+    """*events*, and None whenever there is none for a while."""
+    coming: asyncio.Future[WatchEvent] | None = None
+    try:
+        while True:
+            if coming is None:
+                coming = asyncio.ensure_future(anext(events))
+            await asyncio.wait((coming,), timeout=QUIET_S)
+            if not coming.done():
+                yield None
+                continue
+            done, coming = coming, None
+            try:
+                event = done.result()
+            except StopAsyncIteration:
+                return
+            yield event
+    finally:
+        if coming is not None:
+            coming.cancel()
+            await asyncio.gather(coming, return_exceptions=True)
+
+
+def _told(changed: Changed, directory: GroupDirectory) -> tuple[str, dict[str, Any]] | None:
+    """A change, as listeners are told of it; None for what is none of theirs."""
+    key = changed.key
+    if key.startswith(keys.SESSIONS):
+        if changed.item is None:
+            return "host_gone", {"host": key.removeprefix(keys.SESSIONS)}
+        session = decoded(changed.item, Session).value
+        return "host", {
+            "host": session.host,
+            "incarnation": session.incarnation,
+            "address": session.address,
+            "http": session.details.get("http"),
+        }
+    if key.startswith(keys.VIEWS):
+        group = GroupId(int(key.removeprefix(keys.VIEWS)))
+        record = directory.records.get(group)
+        named = {"group": group, "name": record.name if record is not None else None}
+        if changed.item is None:
+            return "group_gone", named
+        view = decoded(changed.item, View).value
+        return "view", {
+            **named,
+            "epoch": view.epoch,
+            "primary": view.primary,
+            "in_sync": [member.host for member in view.members],
+            "why": view.cause.why.value,
+            "about": view.cause.host,
+        }
+    return None
+
+
+def _event(kind: str, revision: Revision | None, data: dict[str, Any]) -> bytes:
+    id_line = b"" if revision is None else b"id: %d\n" % revision
+    return id_line + b"event: %s\ndata: %s\n\n" % (kind.encode(), msgspec.json.encode(data))
+
+
+async def _revision(authority: Authority) -> Revision:
+    listing = await perform(authority, list_sessions())
+    if not isinstance(listing, Listing):
+        raise Unavailable("the authority does not answer")
+    return listing.revision
+
+
+def _since(text: str | None) -> Revision | None:
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= REVISION_DIGITS_MAX):
+        raise InvalidRequest("Last-Event-ID must be the id of an event of this domain")
+    return Revision(int(text))
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/v1/events",
+        "follow_events",
+        "What changes, as it changes",
+        "Server-sent events: host, host_gone, view, group_gone; begin and gap say where one stands.",
+        follow_events,
+        None,
+        "reader",
+        media="text/event-stream",
+        parameters=(
+            Parameter(
+                "Last-Event-ID",
+                "header",
+                {"type": "string", "pattern": f"^[0-9]{{1,{REVISION_DIGITS_MAX}}}$"},
+                "Go on after this event; without it, begin now.",
+            ),
+        ),
+        is_stream=True,
+    ),
+)

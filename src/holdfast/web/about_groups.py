@@ -1,0 +1,194 @@
+"""Groups: list, show, create, delete, history."""
+
+import hashlib
+from itertools import islice
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from holdfast.model.errors import InvalidRequest
+from holdfast.model.orders import (
+    ARGUMENTS_BYTES_MAX,
+    CLASS_CHARACTERS_MAX,
+    REPLICAS_DEFAULT,
+    CreateGroup,
+    DeleteGroup,
+    GroupHistory,
+    GroupInfo,
+    GroupList,
+    ListGroups,
+    ShowHistory,
+)
+from holdfast.model.reference import MEMBERS_MAX, Name
+from holdfast.net import Role
+from holdfast.web.bounds import GROUPS_SHOWN_MAX
+from holdfast.web.endpoint import Asked, Endpoint, Parameter, Reply
+from holdfast.web.headers import KEY, key_of
+from holdfast.web.policy import Caller, forbidden
+from holdfast.web.site import Site
+
+NAME_SCHEMA = {"name": {"type": "string", "minLength": 1, "maxLength": 100}}
+
+
+class GroupPage(Struct, frozen=True, kw_only=True):
+    groups: tuple[GroupInfo, ...]
+    """By name."""
+    next: str | None
+    """The `after` of the next page; null on the last."""
+
+
+class NewGroup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A group to make."""
+
+    name: Name
+    class_name: Annotated[str, Meta(min_length=1, max_length=CLASS_CHARACTERS_MAX)]
+    """``package.module:Class``, to be found in the hosts' application directory."""
+    style: str = "warm_passive"
+    replicas: Annotated[int, Meta(ge=1, le=MEMBERS_MAX)] = REPLICAS_DEFAULT
+    arguments: list[Any] = []
+    """What its object is made with."""
+    min_in_sync: Annotated[int, Meta(ge=0, le=MEMBERS_MAX)] = 0
+    """How many members hold an operation before it is acknowledged; 0: two, or one of two or one."""
+    durability: str = "disk"
+    """``disk`` or ``memory``."""
+
+
+async def list_groups(site: Site, asked: Asked) -> Reply:
+    limit, after = _limit(asked.query.get("limit")), asked.query.get("after", "")
+    found = await site.inside.orders.give(ListGroups(), Role.CLIENT, GroupList)
+    seen = sorted(
+        (each for each in found.groups if each.name > after and asked.caller.may_see(each.name)),
+        key=lambda each: each.name,
+    )
+    page = tuple(islice(seen, limit))
+    return Reply(GroupPage(groups=page, next=page[-1].name if len(seen) > limit else None))
+
+
+async def show_group(site: Site, asked: Asked) -> Reply:
+    name = asked.path["name"]
+    _require_sight(asked.caller, name)
+    (found,) = (await site.inside.orders.give(ListGroups(name=name), Role.CLIENT, GroupList)).groups
+    return Reply(found)
+
+
+async def create_group(site: Site, asked: Asked) -> Reply:
+    new: NewGroup = asked.body
+    arguments = msgspec.json.encode(new.arguments).decode()
+    if len(arguments) > ARGUMENTS_BYTES_MAX:
+        raise InvalidRequest(f"arguments of {len(arguments)} bytes; at most {ARGUMENTS_BYTES_MAX}")
+    order = CreateGroup(
+        name=new.name,
+        class_name=new.class_name,
+        style=new.style,
+        replicas=new.replicas,
+        arguments=arguments,
+        min_in_sync=new.min_in_sync,
+        durability=new.durability,
+        nonce=_nonce(asked.caller, key_of(asked.headers)),
+    )
+    (made,) = (await site.inside.orders.give(order, Role.ADMIN, GroupList)).groups
+    return Reply(made, 201)
+
+
+async def delete_group(site: Site, asked: Asked) -> Reply:
+    order = DeleteGroup(name=asked.path["name"])
+    (gone,) = (await site.inside.orders.give(order, Role.ADMIN, GroupList)).groups
+    return Reply(gone)
+
+
+async def show_history(site: Site, asked: Asked) -> Reply:
+    _require_sight(asked.caller, asked.path["name"])
+    return Reply(
+        await site.inside.orders.give(ShowHistory(name=asked.path["name"]), Role.CLIENT, GroupHistory)
+    )
+
+
+def _require_sight(caller: Caller, name: str) -> None:
+    if not caller.may_see(name):
+        raise forbidden(f"{caller.name} may not look at that group")
+
+
+def _nonce(caller: Caller, key: str | None) -> str:
+    """The same order under the same key makes one group; without a key each makes its own."""
+    return "" if key is None else hashlib.sha256(f"{caller.name}\0{key}".encode()).hexdigest()[:32]
+
+
+def _limit(text: str | None) -> int:
+    if text is None:
+        return GROUPS_SHOWN_MAX
+    is_number = text.isascii() and text.isdigit() and len(text) <= 9
+    if not is_number or not 1 <= int(text) <= GROUPS_SHOWN_MAX:
+        raise InvalidRequest(f"limit must be a number from 1 to {GROUPS_SHOWN_MAX}")
+    return int(text)
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/v1/groups",
+        "list_groups",
+        "The groups of the domain",
+        "By name, those that the caller may see.",
+        list_groups,
+        GroupPage,
+        "client",
+        parameters=(
+            Parameter("after", "query", {"type": "string"}, "Only groups whose names come after this one."),
+            Parameter(
+                "limit",
+                "query",
+                {"type": "integer", "minimum": 1, "maximum": GROUPS_SHOWN_MAX},
+                "How many at most.",
+            ),
+        ),
+    ),
+    Endpoint(
+        "POST",
+        "/v1/groups",
+        "create_group",
+        "Make a group",
+        "Of a class that the hosts can import. With an Idempotency-Key the same order makes one group.",
+        create_group,
+        GroupInfo,
+        "admin",
+        body=NewGroup,
+        status=201,
+        parameters=(KEY,),
+        is_audited=True,
+    ),
+    Endpoint(
+        "GET",
+        "/v1/groups/{name}",
+        "show_group",
+        "One group",
+        "As the authority knows it: who is primary, who is in sync.",
+        show_group,
+        GroupInfo,
+        "client",
+        path_schemas=NAME_SCHEMA,
+    ),
+    Endpoint(
+        "DELETE",
+        "/v1/groups/{name}",
+        "delete_group",
+        "End a group",
+        "And forget its state. Answers what it was.",
+        delete_group,
+        GroupInfo,
+        "admin",
+        path_schemas=NAME_SCHEMA,
+        is_audited=True,
+    ),
+    Endpoint(
+        "GET",
+        "/v1/groups/{name}/history",
+        "show_history",
+        "What became of a group",
+        "Its latest views, oldest first: when, who, why, and how long each step of a failover took.",
+        show_history,
+        GroupHistory,
+        "client",
+        path_schemas=NAME_SCHEMA,
+    ),
+)

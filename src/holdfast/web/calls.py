@@ -1,0 +1,130 @@
+"""Calls on behalf of HTTP callers: each once, whatever is repeated, and through whichever host."""
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+
+from holdfast.calling.config import CallPolicy
+from holdfast.client.caller import Caller as GroupCaller
+from holdfast.client.domain import Domain
+from holdfast.model.calls import CallOutcomeUnknown, RequestId
+from holdfast.model.errors import InvalidRequest
+from holdfast.model.ids import GroupId
+from holdfast.model.outcome import CallRefused
+from holdfast.model.properties import Style
+from holdfast.node.door import Interior
+from holdfast.styles.interface import BadCall
+from holdfast.styles.operation import encode_arguments
+from holdfast.styles.style import style_named
+from holdfast.web.bounds import FINGERPRINTS_MAX
+from holdfast.web.keying import keyed
+from holdfast.web.problems import NEVER_RUNS, refuse
+
+Arguments = list[Any] | dict[str, Any]
+
+
+class Calls:
+    """Makes calls through *domain*, the host's own client of its domain."""
+
+    def __init__(self, domain: Domain, interior: Interior) -> None:
+        self._domain = domain
+        self._interior = interior
+        self._fingerprints: dict[RequestId, bytes] = {}
+
+    async def call(self, group: str, method: str, arguments: Arguments, policy: CallPolicy) -> Any:
+        """Call once; if nobody answers, its outcome can be asked for."""
+        encoded = _encoded(method, arguments)
+        caller = await self._domain.caller(group)
+        return await caller.call(method, encoded, policy)
+
+    async def call_keyed(
+        self, who: str, key: str, group: str, method: str, arguments: Arguments, policy: CallPolicy
+    ) -> tuple[Any, RequestId]:
+        """What the first call under *key* of *who* came to, made now if it was not before; and its id."""
+        encoded = _encoded(method, arguments)
+        caller = await self._domain.caller(group)
+        try:
+            return await self._once(who, key, caller, method, encoded, policy)
+        except CallOutcomeUnknown:
+            if not caller.is_gone:
+                raise
+        # The group of that name was removed: either there is none any more, or another.
+        caller = await self._domain.caller(group)
+        return await self._once(who, key, caller, method, encoded, policy)
+
+    async def outcome(self, request: RequestId) -> Any:
+        """What became of *request*, for good."""
+        return await self._domain.outcome(request)
+
+    def group_of(self, request: RequestId) -> str | None:
+        """The name of the group that *request* is of; None when this host knows of none."""
+        record = self._interior.groups.directory.records.get(request.group)
+        return record.name if record is not None else None
+
+    async def _once(
+        self, who: str, key: str, caller: GroupCaller, method: str, encoded: bytes, policy: CallPolicy
+    ) -> tuple[Any, RequestId]:
+        group = caller.reference.group
+        ids = keyed(who, group, key, caller.time_s)
+        if ids.before is not None and self._is_kept(group):
+            try:
+                return await caller.outcome(ids.before, policy), ids.before
+            except CallRefused as error:
+                if error.reason != NEVER_RUNS:
+                    raise
+        try:
+            return await self._made(caller, ids.request, method, encoded, policy), ids.request
+        except CallRefused as error:
+            if error.reason != NEVER_RUNS or ids.after is None:
+                raise
+        # Somebody who saw the next window begin has settled it.
+        return await self._made(caller, ids.after, method, encoded, policy), ids.after
+
+    async def _made(
+        self, caller: GroupCaller, request: RequestId, method: str, encoded: bytes, policy: CallPolicy
+    ) -> Any:
+        self._check_same(request, method, encoded)
+        try:
+            return await caller.call_as(request, method, encoded, policy)
+        except CallOutcomeUnknown as error:
+            # Its own number is of this host's connection: the group knows the request by the key's.
+            raise CallOutcomeUnknown(request, waited_s=error.waited_s) from None
+
+    def _is_kept(self, group: GroupId) -> bool:
+        """Whether its members keep replies at all."""
+        record = self._interior.groups.directory.records.get(group)
+        return record is None or style_named(record.style) is not Style.STATELESS
+
+    def _check_same(self, request: RequestId, method: str, encoded: bytes) -> None:
+        """One key, one call: tells callers of their mistake, as far as this host has seen the first one."""
+        fingerprint = sha256(method.encode() + b"\0" + encoded).digest()
+        known = self._fingerprints.setdefault(request, fingerprint)
+        if known != fingerprint:
+            raise refuse(
+                422, "key_reused", "this Idempotency-Key was used for another call", "Use a key per call."
+            )
+        if len(self._fingerprints) > FINGERPRINTS_MAX:
+            del self._fingerprints[next(iter(self._fingerprints))]
+
+
+def _encoded(method: str, arguments: Arguments) -> bytes:
+    positional: tuple[Any, ...] = () if isinstance(arguments, Mapping) else tuple(arguments)
+    named = dict(arguments) if isinstance(arguments, Mapping) else {}
+    if "*" in named:
+        raise InvalidRequest("no argument can be named *")
+    try:
+        return bytes(encode_arguments(positional, named))
+    except (TypeError, OverflowError, RecursionError, UnicodeEncodeError) as error:
+        raise BadCall(f"{method}: an argument has no form on the wire: {error}") from None
+
+
+def as_json(value: Any) -> Any:
+    """*value*, which has a form in JSON; else raises :class:`.problems.Refusal`: the call was executed."""
+    try:
+        msgspec.json.encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        text = f"the call was executed, but what it returned has no form in JSON: {error}"
+        raise refuse(422, "no_json", text, "Let the method return what JSON can say.") from None
+    return value

@@ -1,0 +1,75 @@
+"""Endpoints: each said once, for the router, for `/openapi.json` and for `/docs`."""
+
+from collections.abc import Awaitable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from starlette.responses import Response
+
+from holdfast.web.policy import Caller
+from holdfast.web.settings import Grade
+from holdfast.web.site import Site
+
+Method = Literal["GET", "POST", "DELETE"]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One that is in the query or in a header; those of the path are in the path."""
+
+    name: str
+    where: Literal["query", "header"]
+    schema: Mapping[str, Any]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request that was let in, read and decoded."""
+
+    caller: Caller
+    path: Mapping[str, str]
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What is answered, as JSON."""
+
+    value: object
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class Handler(Protocol):
+    def __call__(self, site: Site, asked: Asked, /) -> Awaitable[Reply | Response]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    method: Method
+    path: str
+    name: str
+    summary: str
+    text: str
+    handler: Handler
+    answers: Any
+    """The type of a good answer; None when it is not JSON."""
+    grade: Grade | None
+    """What one must be for it; None lets everybody in. Handlers look closer where it depends on a group."""
+    body: Any = None
+    """The type of the body, where there is one; it decodes from JSON."""
+    body_default: bytes | None = None
+    """What an empty body stands for; None refuses it."""
+    status: int = 200
+    media: str = "application/json"
+    parameters: tuple[Parameter, ...] = ()
+    path_schemas: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    is_audited: bool = False
+    """An action of an admin: it is written down, whether it was done or refused."""
+    is_led: bool = False
+    """Only the coordinator can answer (see `leading`)."""
+    is_stream: bool = False
+    """It goes on for as long as somebody listens."""

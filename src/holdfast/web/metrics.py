@@ -1,0 +1,131 @@
+"""What an operator alerts on, in Prometheus' text form: gathered when it is asked for, but for what must be
+counted as it happens."""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+from holdfast.housing.housed import Housed
+from holdfast.model.units import SECOND
+from holdfast.node.door import Interior
+from holdfast.node.messages import HostReport
+from holdfast.sequence.role import Role
+from holdfast.web.bounds import GROUPS_SHOWN_MAX
+
+MEDIA: Final = CONTENT_TYPE_LATEST
+LATE_S: Final = (0.001, 0.005, 0.02, 0.1, 0.5, 2.0)
+TOOK_S: Final = (0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 60.0)
+
+
+class Metrics:
+    """The metrics of one host."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._late = Histogram(
+            "holdfast_loop_late_seconds",
+            "By how much the host's loop turned later than it meant to",
+            buckets=LATE_S,
+            registry=self._registry,
+        )
+        self._took = Histogram(
+            "holdfast_http_seconds",
+            "How long requests took, by endpoint",
+            ("endpoint",),
+            buckets=TOOK_S,
+            registry=self._registry,
+        )
+        self._answered = Counter(
+            "holdfast_http_requests",
+            "Requests by endpoint and status",
+            ("endpoint", "status"),
+            registry=self._registry,
+        )
+
+    def watch(self, interior: Interior) -> None:
+        """The host serves: it is part of what is gathered from now on."""
+        self._registry.register(_Host(interior))
+
+    def on_turn(self, late_ns: int) -> None:
+        self._late.observe(late_ns / SECOND)
+
+    def on_answered(self, endpoint: str, status: int, took_s: float) -> None:
+        self._answered.labels(endpoint, str(status)).inc()
+        self._took.labels(endpoint).observe(took_s)
+
+    def text(self) -> bytes:
+        return generate_latest(self._registry)
+
+
+class _Host(Collector):
+    def __init__(self, interior: Interior) -> None:
+        self._interior = interior
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._about_host(self._interior.report())
+        yield from self._about_groups(list(self._interior.groups.housed.values()))
+        notes = CounterMetricFamily(
+            "holdfast_notes",
+            "What members have noted: claim, won (a failover to this host), drop, add, halted, ...",
+            labels=("kind",),
+        )
+        for kind, count in sorted(self._interior.notes.items()):
+            notes.add_metric((kind,), count)
+        yield notes
+
+    def _about_host(self, report: HostReport) -> Iterator[Metric]:
+        info = GaugeMetricFamily("holdfast_host", "This host, always 1", labels=("domain", "host"))
+        info.add_metric((self._interior.domain, report.host), 1)
+        yield info
+        yield _gauge("incarnation", "Of this process: grows with every start", report.incarnation)
+        yield _gauge("in_session", "Whether the authority holds the host's session", report.in_session)
+        yield _gauge("log_bytes", "Of the write-ahead log on disk", report.log_bytes)
+        yield _gauge("hosts", "In session at the authority", len(self._interior.groups.directory.sessions))
+        silent = GaugeMetricFamily("holdfast_peer_silent", "Whether a peer is not heard", labels=("peer",))
+        for peer in report.peers:
+            silent.add_metric((peer.host,), peer.silent)
+        yield silent
+
+    def _about_groups(self, housed: list[Housed]) -> Iterator[Metric]:
+        yield _gauge("groups", "With a member here", len(housed))
+        yield _gauge("groups_primary", "Whose primary is here", sum(each.is_primary for each in housed))
+        yield _gauge("groups_ready", "That take calls here", sum(each.is_ready for each in housed))
+        halted = sum(each.member.role is Role.HALTED for each in housed)
+        yield _gauge("groups_halted", "Whose member here has stopped for good", halted)
+        short = sum(each.is_primary and _in_sync(each) < each.record.min_in_sync for each in housed)
+        yield _gauge("groups_short", "Whose primary is here, with fewer in sync than min_in_sync", short)
+        named = {name: _per_group(name, text) for name, text in _PER_GROUP.items()}
+        for each in islice(housed, GROUPS_SHOWN_MAX):
+            label = (each.record.name,)
+            named["epoch"].add_metric(label, each.member.epoch)
+            named["in_sync"].add_metric(label, _in_sync(each))
+            named["min_in_sync"].add_metric(label, each.record.min_in_sync)
+            named["primary"].add_metric(label, each.is_primary)
+            named["committed"].add_metric(label, each.member.committed)
+        yield from named.values()
+
+
+_PER_GROUP: Final = {
+    "epoch": "Of the view that the member here knows: grows with every change",
+    "in_sync": "Members in sync, in that view",
+    "min_in_sync": "Members that must hold an operation before it is acknowledged",
+    "primary": "Whether the primary is here",
+    "committed": "The last position of its sequence known here to be final: operations so far",
+}
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"holdfast_{name}", text, value=value)
+
+
+def _per_group(name: str, text: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"holdfast_group_{name}", text, labels=("group",))
+
+
+def _in_sync(housed: Housed) -> int:
+    return len(housed.view.members) if housed.view is not None else 0

@@ -1,0 +1,110 @@
+"""The one form of every error: a code for programs, a text, and what would be right."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from holdfast.model.calls import CallOutcomeUnknown
+from holdfast.model.errors import (
+    GroupExists,
+    HoldfastError,
+    InvalidRequest,
+    NoSuchGroup,
+    OutcomeUnknown,
+    Overloaded,
+    Rejected,
+    Unavailable,
+)
+from holdfast.model.orders import OrderRefused
+from holdfast.model.outcome import CallPoisoned, CallRefused, MethodRaised, NestedOutcomeUnknown
+from holdfast.styles.interface import BadCall
+from holdfast.web.bounds import RETRY_AFTER_S, TEXT_CHARACTERS_MAX
+
+AGAIN: Final = "Try again in a moment, here or at another host."
+UNKNOWN: Final = (
+    "It may have been executed. Repeat it with the same Idempotency-Key, or ask POST /v1/outcomes for the "
+    "request id: do not send it as a new request."
+)
+NEVER_RUNS: Final = "never_runs"
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What went wrong. An interface: it changes only by adding."""
+
+    code: str
+    """For programs; a code is never renamed."""
+    text: str
+    advice: str
+    """What would be right."""
+    type: str = ""
+    """Of the exception that a method raised."""
+    request_id: str = ""
+    """Of the call whose outcome is unknown."""
+
+
+class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
+    error: Problem
+
+
+class Refusal(Exception):
+    """Raised when a request is answered with a problem."""
+
+    def __init__(self, status: int, problem: Problem, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(f"{status} {problem.code}: {problem.text}")
+        self.status = status
+        self.problem = problem
+        self.headers = dict(headers or {})
+
+
+def refuse(status: int, code: str, text: str, advice: str, **headers: str) -> Refusal:
+    """A refusal in one line; underscores in the names of *headers* stand for dashes."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Refusal(status, Problem(code=code, text=text[:TEXT_CHARACTERS_MAX], advice=advice), named)
+
+
+def busy(text: str, code: str = Unavailable.code) -> Refusal:
+    return refuse(503, code, text, AGAIN, retry_after=str(RETRY_AFTER_S))
+
+
+def refusal_of(error: HoldfastError) -> Refusal:
+    """How *error* is told over HTTP."""
+    text = str(error)
+    match error:
+        case CallOutcomeUnknown():
+            problem = Problem(code=error.code, text=text, advice=UNKNOWN, request_id=str(error.request_id))
+            return Refusal(504, problem)
+        case OutcomeUnknown() | NestedOutcomeUnknown():
+            return refuse(504, error.code, text, "It may have been done: look before you order it again.")
+        case MethodRaised(type_name=type_name):
+            advice = "The method itself raised this; what it changed before stays changed."
+            return Refusal(422, Problem(code=error.code, text=error.text, advice=advice, type=type_name))
+        case CallPoisoned():
+            return refuse(422, error.code, text, "Find out what ends the processes before you call it again.")
+        case CallRefused(reason=reason) if reason == NEVER_RUNS:
+            return refuse(409, NEVER_RUNS, text, "It was not executed. Use a new Idempotency-Key.")
+        case CallRefused(reason=reason):
+            return refuse(400, reason, text, "See `holdfast check` for the methods of the class.")
+        case NoSuchGroup():
+            return refuse(404, error.code, text, "GET /v1/groups lists the groups.")
+        case GroupExists():
+            return refuse(409, error.code, text, "Use another name, or the group that is there.")
+        case BadCall():
+            return refuse(400, error.code, text, "See `holdfast check` for the methods of the class.")
+        case InvalidRequest():
+            return refuse(400, error.code, text, "Change the request: as it is, it can never succeed.")
+        case Overloaded() | Unavailable():
+            return busy(text, error.code)
+        case Rejected():
+            return refuse(409, error.code, text, "It was not done: look at what has changed, and try again.")
+        case _:
+            return busy(text, error.code)
+
+
+def refusal_of_order(refused: OrderRefused) -> Refusal:
+    """How a refused order is told over HTTP."""
+    kinds = {kind.code: kind for kind in (NoSuchGroup, GroupExists, Unavailable, Overloaded, Rejected)}
+    kind = kinds.get(refused.code, InvalidRequest if refused.is_final else Unavailable)
+    refusal = refusal_of(kind(refused.text))
+    problem = msgspec.structs.replace(refusal.problem, code=refused.code)
+    return Refusal(refusal.status, problem, refusal.headers)
