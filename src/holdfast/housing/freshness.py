@@ -87,6 +87,10 @@ class Freshness:
         self._timers.set(WAIT_NS, housed.group)
         self._ask(housed)
 
+    def is_awaited(self, group: GroupId) -> bool:
+        """Whether reads wait for what the group commits."""
+        return group in self._waiting
+
     def on_turn(self, housed: Housed) -> None:
         """Something has happened to the group."""
         if housed.group in self._waiting:

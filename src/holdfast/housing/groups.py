@@ -40,6 +40,7 @@ from holdfast.sequence.claims import Claims
 from holdfast.sequence.durability import Durability
 from holdfast.sequence.leases import Leases
 from holdfast.sequence.messages import (
+    Accepted,
     Beat,
     BeatAnswer,
     Confirm,
@@ -50,6 +51,7 @@ from holdfast.sequence.messages import (
     HostMessage,
     HowFar,
     Inspect,
+    Submit,
     ThisFar,
     Yield,
 )
@@ -211,6 +213,8 @@ class Groups:
     def on_sequence(self, peer: HostId, message: GroupMessage | HostMessage) -> None:
         """A message from another host."""
         match message:
+            case Accepted() | Submit():  # nearly all
+                self._on_group_message(peer, message)
             case Beat() | BeatAnswer() | Confirm() | Confirmed():
                 self._on_host_message(peer, message)
             case HowFar() | ThisFar():
@@ -339,6 +343,7 @@ class Groups:
                 copies=self._copies(record.group) if record.durability == DISK else None,
                 later=self._turns.later,
                 on_ready=self.serving.on_served,
+                is_read=self.serving.freshness.is_awaited,
             )
         except DISK_ERRORS:
             raise

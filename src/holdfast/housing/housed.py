@@ -40,12 +40,15 @@ class Housed:
         copies: GroupCopies | None,
         later: Callable[["Housed"], None],
         on_ready: Callable[[GroupId], None],
+        is_read: Callable[[GroupId], bool],
     ) -> None:
+        """*on_ready* is told when calls are taken here, *is_read* says whether reads wait for commits."""
         kept = ground.keeping.opened(record.group)
         self.record = record
         self._on_ready = on_ready
         self._was_ready = False
         self._passed_on = 0
+        self._is_read = is_read
         self.ground = ground
         self.chronicle = chronicle
         self.copies = copies
@@ -58,7 +61,7 @@ class Housed:
             ground.me,
             ports=replace(ground.ports, timers=self._timers_of_its_own, trace=chronicle),
             config=msgspec.structs.replace(config.sequence, min_in_sync=record.min_in_sync),
-            application=_Turning(self.style, self.ask_turn),
+            application=_Turning(self.style, self.ask_turn, self._awaits_turn),
             committed=kept.position if kept is not None else Position(0),
             is_doubtful=ground.is_doubtful(),
         )
@@ -104,6 +107,10 @@ class Housed:
             self.member.hand_over(others[self._passed_on % len(others)], why)
             self._passed_on += 1
 
+    def _awaits_turn(self) -> bool:
+        """Whether a commit must be followed by a turn."""
+        return isinstance(self.style, Stateless) or self.style.awaits_turn or self._is_read(self.group)
+
     def turn(self) -> int | None:
         """Do what is due; when, by the wall clock, the next turn must be at the latest."""
         if isinstance(self.style, Stateless):
@@ -135,9 +142,12 @@ class Housed:
 class _Turning:
     """Passes the sequence's events on to the style, and asks for a turn after each that may need one."""
 
-    def __init__(self, style: Application, ask_turn: Callable[[], None]) -> None:
+    def __init__(
+        self, style: Application, ask_turn: Callable[[], None], awaits_turn: Callable[[], bool]
+    ) -> None:
         self._style = style
         self._ask_turn = ask_turn
+        self._awaits_turn = awaits_turn
 
     def on_serving(self, epoch: Epoch) -> None:
         self._style.on_serving(epoch)
@@ -148,7 +158,8 @@ class _Turning:
 
     def on_committed(self, up_to: Position) -> None:
         self._style.on_committed(up_to)
-        self._ask_turn()
+        if self._awaits_turn():
+            self._ask_turn()
 
     def capture(self) -> Kept:
         return self._style.capture()

@@ -97,6 +97,16 @@ class Passive(Replica):
     def execution(self) -> Execution | None:
         return self._execution
 
+    @property
+    def awaits_turn(self) -> bool:
+        """A backup does nothing in its turns but what it asks for; and a primary has had its turn when it
+        executed, unless somebody waits for the commit: a query, a call to another group, the object itself.
+        So most commits cost no turn."""
+        if not self._is_primary:
+            return self._is_reigning
+        execution = self._execution
+        return execution is None or not execution.is_at_rest or len(self._queries) > 0
+
     # --- the sequence's events
 
     def on_following(self) -> None:

@@ -95,6 +95,11 @@ class Replica(ABC):
         return self._is_primary
 
     @property
+    def awaits_turn(self) -> bool:
+        """Whether a commit has brought on something that only a turn does."""
+        return True
+
+    @property
     @abstractmethod
     def execution(self) -> Execution | None:
         """The object, if this member holds one now."""
