@@ -1,13 +1,13 @@
 """This machine's clocks as a Clock port."""
 
 import time
+from functools import partial
 
 
 class MachineClock:
     """``now`` counts suspended time: a lease must not outlive a closed lid (PROTOCOL R3)."""
 
-    def now(self) -> int:
-        return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-
-    def wall(self) -> int:
-        return time.time_ns()
+    # Not methods of ours: one call looks at the clocks twenty times, and a Python function around each look
+    # costs more than the look.
+    now = staticmethod(partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME))
+    wall = staticmethod(time.time_ns)

@@ -34,16 +34,18 @@ class Receiving:
 
     def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
         """Raises what msgspec raises for a payload that is none of ours."""
-        if connection.peer.role is Role.HOST and connection.peer.id in self._deafness.to:
+        peer = connection.peer
+        is_host = peer.role is Role.HOST
+        if is_host and peer.id in self._deafness.to:
             return
         if kind is Kind.SEQUENCE:
-            if connection.peer.role is not Role.HOST:
-                raise msgspec.ValidationError(f"{connection.peer} is no host")
-            self._groups.on_sequence(HostId(connection.peer.id), decode_sequence(payload))
+            if not is_host:
+                raise msgspec.ValidationError(f"{peer} is no host")
+            self._groups.on_sequence(HostId(peer.id), decode_sequence(payload))
         elif kind is Kind.CALL:
             message = decode_to_host(payload)
-            if isinstance(message, Nested) and connection.peer.role is not Role.HOST:
-                raise msgspec.ValidationError(f"{connection.peer} is no host, and carries no group's calls")
+            if isinstance(message, Nested) and not is_host:
+                raise msgspec.ValidationError(f"{peer} is no host, and carries no group's calls")
             self._on_call(ClientConnection(connection), message)
         elif kind is Kind.GROUP_ORDER:
             number, body = split_number(payload)

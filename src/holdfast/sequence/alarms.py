@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from holdfast.model.ports import TimerId, Timers
 
 
-class Alarm(enum.Enum):
+class Alarm(enum.StrEnum):  # hashed as text is: an Enum is hashed by Python code
     SWEEP = "sweep"
     NOTIFY = "notify"
     CLAIM = "claim"
@@ -42,6 +42,6 @@ class Alarms:
             self.set(alarm, delay_ns)
 
     def _on_timer(self, tag: Hashable) -> None:
-        alarm = Alarm(tag)
+        alarm = Alarm(str(tag))
         del self._set[alarm]
         self._on_alarm(alarm)

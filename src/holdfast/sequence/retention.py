@@ -129,6 +129,20 @@ class Retention:
         for client in self._clients_due.take(self.time_s):
             del self._clients[client]
 
+    def admit(self, client: ClientId, number: int, position: Position, expiration_s: int) -> Verdict:
+        """As :meth:`judge`, and :meth:`begin` if it is fresh: in one, as every call goes through here."""
+        known = self._clients.get(client)
+        if known is None or number < known.floor or number in known.entries or expiration_s <= self.time_s:
+            verdict = self.judge(client, number, expiration_s)
+            if verdict is FRESH:
+                self.begin(client, number, position, expiration_s)
+            return verdict
+        if expiration_s > known.horizon_s:
+            self._client(client, expiration_s)
+        known.entries[number] = _Entry(position, expiration_s)
+        self._entries_due.add(expiration_s, (client, number))
+        return FRESH
+
     def begin(self, client: ClientId, number: int, position: Position, expiration_s: int) -> None:
         """A fresh request was ordered at *position*."""
         known = self._clients.get(client)

@@ -29,12 +29,12 @@ class GroupStore:
         self._log = log
         self._durability = durability
         self._written = 0
+        self.tail = log.tail(group)
+        """Where the group's records end. Kept: it is asked for fifteen times in a call."""
+        self._before = self.tail
+        """Where they ended before the newest record: followers are mostly so far."""
         self._recent: deque[tuple[Position, bytes]] = deque()  # (last position, encoded)
         self._recent_bytes = 0
-
-    @property
-    def tail(self) -> Point:
-        return self._log.tail(self._group)
 
     @property
     def floor(self) -> Point:
@@ -55,6 +55,8 @@ class GroupStore:
         tail = self.tail
         if position == tail.position:
             return tail
+        if position == self._before.position:
+            return self._before
         return self._log.point_at(self._group, position) if tail != ORIGIN else None
 
     def points(self) -> tuple[Point, ...]:
@@ -83,21 +85,24 @@ class GroupStore:
 
     def append(self, epoch: Epoch, body: bytes, count: int) -> Position:
         """Order the next record, as primary; answers its last position."""
-        before = self.tail
+        self._before = before = self.tail
         self._written = self._log.append(self._group, epoch, body, count)
-        after = self.tail
+        after = self.tail = self._log.tail(self._group)
         first = Position(before.position + 1)
         record = Record(self._group, epoch, first, count, before.checksum, after.checksum, body)
         self._keep(after.position, record.encoded())
         return after.position
 
     def append_received(self, encoded: bytes) -> None:
+        self._before = self.tail
         self._written = self._log.append_received(encoded)
+        self.tail = self._log.tail(self._group)
         self._keep(self.tail.position, encoded)
 
     def drop(self, after: Position, epoch: Epoch) -> None:
         """Drop what lies beyond *after*, and follow *epoch*."""
         self._written = self._log.drop(self._group, after, epoch)
+        self.tail = self._before = self._log.tail(self._group)
         while self._recent and self._recent[-1][0] > after:
             self._recent_bytes -= len(self._recent.pop()[1])
 
@@ -106,6 +111,7 @@ class GroupStore:
         if point.position <= self.tail.position and self.point_at(point.position) != point:
             self.drop(self.floor.position, self.followed)
         self._written = self._log.install(self._group, point)
+        self.tail = self._before = self._log.tail(self._group)
         self._recent.clear()
         self._recent_bytes = 0
 
