@@ -8,7 +8,6 @@ receiver is told, which is logged once, and which is sent to the peer as a Goodb
 import asyncio
 import socket
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final, Protocol, cast
 
 from holdfast.machine.library_log import LibraryLog
@@ -323,10 +322,12 @@ class Connection(asyncio.Protocol):
 
     def _write_wire(self, data: Bytes) -> None:
         if data and self._transport is not None and not self._transport.is_closing():
-            # uvloop raises on a write to a closed transport, and of one that was closed because connecting
-            # was cancelled it does not say that it is closing.
-            with suppress(RuntimeError):
+            try:
                 self._transport.write(data)
+            except RuntimeError:
+                # uvloop raises on a write to a closed transport, and of one that was closed because
+                # connecting was cancelled it does not say that it is closing.
+                return
 
     # --- time
 

@@ -147,24 +147,24 @@ class Execution:
         """Execute the calls of one client frame."""
         self._move_to(first, first + len(calls) - 1)
         self._take_time(stamp)
-        client, retention, time_ns, start = sent.client, self.retention, self.time_ns, self.line.start
-        retention.raise_floor(client, sent.floor, sent.horizon_s)
+        client, chain, time_ns, last = sent.client, sent.chain, self.time_ns, self.position
+        self.retention.raise_floor(client, sent.floor, sent.horizon_s)
+        admit, finish, start = self.retention.admit, self.retention.finish, self.line.start
         outcomes: list[bytes | None] = []
         token = scope_now.set(self.line.scope)
         note = self.definition.attempts.enter(client, calls)
         try:
             for position, each in enumerate(calls, first):
-                number, expiration_s = each.number, each.expiration_s
-                verdict = retention.judge(client, number, expiration_s)
+                number = each.number
+                verdict = admit(client, number, Position(position), each.expiration_s)
                 if verdict is not FRESH:
                     outcomes.append(_known(verdict))
                     continue
-                retention.begin(client, number, Position(position), expiration_s)
                 if note is not None:
                     note(number)
-                outcome = start(each, client, time_ns, sent.chain, self.position)
+                outcome = start(each, client, time_ns, chain, last)
                 if outcome is not None:
-                    retention.finish(client, number, outcome)
+                    finish(client, number, outcome)
                 outcomes.append(outcome)
         finally:
             self.definition.attempts.leave()
