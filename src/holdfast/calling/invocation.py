@@ -215,7 +215,7 @@ class Invocations:
         if expiration_s > self._horizon_s:
             self._horizon_s = expiration_s
         call = Call(self._take_number(), method, msgspec.Raw(arguments), expiration_s)
-        return Pending(call, handle, len(arguments), now, policy.duration_ns)
+        return Pending(call, handle, len(arguments), now, now + policy.duration_ns)
 
     def _take_number(self) -> int:
         number = self._next_number

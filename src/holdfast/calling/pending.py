@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from holdfast.model.calls import CALLS_PER_FRAME_MAX, RefusalCode, RequestId
 from holdfast.model.ids import HostId
 from holdfast.styles.operation import Call, Sent
@@ -11,53 +13,34 @@ if TYPE_CHECKING:
     from holdfast.calling.lane import Lane
 
 
-class Pending:
+class Pending(msgspec.Struct, eq=False):  # a Struct, as one is made for every call: in C, with its defaults
     """One request, from when it was made until it ends. Its call, number and expiration never change:
     whatever is sent again is the same request (FTC-93)."""
 
-    __slots__ = (
-        "asks_about",
-        "began_ns",
-        "call",
-        "deadline_ns",
-        "flight",
-        "handle",
-        "is_maybe",
-        "is_plain",
-        "is_query",
-        "is_reinvoked",
-        "lane",
-        "relayed",
-        "size",
-        "stale_ms",
-        "turned_by",
-    )
-
-    def __init__(self, call: Call, handle: object, size: int, began_ns: int, duration_ns: int) -> None:
-        self.call = call
-        self.handle = handle
-        """The maker's own; handed back with the outcome."""
-        self.size = size
-        self.began_ns = began_ns
-        self.deadline_ns = began_ns + duration_ns
-        self.flight: Flight | None = None
-        """The frame that carries it now; None while it waits to be sent."""
-        self.is_plain = True
-        """Nothing below is set: an outcome ends it without further thought."""
-        self.is_maybe = False
-        """A copy was sent of which nothing was heard: it may have been executed."""
-        self.turned_by: RefusalCode | None = None
-        """Why it was last turned away, unexecuted."""
-        self.is_reinvoked = True
-        self.is_query = False
-        """Changes nothing, so it is harmless whether it was executed."""
-        self.lane: Lane | None = None
-        self.stale_ms: int | None = None
-        """A read that any member may answer from a state this old."""
-        self.asks_about: RequestId | None = None
-        """A question about another request."""
-        self.relayed: Sent | None = None
-        """A group's call to this one (E3)."""
+    call: Call
+    handle: object
+    """The maker's own; handed back with the outcome."""
+    size: int
+    began_ns: int
+    deadline_ns: int
+    flight: "Flight | None" = None
+    """The frame that carries it now; None while it waits to be sent."""
+    is_plain: bool = True
+    """Nothing below is set: an outcome ends it without further thought."""
+    is_maybe: bool = False
+    """A copy was sent of which nothing was heard: it may have been executed."""
+    turned_by: RefusalCode | None = None
+    """Why it was last turned away, unexecuted."""
+    is_reinvoked: bool = True
+    is_query: bool = False
+    """Changes nothing, so it is harmless whether it was executed."""
+    lane: "Lane | None" = None
+    stale_ms: int | None = None
+    """A read that any member may answer from a state this old."""
+    asks_about: RequestId | None = None
+    """A question about another request."""
+    relayed: Sent | None = None
+    """A group's call to this one (E3)."""
 
     @property
     def number(self) -> int:

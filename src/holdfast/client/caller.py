@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, cast
 
 import msgspec
@@ -27,8 +26,7 @@ from holdfast.styles.operation import Call, Sent, encode_calls
 Answer = asyncio.Future[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Typed:
+class Typed(msgspec.Struct, frozen=True, eq=False):
     """An answer whose value is of a known type once it has come."""
 
     answer: Answer
