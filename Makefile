@@ -59,10 +59,10 @@ soak: setup      ## an hour of real chaos on real processes, every call counted
 long: setup etcd ## the long versions of the tests: real kills, power cuts, many seeds
 	@$(BIN)/python -m pytest -q --long --timeout 3600 $(TESTS)/cluster $(TESTS)/sim
 
-bench: setup etcd ## every benchmark, beside its peer or the machine's limit
+bench: setup etcd ## every benchmark, beside its peer or the machine's limit; a missed target is no error
 	@$(BIN)/python -m pip install --quiet -r requirements/bench.txt
 	@bash scripts/ensure-debian redis-server redis-server
-	@$(BIN)/holdfast bench all
+	@$(BIN)/holdfast bench all || [ $$? -eq 4 ]
 
 clean:           ## remove what these commands made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .holdfast .holdfast-sim build dist

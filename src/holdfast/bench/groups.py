@@ -32,6 +32,7 @@ WARM_UP_S: Final = 0.5
 FAILURES: Final = (HoldfastError, CallFailed, OSError, ExceptionGroup)
 """What a system may fail with in a round; the others go on."""
 DURABILITIES: Final[tuple[Durability, ...]] = ("disk", "memory")
+OURS: Final = Holdfast().name
 SYSTEMS: Final[tuple[System, ...]] = (
     Holdfast("disk"),
     Etcd("disk"),
@@ -55,17 +56,21 @@ class Measured(msgspec.Struct, kw_only=True):
     """One of each round; None for a round in which it failed."""
     absent: str = ""
     """Why it was not measured."""
+    failures: list[str] = msgspec.field(default_factory=list)
+    """What went wrong in the rounds without a sample."""
 
 
 def run_groups_bench(
     *, rounds: int = 5, seconds: float = 2.0, progress: Progress = lambda _: None
 ) -> dict[str, Any]:
-    """Measure every system; *seconds* is what each load gets in each round."""
+    """Measure every system; *seconds* is what each load gets in each round. A peer that fails in a round is
+    left out of it; that ours does is among the *failures*."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     measured = uvloop.run(_measure(rounds, seconds, progress))
     return {
         "results": [msgspec.to_builtins(result) for result in judged(measured)],
         "systems": [msgspec.to_builtins(each) for each in measured],
+        "failures": [said for each in measured if each.name == OURS for said in each.failures],
         "machine": {
             "cpus": os.cpu_count(),
             "kernel": platform.release(),
@@ -91,7 +96,8 @@ async def _measure(rounds: int, seconds: float, progress: Progress) -> list[Meas
                 continue
             except FAILURES as error:
                 found.samples.append(None)
-                progress(f"round {number} of {rounds}: {system.name} ({system.durability}) failed: {error!r}")
+                found.failures.append(f"{system.name} ({system.durability}), round {number}: {error!r}")
+                progress(f"failed: {found.failures[-1]}")
                 continue
             found.configuration = system.configuration
             found.samples.append(sample)

@@ -1,10 +1,21 @@
-"""Ours and the peers side by side: a row for each measure, a column for each system."""
+"""Ours and the peers side by side: a row for each measure, a column for each system; and what each process
+of each system spent."""
 
 from collections.abc import Sequence
+from statistics import median
+from typing import Final
 
 from holdfast.bench import Result, number
+from holdfast.bench.load import Load
+from holdfast.bench.measures import Sample
 
-LIMIT = "limit"
+LIMIT: Final = "limit"
+CLIENT: Final = "client"
+CPU_COLUMNS: Final = (
+    "CPU ms per 1,000 calls",
+    *("1 caller: client", "members"),
+    *("1,000 in flight: client", "members"),
+)
 
 
 def side_by_side(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
@@ -38,3 +49,26 @@ def _wanted(result: Result) -> str:
     if result.other_name == LIMIT:
         return f"{sign} {number(result.other)} {result.unit}"
     return f"{sign} {result.target:g} × {result.other_name}"
+
+
+def cpu_row(system: str, samples: Sequence[Sample]) -> tuple[str, ...]:
+    """What each process of *system* spent on calls, medians over the rounds; the busiest member first."""
+    one, many = [each.one for each in samples], [each.many for each in samples]
+    return (system, *_cpu_cells(one), *_cpu_cells(many))
+
+
+def _cpu_cells(loads: Sequence[Load]) -> tuple[str, str]:
+    clients = [_ms_per_1000(each, each.cpu_s[CLIENT]) for each in loads if CLIENT in each.cpu_s]
+    members = [
+        sorted(
+            (_ms_per_1000(each, used) for role, used in each.cpu_s.items() if role != CLIENT), reverse=True
+        )
+        for each in loads
+    ]
+    busiest_first = " + ".join(number(median(rank)) for rank in zip(*members, strict=True))
+    # Where callers are within the leader, there is no client.
+    return (number(median(clients)) if clients else "-", busiest_first)
+
+
+def _ms_per_1000(load: Load, used_s: float) -> float:
+    return used_s * 1_000_000 / load.calls

@@ -1,18 +1,25 @@
 """``holdfast bench``: measure, beside a peer or the machine's limit in the same run."""
 
+import time
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from cyclopts import App
 
 from holdfast import bench
-from holdfast.bench.table import side_by_side
+from holdfast.bench.agenda import Verdict, agenda, run_through
+from holdfast.bench.measures import Sample
+from holdfast.bench.table import CPU_COLUMNS, cpu_row, side_by_side
 from holdfast.cli.output import Output, print_json, print_table, talk
 from holdfast.model.errors import InvalidRequest
 
+EXIT_CODES: Final = {Verdict.MET: 0, Verdict.FAILED: 1, Verdict.MISSED: 4}
+"""Of all benchmarks together."""
+
 app = App(name="bench", help="Measure, beside a peer or the machine's limit.")
+_began = time.monotonic()
 
 
 @app.command
@@ -125,8 +132,9 @@ def everything(
     seconds: float | None = None,
     groups: int = 10_000,
     output: Output = "table",
-) -> None:
-    """Every benchmark, one after the other.
+) -> int:
+    """Every benchmark, one after the other. Exit code 0 when every target was met, 4 when one was missed, 1
+    when something could not be measured.
 
     Parameters
     ----------
@@ -135,21 +143,25 @@ def everything(
     groups: The largest number of groups that are left idle.
     output: A table for people, one JSON object for scripts.
     """
-    found = {
-        "net": _measure("net", rounds=rounds or 9, seconds=seconds or 0.4),
-        "log": _measure("log", rounds=rounds or 5, seconds=seconds or 1.0),
-        "detect": _measure("detect", rounds=rounds or 20),
-    }
-    beside = _measure("groups", rounds=rounds or 5, seconds=seconds or 2.0)
-    grown = _measure("growth", seconds=seconds or 2.0, groups=groups)
-    results = [result for each in found.values() for result in each.pop("results")]
+    parts = agenda(rounds=rounds, seconds=seconds, groups=groups)
+    talk.print(
+        f"{', '.join(part.name for part in parts)}: about {sum(part.expected_s for part in parts) / 60:.0f} "
+        "minutes on a machine that does nothing else"
+    )
+    run = run_through(parts, lambda part: _measure(part.name, None, **part.options), _progress)
     if output == "json":
-        grown.pop("results")
-        print_json({"results": results + beside.pop("results"), **found, "groups": beside, "growth": grown})
-        return
-    _show({"results": results, **found}, output)
-    _show_growth(grown, output)
-    _show_groups(beside, output)
+        rest = {
+            name: {key: each[key] for key in each if key != "results"} for name, each in run.found.items()
+        }
+        print_json({"results": run.results(), **rest, "failures": run.failures})
+    else:
+        _show({"results": run.results(run.found.keys() - SHOWN.keys())}, output)
+        for name, show in SHOWN.items():
+            if name in run.found:
+                show(run.found[name], output)
+    for failure in run.failures:
+        talk.print(f"[bold red]failed:[/] {failure}", highlight=False)
+    return EXIT_CODES[run.verdict]
 
 
 def _measure(name: str, where: dict[str, Any] | None = None, **options: float) -> dict[str, Any]:
@@ -164,7 +176,9 @@ def _measure(name: str, where: dict[str, Any] | None = None, **options: float) -
 
 
 def _progress(what: str) -> None:
-    talk.print(what, highlight=False)
+    """With the time that has passed, so that one can see whether it will take as long as was said."""
+    minutes, seconds = divmod(int(time.monotonic() - _began), 60)
+    talk.print(f"{minutes:3d}:{seconds:02d}  {what}", highlight=False)
 
 
 def _show_groups(found: dict[str, Any], output: Output) -> None:
@@ -174,10 +188,16 @@ def _show_groups(found: dict[str, Any], output: Output) -> None:
         return
     results = [msgspec.convert(result, bench.Result) for result in found["results"]]
     print_table(*side_by_side(results))
+    print_table(CPU_COLUMNS, [row for system in found["systems"] if (row := _cpu_row(system)) is not None])
     for system in found["systems"]:
         how = f"not measured: {system['absent']}" if system["absent"] else system["configuration"]
         talk.print(f"[bold]{system['name']}[/] ({system['durability']}): {how}", highlight=False)
     _tell_missed(results)
+
+
+def _cpu_row(system: dict[str, Any]) -> tuple[str, ...] | None:
+    samples = [msgspec.convert(each, Sample) for each in system["samples"] if each is not None]
+    return cpu_row(f"{system['durability']}: {system['name']}", samples) if samples else None
 
 
 def _show_growth(found: dict[str, Any], output: Output) -> None:
@@ -205,3 +225,7 @@ def _tell_missed(results: Sequence[bench.Result]) -> None:
     missed = [f"{result.name} beside {result.other_name}" for result in results if not result.met]
     if missed:
         talk.print(f"[bold red]missed its target:[/] {'; '.join(missed)}")
+
+
+SHOWN: Final = {"growth": _show_growth, "groups": _show_groups}
+"""What is shown in a table of its own, in this order, and not as rows of results."""

@@ -1,0 +1,99 @@
+"""Every benchmark in one run: which there are, about how long they take, and what it all came to.
+
+The times are those of an otherwise idle machine with two cores; on one that is shared it takes longer, which
+the time beside each line of progress shows soon enough.
+"""
+
+import enum
+from collections.abc import Callable, Container, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from holdfast.bench import Progress
+from holdfast.model.errors import HoldfastError
+
+FAILURES: Final = (HoldfastError, OSError, ExceptionGroup)
+"""What a benchmark may end with; the others go on."""
+
+NET_SHAPES: Final = 4
+LOG_BATCHES: Final = 4
+SYSTEMS: Final = 8
+CALL_ROWS: Final = 6
+KILL_S: Final = 1.5
+"""A host is killed, and is back."""
+SYSTEM_S: Final = 8.0
+"""A system is started, warmed up, robbed of its leader and ended."""
+GROUP_S: Final = 0.02
+"""One of many groups is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One benchmark: ``run_NAME_bench`` of ``holdfast.bench.NAME``, with these options."""
+
+    name: str
+    options: Mapping[str, float]
+    expected_s: float
+
+
+class Verdict(enum.Enum):
+    """What a run came to. A target that is missed is a finding, and not to be taken for a failure."""
+
+    MET = "every target was met"
+    MISSED = "a target was missed"
+    FAILED = "something could not be measured"
+
+
+@dataclass(slots=True)
+class Run:
+    """What was found, by the name of the benchmark, and what could not be."""
+
+    found: dict[str, dict[str, Any]] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+
+    def results(self, names: Container[str] | None = None) -> list[dict[str, Any]]:
+        """The rows of these benchmarks, in the order of the run; of all when none are named."""
+        named = [each for name, each in self.found.items() if names is None or name in names]
+        return [row for each in named for row in each["results"]]
+
+    @property
+    def verdict(self) -> Verdict:
+        if self.failures:
+            return Verdict.FAILED
+        return Verdict.MET if all(row["met"] for row in self.results()) else Verdict.MISSED
+
+
+def run_through(parts: Iterable[Part], measure: Callable[[Part], dict[str, Any]], progress: Progress) -> Run:
+    """Measure one after the other. One that fails, or says that ours failed in it, is among the failures."""
+    run = Run()
+    for part in parts:
+        try:
+            run.found[part.name] = found = measure(part)
+            run.failures += found.get("failures", [])
+        except FAILURES as error:
+            run.failures.append(f"{part.name}: {error!r}")
+            progress(f"failed: {run.failures[-1]}")
+    return run
+
+
+def agenda(*, rounds: int | None, seconds: float | None, groups: int) -> list[Part]:
+    """All of them, in their order. *rounds* and *seconds* are each one's own when not given."""
+    net_rounds, net_s = rounds or 9, seconds or 0.4
+    log_rounds, log_s = rounds or 5, seconds or 1.0
+    detect_rounds = rounds or 20
+    group_rounds, load_s = rounds or 5, seconds or 2.0
+    return [
+        Part("net", {"rounds": net_rounds, "seconds": net_s}, NET_SHAPES * net_rounds * 2 * net_s),
+        Part("log", {"rounds": log_rounds, "seconds": log_s}, LOG_BATCHES * log_rounds * 2 * log_s),
+        Part("detect", {"rounds": detect_rounds}, detect_rounds * KILL_S),
+        Part(
+            "groups",
+            {"rounds": group_rounds, "seconds": load_s},
+            group_rounds * SYSTEMS * (2 * load_s + SYSTEM_S),
+        ),
+        Part(
+            "growth",
+            {"seconds": load_s, "groups": groups},
+            CALL_ROWS * (2 * load_s + SYSTEM_S) + groups * GROUP_S,
+        ),
+    ]
