@@ -241,6 +241,8 @@ class Replica(ABC):
 
     def turn(self) -> None:
         """The end of whatever came in together: send it off, and do what has fallen due."""
+        # First: callers wait for what they had ordered, and not for what follows.
+        self.sequence.flush()
         if self._is_reigning and not self._is_primary:
             self._maybe_take_up()
             if self._incapacity.take_others_turn():
