@@ -1,8 +1,10 @@
 """The systems that are measured side by side: Holdfast, and peers with three members each on this machine.
 
 Each is started anew for every round, with an empty directory, and ended after it, so that none idles while
-another is measured. A peer is driven as its own documents advise, and its configuration is part of the
-result: who doubts a figure can see what was asked of whom.
+another is measured. Every member is a session of its own, as our hosts are: a busy machine may share its time
+out by sessions (autogroup), and members in their client's session would have another share of it. A peer is
+driven as its own documents advise, and its configuration is part of the result: who doubts a figure can see
+what was asked of whom.
 """
 
 from contextlib import AbstractAsyncContextManager

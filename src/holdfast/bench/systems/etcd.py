@@ -149,7 +149,11 @@ async def _members(directory: Path) -> AsyncIterator[RunningEtcd]:
                 *("--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}"),
                 *("--initial-cluster", cluster, "--logger", "zap", "--log-level", "error"),
             ]
-            processes.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+            processes.append(
+                subprocess.Popen(
+                    command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+                )
+            )
         running = RunningEtcd(processes, clients)
         await running.wait_until_whole()
         yield running

@@ -48,6 +48,7 @@ Ask = WhoLeads | Run | Insist
 
 def serve(pipe: Pipe, own: str, others: Sequence[str], options: Mapping[str, Any]) -> None:
     """The life of the process: until it is killed."""
+    os.setsid()
     # Imported here: where PySyncObj is missing, nothing but this process needs it.
     from pysyncobj import SyncObj, SyncObjConf, replicated
 

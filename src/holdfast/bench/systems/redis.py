@@ -88,7 +88,9 @@ class Redis:
         ]
         if port != primary:
             command += ["--replicaof", "127.0.0.1", str(primary)]
-        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
 
 
 class RunningRedis:
