@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 
 import pytest
-from domain import Domain, is_whole
+from domain import WAIT_S, Domain, is_whole
 from group_client import EXAMPLES, Client, run
 from workload import Workload, check_members
 
+from holdfast.cli.ordering import give_at
 from holdfast.model.ids import HostId
+from holdfast.model.orders import GroupHistory, ShowHistory
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("groups-killed")]
 
@@ -121,3 +123,24 @@ def pid_of(domain: Domain, who: str) -> int:
         who
     ]["pid"]
     return pid
+
+
+def test_a_group_in_memory_restarts_by_itself_if_it_was_told_to(domain: Domain) -> None:
+    """All processes that held its state are killed: it begins anew, and its history says so (V4)."""
+
+    async def work(client: Client) -> None:
+        ledger = await client.connection.create(
+            "ledger:Ledger", name="restarting", durability="memory", on_total_loss="restart"
+        )
+        assert await ledger.deposit("alice", 5) == 5
+        await client.wait_in_sync("restarting")
+        await client.kill_all()
+        assert await ledger.deposit("alice", 1) == 1
+        causes: list[str] = []
+        async with asyncio.timeout(WAIT_S):
+            while "restarted" not in causes:  # histories are written at leisure
+                told = await give_at(client.layout, ShowHistory(name="restarting"), GroupHistory)
+                causes = [view.why for view in told.views]
+                await asyncio.sleep(0.1)
+
+    run(domain, work)

@@ -96,6 +96,7 @@ class Follower:
             identity=nothing,
             nonce=nothing,
             on_doubt_settled=nothing,
+            on_lost=nothing,
             on_superseded=nothing,
             on_halted=nothing,
         )

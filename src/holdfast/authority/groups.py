@@ -46,6 +46,8 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
 
 DISK: Final = "disk"
 MEMORY: Final = "memory"
+WAIT: Final = "wait"
+RESTART: Final = "restart"
 
 
 class GroupRecord(msgspec.Struct, frozen=True, kw_only=True, tag="group"):
@@ -65,6 +67,9 @@ class GroupRecord(msgspec.Struct, frozen=True, kw_only=True, tag="group"):
     min_in_sync: int = 1
     durability: str = DISK
     """Where its operations are when they are acknowledged: on disk, or in memory."""
+    on_total_loss: str = WAIT
+    """Of a group in memory, when the last process that held its state is gone: wait for a person, or restart
+    from the newest checkpoint there is (V4)."""
     stays: int = 0
     """The highest number of a stay ever given (:attr:`Placement.number`)."""
 

@@ -72,6 +72,8 @@ class Why(enum.Enum):
     """A learner has caught up (M2)."""
     REMOVED = "removed"
     """The primary goes on without a member whose host shall have none any more (M6)."""
+    RESTARTED = "restarted"
+    """All who held the state of a group in memory are gone, and it was to restart then (V4)."""
     RECOVERED = "recovered"
     """Forced by a person, who accepted what may be lost."""
 

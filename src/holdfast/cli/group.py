@@ -49,6 +49,7 @@ def create(
     args: str = "[]",
     min_in_sync: int = 0,
     durability: Literal["disk", "memory"] = "disk",
+    on_total_loss: Literal["wait", "restart"] = "wait",
     dir: Dir = DIRECTORY_DEFAULT,
     output: Output = "table",
 ) -> int:
@@ -70,6 +71,8 @@ def create(
         How many members hold an operation before it is acknowledged; 0 means two, or one of two or one.
     durability
         Whether they hold it on disk or in memory; memory is lost when all in-sync processes are gone.
+    on_total_loss
+        What a group in memory does then: wait for a person, or restart from its newest checkpoint.
     output
         `table` for people, `json` for machines.
     """
@@ -81,6 +84,7 @@ def create(
         arguments=args,
         min_in_sync=min_in_sync,
         durability=durability,
+        on_total_loss=on_total_loss,
     )
     return _show_one(_done(dir, wanted), output)
 

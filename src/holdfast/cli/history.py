@@ -15,6 +15,7 @@ _WORDS = {
     "dropped": "{host} was dropped: silent, too slow, or back with less than it had",
     "added": "{host} has caught up and is in sync",
     "removed": "{host} leaves: the group shall have no member there",
+    "restarted": "restarted: all who held its state in memory were gone",
     "recovered": "recovered by force",
 }
 

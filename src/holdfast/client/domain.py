@@ -49,6 +49,7 @@ from holdfast.styles.interface import Interface
 T = TypeVar("T")
 
 Durability = Literal["disk", "memory"]
+OnTotalLoss = Literal["wait", "restart"]
 SCHEME: Final = "holdfast://"
 ASK_S: Final = 1.0
 """How long one host is given to say where a group is, before another is asked."""
@@ -177,6 +178,7 @@ class Domain:
         args: Sequence[Any] = ...,
         min_in_sync: int = ...,
         durability: Durability = ...,
+        on_total_loss: OnTotalLoss = ...,
     ) -> Group[Any]: ...
 
     @overload
@@ -190,6 +192,7 @@ class Domain:
         args: Sequence[Any] = ...,
         min_in_sync: int = ...,
         durability: Durability = ...,
+        on_total_loss: OnTotalLoss = ...,
     ) -> Group[T]: ...
 
     async def create(
@@ -202,14 +205,16 @@ class Domain:
         args: Sequence[Any] = (),
         min_in_sync: int = 0,
         durability: Durability = "disk",
+        on_total_loss: OnTotalLoss = "wait",
     ) -> Group[Any]:
         """Make a group of a class that the hosts can import, and connect to it.
 
         *cls* is ``"package.module:Class"`` or the class itself; *args* is what its object is made with.
         *min_in_sync*: how many members hold an operation before it is acknowledged; 0 means two, or one of
         two or one. *durability*: whether they hold it on disk or in memory; what is in memory is lost when
-        all in-sync processes are gone. Raises ``InvalidRequest`` for what can never be, ``Unavailable`` when
-        too few hosts live.
+        all in-sync processes are gone: the group then waits for a person, or, with *on_total_loss*, restarts
+        from its newest checkpoint. Raises ``InvalidRequest`` for what can never be, ``Unavailable`` when too
+        few hosts live.
         """
         try:
             wanted = CreateGroup(
@@ -220,6 +225,7 @@ class Domain:
                 arguments=msgspec.json.encode(list(args)).decode(),
                 min_in_sync=min_in_sync,
                 durability=durability,
+                on_total_loss=on_total_loss,
             )
         except (TypeError, OverflowError, RecursionError) as error:
             raise InvalidRequest(f"the arguments of {cls} have no form in JSON: {error}") from None

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from holdfast.authority.contract import WatchEvent
-from holdfast.authority.groups import DISK, GroupRecord, store_in_stay
+from holdfast.authority.groups import DISK, RESTART, GroupRecord, store_in_stay
 from holdfast.authority.identity import Identity
 from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Recipes
@@ -26,9 +26,10 @@ from holdfast.housing.ground import Ground
 from holdfast.housing.housed import Housed
 from holdfast.housing.keeping import Keeping
 from holdfast.housing.leaving import Leaving
-from holdfast.housing.memory import memory_ground
+from holdfast.housing.memory import memory_ground, with_checkpoints
 from holdfast.housing.nesting import Nesting
 from holdfast.housing.ports import EndingTimers, HouseConfig, HousePorts, OpenStore
+from holdfast.housing.restarting import Restarting
 from holdfast.housing.serving import Answers, Serving
 from holdfast.housing.stamps import Stamps
 from holdfast.housing.suspects import Suspects
@@ -155,10 +156,12 @@ class Groups:
             nonce=ports.nonce,
             on_doubt_settled=self._on_doubt_settled,
             on_superseded=self._on_superseded,
+            on_lost=lambda group: self._restarting.on_lost(group),
             on_halted=self._on_halted,
         )
         self._disk = Ground(self.me, on_disk, self._keeping, lambda: store.log.is_doubtful)
         self._memory, self._memory_log = memory_ground(self._disk, self._soon)
+        self._kept_memory = with_checkpoints(self._memory, self._memory_log, store.checkpoints, ports.journal)
         # Made once: these run at every message and every turn.
         self._on_group_message = self.guarded(self._pass_on)
         self._on_host_message = self.guarded(self._leases.on_message)
@@ -172,6 +175,9 @@ class Groups:
             identity=lambda: identity,
             nonce=ports.nonce,
             own=self._held,
+        )
+        self._restarting = Restarting(
+            self.recovery, self._timers, self.directory.seen_records, self._is_lost, ports.on_fault
         )
         self._leases.start(each for each in hosts if each != host)
 
@@ -234,6 +240,10 @@ class Groups:
     def _held(self, asked: Inspect) -> Held | None:
         housed = self.housed.get(asked.group)
         return housed.member.held(asked.number) if housed is not None else None
+
+    def _is_lost(self, group: GroupId) -> bool:
+        housed = self.housed.get(group)
+        return housed is not None and housed.member.is_lost
 
     def on_death(self, host: HostId, incarnation: Incarnation) -> None:
         """An agent has proof that exactly this process is gone (K2). What it was executing was told to
@@ -326,7 +336,9 @@ class Groups:
         return msgspec.structs.replace(me, store=store_in_stay(me.store, number)) if number else me
 
     def _ground(self, record: GroupRecord) -> Ground:
-        return self._disk if record.durability == DISK else self._memory
+        if record.durability == DISK:
+            return self._disk
+        return self._kept_memory if record.on_total_loss == RESTART else self._memory
 
     def _take_in(self, seen: Seen[GroupRecord]) -> None:
         record = seen.value

@@ -14,6 +14,7 @@ from holdfast.housing.ports import Journal
 from holdfast.model.errors import Corruption
 from holdfast.model.ids import GroupId, Position
 from holdfast.sequence.durability import Durability
+from holdfast.sequence.memory_log import MemoryLog
 from holdfast.sequence.ports import Captured, Kept
 from holdfast.sequence.store import GroupStore
 from holdfast.storage.checkpoint import Checkpoint, CheckpointWriter
@@ -34,7 +35,7 @@ class Keeping:
     """All checkpoints of one host."""
 
     def __init__(
-        self, checkpoints: CheckpointStore, log: Log, durability: Durability, journal: Journal
+        self, checkpoints: CheckpointStore, log: Log | MemoryLog, durability: Durability, journal: Journal
     ) -> None:
         self._checkpoints = checkpoints
         self._log = log

@@ -7,11 +7,14 @@ from typing import Final
 
 from holdfast.authority.views import ViewMember
 from holdfast.housing.ground import Ground
+from holdfast.housing.keeping import Keeping
+from holdfast.housing.ports import Journal
 from holdfast.model.ids import GroupId, Opening, Position
 from holdfast.sequence.durability import Durability
 from holdfast.sequence.memory_log import MemoryLog
 from holdfast.sequence.ports import Captured, Kept
 from holdfast.sequence.standing import memory_store
+from holdfast.storage.checkpoints import CheckpointStore
 from holdfast.storage.record import Point
 
 Soon = Callable[[Callable[[], None]], None]
@@ -81,6 +84,14 @@ class MemoryReceiving:
 
     def abandon(self) -> None:
         self._state.clear()
+
+
+def with_checkpoints(
+    memory: Ground, log: MemoryLog, checkpoints: CheckpointStore, journal: Journal
+) -> Ground:
+    """The same, with checkpoints on the host's disk: what a group restarts from that has lost its state."""
+    keeping = Keeping(checkpoints, log, memory.ports.durability, journal)
+    return replace(memory, ports=replace(memory.ports, checkpoints=keeping), keeping=keeping)
 
 
 def memory_ground(disk: Ground, soon: Soon) -> tuple[Ground, MemoryLog]:

@@ -44,7 +44,7 @@ from holdfast.model.calls import (
     Turned,
 )
 from holdfast.model.errors import InvalidRequest, Overloaded, Unavailable, invariant
-from holdfast.model.ids import Epoch, GroupId
+from holdfast.model.ids import Epoch, GroupId, Position
 from holdfast.model.ports import Clock
 from holdfast.model.reference import Reference, Routing, route
 from holdfast.model.units import MILLISECOND
@@ -237,9 +237,11 @@ class Serving:
         elif member.is_serving and member.may_read() and housed.replica.reached >= member.committed:
             housed.replica.on_stale_queries(asker, asked.client, calls)
         else:
+            # What was seen of a history that a recovery gave up is nowhere any more (V4).
+            is_given_up = housed.view is not None and asked.seen.epoch < housed.view.generation
             read = Read(
                 self._clock.now() - asked.stale_ms * MILLISECOND,
-                asked.seen.position,
+                Position(0) if is_given_up else asked.seen.position,
                 partial(self._answer_read, asker, asked, calls),
                 partial(self._turn, asker.client, asked, RefusalCode.BEHIND),
             )

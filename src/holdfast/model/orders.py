@@ -39,6 +39,9 @@ class CreateGroup(Struct, frozen=True, kw_only=True, tag="create"):
     """Of whoever orders it: the same order sent again makes one group."""
     durability: str = "disk"
     """Where in-sync members hold an operation when it is acknowledged: on ``disk`` or in ``memory``."""
+    on_total_loss: str = "wait"
+    """What a group in memory does when its last in-sync process is gone: ``wait`` for a person, or
+    ``restart`` from its newest checkpoint (V4)."""
 
 
 class DeleteGroup(Struct, frozen=True, kw_only=True, tag="delete"):
@@ -128,6 +131,7 @@ class GroupInfo(Struct, frozen=True, kw_only=True):
     durability: str = "disk"
     leaving: tuple[HostId, ...] = ()
     """Hosts that shall have no member any more, and have not left yet."""
+    on_total_loss: str = "wait"
 
 
 class GroupList(Struct, frozen=True, kw_only=True, tag="groups"):

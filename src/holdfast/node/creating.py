@@ -13,6 +13,8 @@ import msgspec
 from holdfast.authority.groups import (
     DISK,
     MEMORY,
+    RESTART,
+    WAIT,
     GroupRecord,
     NameTaken,
     NoSuchName,
@@ -105,6 +107,10 @@ class Creating:
             raise InvalidRequest(f"min_in_sync is {in_sync}, but there are {order.replicas} replicas")
         if order.durability not in (DISK, MEMORY):
             raise InvalidRequest(f"durability is {DISK} or {MEMORY}, not {order.durability!r}")
+        if order.on_total_loss not in (WAIT, RESTART):
+            raise InvalidRequest(f"on_total_loss is {WAIT} or {RESTART}, not {order.on_total_loss!r}")
+        if order.on_total_loss == RESTART and order.durability != MEMORY:
+            raise InvalidRequest(f"on_total_loss={RESTART} is for groups in memory: disks outlive processes")
         return GroupRecord(
             group=GroupId(0),
             class_name=order.class_name,
@@ -116,6 +122,7 @@ class Creating:
             created_ns=self._clock.wall(),
             min_in_sync=in_sync,
             durability=order.durability,
+            on_total_loss=order.on_total_loss,
         )
 
     def _places(self, count: int) -> list[HostId]:
@@ -176,4 +183,5 @@ def _info(record: GroupRecord, view: View | None) -> GroupInfo:
         min_in_sync=record.min_in_sync,
         durability=record.durability,
         leaving=tuple(each.host for each in record.members if each.is_leaving),
+        on_total_loss=record.on_total_loss,
     )

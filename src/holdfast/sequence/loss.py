@@ -22,11 +22,12 @@ class Loss:
         return bool(listed) and all(is_volatile(each.store) and self._is_gone(each) for each in listed)
 
     def say_once(self) -> None:
-        """Note a total loss, once for each view."""
+        """Tell of a total loss, once for each view."""
         epoch = self._on.standing.epoch
         if self._said_in != epoch and self.is_total:
             self._said_in = epoch
             self._on.note("lost", epoch=epoch)
+            self._on.ports.on_lost(self._on.group)
 
     def _is_gone(self, member: Me) -> bool:
         """A later process of a host begins only when the earlier one is gone (V2, K2)."""

@@ -187,6 +187,8 @@ class HostPorts:
     on_superseded: Callable[[GroupId], None]
     """What a member holds is no part of its group's history any more, and it has stopped: forget that, and
     let another take its place, which begins with nothing (V4)."""
+    on_lost: Callable[[GroupId], None]
+    """A member has found that its group's state is gone with all who held it (V4)."""
     on_halted: Callable[[GroupId, str], None]
     """A member stopped for good and says why (A5)."""
 

@@ -218,6 +218,7 @@ class Recovery:
         *,
         agreed_to: str = "",
         given: Compare | None = None,
+        why: Why = Why.RECOVERED,
     ) -> None:
         """Let the group go on from what *source* holds, if its view is still the one inspected, and *given*
         that the record of the group still lets *source* have a member (M5).
@@ -241,7 +242,7 @@ class Recovery:
             primary=source,
             members=(held.member,),
             nonce=self._nonce(),
-            cause=Cause(why=Why.RECOVERED, host=source, at_ns=self._clock.wall(), text=losses),
+            cause=Cause(why=why, host=source, at_ns=self._clock.wall(), text=losses),
             generation=epoch,
         )
         self._change(ViewChange(found.view, new, given), then)

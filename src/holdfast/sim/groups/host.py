@@ -198,6 +198,7 @@ class Host(HostProcess):
     def _on_fault(self, group: GroupId, kind: str, what: str) -> None:
         is_meant = (
             kind == "poisoned"
+            or (kind == "state_lost" and group in self._book.losses.groups)
             or (kind == "checkpoint_failed" and KILLED_WHY in what)
             or (kind == "object_failed" and NotHere.__name__ in what)
         )

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.authority.groups import DISK, MEMORY, GroupRecord, Placement
+from holdfast.authority.groups import DISK, MEMORY, RESTART, WAIT, GroupRecord, Placement
 from holdfast.calling.config import ClientConfig
 from holdfast.housing.ports import HouseConfig
 from holdfast.model.errors import InvalidRequest, invariant
@@ -35,6 +35,8 @@ MIN_IN_SYNC: Final = 2
 IN_MEMORY: Final = 0.3
 """How often the first group lives in memory. It ends when all its in-sync processes have (V4), and no other
 group calls the first: whoever did would wait for it."""
+RESTARTS: Final = 0.7
+"""How often that one restarts, when it has ended, from what there is (V4)."""
 CALLING: Final = ClientConfig(
     window_calls=24,
     patience_ns=300 * MILLISECOND,
@@ -94,6 +96,7 @@ def definition_of(record: GroupRecord) -> Definition:
 def _record(rng: random.Random, number: int, kind: tuple[str, str], hosts: tuple[HostId, ...]) -> GroupRecord:
     style, class_name = kind
     places = rng.sample(hosts, min(len(hosts), rng.choice((3, 3, 4))))
+    is_in_memory = number == 1 and rng.random() < IN_MEMORY
     return GroupRecord(
         group=GroupId(number),
         class_name=class_name,
@@ -102,7 +105,8 @@ def _record(rng: random.Random, number: int, kind: tuple[str, str], hosts: tuple
         nonce=Nonce(f"create/{number}"),
         name=f"{style}-{class_name}-{number}",
         min_in_sync=MIN_IN_SYNC,
-        durability=MEMORY if number == 1 and rng.random() < IN_MEMORY else DISK,
+        durability=MEMORY if is_in_memory else DISK,
+        on_total_loss=RESTART if is_in_memory and rng.random() < RESTARTS else WAIT,
     )
 
 

@@ -16,8 +16,10 @@ from holdfast.housing.nesting import Nesting
 from holdfast.model.calls import Request
 from holdfast.model.ids import ClientId, GroupId, HostId, Position, StoreId
 from holdfast.model.reference import Reference
+from holdfast.sequence.loss import Loss
 from holdfast.sequence.memory_log import MemoryLog
 from holdfast.sequence.retention import ABANDONED, EXPIRED, FRESH, Retention, Verdict
+from holdfast.sequence.standing import is_volatile
 from holdfast.sim.planted import Planting, replacing
 from holdfast.styles import warm
 from holdfast.styles.attempts import Attempts
@@ -68,6 +70,10 @@ def _memory_of_host(disk: Ground, soon: Soon) -> tuple[Ground, MemoryLog]:
     ground, log = memory_ground(disk, soon)
     me = msgspec.structs.replace(ground.me, store=StoreId("memory-1"))
     return replace(ground, me=me), log
+
+
+def _is_lost_with_one(loss: Loss) -> bool:
+    return any(is_volatile(each.store) and loss._is_gone(each) for each in loss._on.standing.listed)
 
 
 # --- execution
@@ -185,6 +191,15 @@ PLANTED = (
         "may_forget",
         _forget_at_once,
         profile="moves",
+    ),
+    _bug(
+        "restarts-too-early",
+        "V4",
+        "a group in memory restarts when one of those who hold its state is gone",
+        Loss,
+        "is_total",
+        property(_is_lost_with_one),
+        profile="kills",
     ),
     _bug("timer-rings-again", "E6", "a timer that has rung stays set", Timers, "fire", _rings_again),
     _bug(

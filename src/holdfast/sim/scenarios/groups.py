@@ -15,7 +15,7 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from holdfast.authority.groups import MEMORY, GroupRecord
+from holdfast.authority.groups import MEMORY, WAIT, GroupRecord
 from holdfast.housing.housed import Housed
 from holdfast.model.ids import HostId
 from holdfast.sim.authority.leases import LeaseBook
@@ -29,6 +29,7 @@ from holdfast.sim.groups.caller import Caller
 from holdfast.sim.groups.deaths import Deaths
 from holdfast.sim.groups.ending import let_out
 from holdfast.sim.groups.host import Codec, Host
+from holdfast.sim.groups.losses import Losses
 from holdfast.sim.groups.moving import MOVING, records
 from holdfast.sim.groups.objects import Tokens
 from holdfast.sim.groups.reading import Replay
@@ -64,11 +65,12 @@ class Groups(Scenario):
 
     def build(self, world: World) -> None:
         self._stage = stage = Stage.drawn(world.rng("stage"))
-        self._book = book = Book(world, History(world.time), Deaths(world, stage.hosts))
+        truth = Truth(world)
+        self._book = book = Book(world, History(world.time), Deaths(world, stage.hosts), Losses(world, truth))
         book.deaths.tokens_left = stage.deadly
         world.network.codec = Codec()
         leases = LeaseBook(world)
-        world.add_node(AUTHORITY, partial(AuthorityNode, truth=Truth(world), leases=leases))
+        world.add_node(AUTHORITY, partial(AuthorityNode, truth=truth, leases=leases))
         for host in stage.hosts:
             world.add_node(host, partial(Host, book=book, stage=stage))
         for name in CLIENTS:
@@ -87,7 +89,8 @@ class Groups(Scenario):
         let_out(world, self._stage, ENDING_NS)
         if world.violations:
             return
-        self._book.check_history()
+        lost = [each.name for each in self._stage.groups if each.group in self._book.losses.groups]
+        self._book.check_history(lost)
         objects: dict[str, Tokens] = {}
         for record in records(world):
             if not world.violations:
@@ -114,7 +117,7 @@ class Groups(Scenario):
 
     def _check_group(self, world: World, record: GroupRecord) -> dict[str, Tokens]:
         """One of its objects by the group's name, if it has any."""
-        if record.durability == MEMORY and self._is_lost(world, record):
+        if record.durability == MEMORY and record.on_total_loss == WAIT and self._is_lost(world, record):
             world.unavailable(f"{record.name}: the last process that held it is gone (V4)")
             return {}
         self._check_left(world, record)
@@ -189,7 +192,8 @@ class Groups(Scenario):
             world.violation("progress", f"{record.name}: members are not equal in the end: {said}")
         elif len(digests) > 1:
             world.violation("converged", f"{record.name}: the states of {list(digests.values())} differ")
-        self._book.check_objects(record.group, record.name, objects)
+        if record.group not in self._book.losses.groups:
+            self._book.check_objects(record.group, record.name, objects)
         return next(iter(objects.values()))
 
 

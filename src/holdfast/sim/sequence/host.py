@@ -196,6 +196,7 @@ class Host(HostProcess):
             nonce=self._opened.nonce,
             on_doubt_settled=self._on_doubt_settled,
             on_superseded=self._on_superseded,
+            on_lost=lambda group: None,  # these groups wait for a person
             on_halted=lambda group, why: self._on_halted(group, why),
         )
 
