@@ -13,6 +13,7 @@ from domain import HOLDFAST, Domain, is_whole
 from group_client import EXAMPLES, Client, run
 from member_files import ledger_of
 
+from holdfast.client.ordering import Refused
 from holdfast.client.proxy import Group
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.orders import GroupInfo
@@ -64,6 +65,7 @@ def has_left(host: str, found: GroupInfo) -> bool:
     return host not in (*found.placed_on, *found.leaving, *found.in_sync)
 
 
+@pytest.mark.covers("FTC-205")
 def test_a_group_moves_off_its_hosts_while_it_is_called(domain: Domain) -> None:
     """The primary's host is taken away and another put in its place, three times: no call fails, references
     follow by growing versions, and the host that left has nothing of the group on its disk."""
@@ -112,6 +114,7 @@ def test_members_from_the_command_line(domain: Domain) -> None:
     assert [view["host"] for view in history["views"] if view["why"] == "removed"] == [outside]
 
 
+@pytest.mark.covers("FTC-134", "FTC-200")
 def test_what_cannot_be_is_refused_and_changes_nothing(domain: Domain) -> None:
     """One clear error each."""
 
@@ -120,14 +123,19 @@ def test_what_cannot_be_is_refused_and_changes_nothing(domain: Domain) -> None:
         before = await client.wait_in_sync("refusing")
         inside = before.placed_on[0]
         (outside,) = (host for host in HOSTS if host not in before.placed_on)
-        with pytest.raises(InvalidRequest, match=f"has a member on {inside} already"):
+        with pytest.raises(Refused, match=f"has a member on {inside} already") as present:
             await ledger.add_member(inside)
+        assert present.value.reason == "member_already_present"
         with pytest.raises(InvalidRequest, match="there is no host 'nowhere'"):
             await ledger.add_member("nowhere")
-        with pytest.raises(InvalidRequest, match=f"has no member on {outside}"):
-            await ledger.remove_member(outside)
-        with pytest.raises(InvalidRequest, match=f"{outside} is no in-sync member"):
-            await ledger.set_primary(outside)
+        for order in (ledger.remove_member, ledger.set_primary):
+            with pytest.raises(Refused, match=f"has no member on {outside}") as absent:
+                await order(outside)
+            assert absent.value.reason == "member_not_found"
+        active = await client.create("refusing-too", style="active")
+        with pytest.raises(Refused, match="only passive groups have a primary to set") as bad:
+            await active.set_primary(inside)
+        assert bad.value.reason == "bad_replication_style"
         assert (await client.info("refusing")).placed_on == before.placed_on
         await ledger.remove_member(before.placed_on[2])
         with pytest.raises(InvalidRequest, match="add another one first"):

@@ -22,12 +22,20 @@ from holdfast.housing.groups import Groups
 from holdfast.machine import MachineClock
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import GroupId, HostId, Nonce
+from holdfast.model.membership import (
+    BadReplicationStyle,
+    MemberAlreadyPresent,
+    MemberNotFound,
+    PrimaryNotSet,
+)
 from holdfast.model.orders import AddMember, GroupList, HandedOver, RemoveMember, SetPrimary
+from holdfast.model.properties import Style
 from holdfast.model.reference import MEMBERS_MAX
 from holdfast.model.units import MILLISECOND
 from holdfast.node.creating import Creating
 from holdfast.node.insisting import insist
 
+PASSIVE: Final = (Style.COLD_PASSIVE.name.lower(), Style.WARM_PASSIVE.name.lower())
 SET_PRIMARY_S: Final = 10.0
 """By then the chosen member is primary, or the order is given up: nobody may be able to hand over now."""
 ASK_AGAIN_S: Final = 0.3
@@ -67,7 +75,7 @@ class Placing:
         )
         match done:
             case AlreadyPlaced():
-                raise InvalidRequest(f"{order.name} has a member on {order.host} already")
+                raise MemberAlreadyPresent(f"{order.name} has a member on {order.host} already")
             case StillLeaving():
                 raise Unavailable(f"{order.host} is still leaving {order.name}: add it when it has left")
             case TooMany():
@@ -78,7 +86,7 @@ class Placing:
         """The member is to leave then; that it has left shows in the record."""
         record, nonce = (await self._creating.found(order.name)).value, self._nonces()
         if order.host not in record.placed_on:
-            raise InvalidRequest(f"{order.name} has no member on {order.host}; {_places(record)}")
+            raise MemberNotFound(f"{order.name} has no member on {order.host}; {_places(record)}")
         done = await insist(
             lambda: perform(self._authority, remove_member(record.group, order.host, nonce=nonce)),
             *(Seen, NotPlaced, TooFew, NoGroup),
@@ -93,8 +101,15 @@ class Placing:
 
     async def _set_primary(self, order: SetPrimary) -> HandedOver:
         info, began = await self._creating.info(order.name), self._clock.now()
+        if info.style not in PASSIVE:
+            raise BadReplicationStyle(
+                f"{order.name} is {info.style}: only passive groups have a primary to set; "
+                f"`holdfast group handover` moves whoever orders its operations"
+            )
+        if order.host not in (*info.placed_on, *info.leaving):
+            raise MemberNotFound(f"{order.name} has no member on {order.host}")
         if order.host not in info.in_sync:
-            raise InvalidRequest(
+            raise PrimaryNotSet(
                 f"{order.host} is no in-sync member of {order.name}; these are: {', '.join(info.in_sync)}"
             )
         try:

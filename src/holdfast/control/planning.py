@@ -1,0 +1,198 @@
+"""The replication manager's plan: what to do so that what is so becomes what is wished for (FTC-135, 198).
+
+A pure function of wishes and facts, made anew whenever either changes; it remembers nothing. What it asks for
+takes effect through the groups' records, and is carried out by primaries and hosts (PROTOCOL M5, M6), which
+never wait for it: failover is theirs alone. Each action is one change of one record from exactly the record
+that the plan was made from, so a plan that is out of date does nothing.
+
+The order is always the same: first place who is missing, wait until it is in-sync, then let go who is lost or
+to be emptied. A group is never left with fewer in-sync members than it has, unless by a host's own death.
+Members beyond the minimum stay: somebody put them there.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from holdfast.authority.groups import GroupRecord
+from holdfast.control.choosing import choose_many
+from holdfast.control.wishes import Facts, GroupFact, GroupWish, HostFact, Wishes
+from holdfast.model.ids import GroupId, HostId
+from holdfast.model.properties import MembershipStyle, Style
+
+LEARNERS_MAX: Final = 16
+"""Members that one host may have placed and not in-sync yet: beyond, more wait, so that copying states leaves
+room for calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One step for one group."""
+
+    group: GroupId
+    host: HostId
+    why: str
+    """For people."""
+
+
+class Place(Action):
+    """Let the group have a member on *host*."""
+
+
+class Remove(Action):
+    """Let the group have no member on *host*."""
+
+
+class Lead(Action):
+    """Let the in-sync member on *host* be primary."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Something is wished for that cannot be done now."""
+
+    group: GroupId
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    actions: tuple[Action, ...] = ()
+    waiting: tuple[Waiting, ...] = ()
+
+
+def plan(wishes: Wishes, facts: Facts) -> Plan:
+    """What can be done now, and what must wait. By the groups' numbers, so always the same."""
+    planner = _Planner(wishes, facts)
+    for group in sorted(facts.groups, key=lambda each: each.record.group):
+        planner.see_to(group)
+    return Plan(tuple(planner.actions), tuple(planner.waiting))
+
+
+@dataclass(slots=True)
+class _Planner:
+    wishes: Wishes
+    facts: Facts
+    actions: list[Action] = field(default_factory=list)
+    waiting: list[Waiting] = field(default_factory=list)
+    _hosts: dict[HostId, HostFact] = field(init=False)
+    _load: dict[HostId, int] = field(init=False)
+    _learners: dict[HostId, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._hosts = {each.host: each for each in self.facts.hosts}
+        self._load = dict.fromkeys(self._hosts, 0)
+        self._learners = dict.fromkeys(self._hosts, 0)
+        for group in self.facts.groups:
+            for host in group.record.placed_on:
+                self._count(host, is_learner=host not in group.in_sync)
+
+    def see_to(self, group: GroupFact) -> None:
+        wish = self.wishes.of(group.record.group)
+        if wish.membership is MembershipStyle.MEMB_APP_CTRL:
+            self._say_what_lacks(group, wish)
+            return
+        good = [host for host in group.record.placed_on if self._is_good(host)]
+        bad = [host for host in group.record.placed_on if not self._is_good(host)]
+        wanted = max(wish.minimum, group.record.min_in_sync)
+        # A host that is emptied is replaced one for one, while there are places.
+        draining = [host for host in bad if not self._is_lost(host)]
+        placed = self._place(group, wish, good, max(wanted, len(good) + len(draining)) - len(good), wanted)
+        in_sync = [host for host in good if host in group.in_sync]
+        if bad and not self._let_go(group, bad, in_sync, is_whole=not placed, wanted=wanted):
+            self._lead_elsewhere(group, in_sync)
+
+    # --- steps
+
+    def _place(
+        self, group: GroupFact, wish: GroupWish, good: list[HostId], count: int, wanted: int
+    ) -> list[HostFact]:
+        """Place *count* more members; those that were."""
+        record = group.record
+        # Also a host that is leaving is in the way until it has left: never two in one location (FTC-134).
+        entries = [self._hosts[each.host] for each in record.members if each.host in self._hosts]
+        occupied = [each.location for each in entries if not self._is_lost(each.host)]
+        free = [
+            each
+            for each in self.facts.hosts
+            if each not in entries and each.location not in occupied and self._may_take(each)
+        ]
+        beside = [self._hosts[host] for host in good if host in self._hosts]
+        chosen = choose_many(count, free, beside, self._load, locations=wish.locations)
+        for each in chosen:
+            self.actions.append(Place(record.group, each.host, _why_placed(len(good), wanted)))
+            self._count(each.host, is_learner=True)
+        missing = wanted - len(good) - len(chosen)
+        if missing > 0:
+            self._wait(record, f"{missing} more needed, and no host {self._what_lacks(wish)}")
+        return chosen
+
+    def _let_go(
+        self, group: GroupFact, bad: list[HostId], in_sync: list[HostId], *, is_whole: bool, wanted: int
+    ) -> bool:
+        """Remove who is lost or to be emptied, one at a time, once the group can do without."""
+        record, host = group.record, bad[0]
+        learning = [each for each in record.placed_on if each not in in_sync and each not in bad]
+        if not is_whole or learning or len(in_sync) < wanted:
+            awaited = ", ".join(learning) if learning else "others"
+            self._wait(record, f"{host} {self._what_ails(host)}, and stays until {awaited} can do without it")
+            return False
+        self.actions.append(Remove(record.group, host, f"{host} {self._what_ails(host)}"))
+        return True
+
+    def _lead_elsewhere(self, group: GroupFact, in_sync: list[HostId]) -> None:
+        """A host that is emptied leads nothing, also where it must stay a member for a while."""
+        record, primary = group.record, group.view.primary
+        is_passive = record.style in (Style.COLD_PASSIVE.name.lower(), Style.WARM_PASSIVE.name.lower())
+        if primary in self.wishes.draining and in_sync and is_passive:
+            to = min(in_sync, key=lambda host: (self._load.get(host, 0), host))
+            self.actions.append(Lead(record.group, to, f"{primary} is being emptied"))
+
+    def _say_what_lacks(self, group: GroupFact, wish: GroupWish) -> None:
+        good = [host for host in group.record.placed_on if self._is_good(host)]
+        if len(good) < wish.minimum:
+            said = f"{len(good)} members, {wish.minimum} wished for: its application places them"
+            self._wait(group.record, said)
+
+    # --- what is known
+
+    def _is_lost(self, host: HostId) -> bool:
+        known = self._hosts.get(host)
+        return known is None or known.gone_ns >= self.wishes.loss_ns
+
+    def _is_good(self, host: HostId) -> bool:
+        """Whether its member counts: it lives, or may well be back, and is not to be emptied."""
+        return not self._is_lost(host) and host not in self.wishes.draining
+
+    def _may_take(self, host: HostFact) -> bool:
+        is_free = self._learners[host.host] < LEARNERS_MAX
+        return host.is_alive and host.host not in self.wishes.draining and is_free
+
+    def _count(self, host: HostId, *, is_learner: bool) -> None:
+        self._load[host] = self._load.get(host, 0) + 1
+        if is_learner:
+            self._learners[host] = self._learners.get(host, 0) + 1
+
+    def _wait(self, record: GroupRecord, why: str) -> None:
+        self.waiting.append(Waiting(record.group, why))
+
+    def _what_ails(self, host: HostId) -> str:
+        return "is lost" if self._is_lost(host) else "is being emptied"
+
+    def _what_lacks(self, wish: GroupWish) -> str:
+        return f"in {', '.join(wish.locations)} can take it" if wish.locations else "can take it"
+
+
+def _why_placed(good: int, wanted: int) -> str:
+    return f"{good} of {wanted} members" if good < wanted else "in place of one that is emptied"
+
+
+def by_group(found: Plan, group: GroupId) -> Iterator[str]:
+    """What the plan means for one group, in words."""
+    for action in found.actions:
+        if action.group == group:
+            verb = {Place: "place a member on", Remove: "remove the member on", Lead: "hand over to"}
+            yield f"{verb[type(action)]} {action.host}: {action.why}"
+    for waiting in found.waiting:
+        if waiting.group == group:
+            yield waiting.why
