@@ -174,16 +174,23 @@ class Caller:
             self._timers.set(0, "flush")
         self._flushes[group] = None
 
+    def call_all(self) -> None:
+        """Call each group once, in the plainest way, and wait for long."""
+        for record in self._stage.groups:
+            self._begin_work(record, _plainest(record), DURATIONS_NS[-1])
+
     def _work(self) -> None:
         record = self._rng.choice(self._stage.groups)
+        kind = self._kind() if record.style != "stateless" else _plainest(record)
+        self._begin_work(record, kind, self._rng.choice(DURATIONS_NS))
+
+    def _begin_work(self, record: GroupRecord, kind: str, duration_ns: int) -> None:
         invocations = self._invocations.get(record.group)
         if invocations is None:
             return
         self._started += 1
-        kind = "echo" if record.style == "stateless" else self._kind()
         token = f"{self._client}/{kind}/{self._started}"
         own = len(self._own[record.group])
-        duration_ns = self._rng.choice(DURATIONS_NS)
         work = Work(kind, record, token, self._ports.clock.now(), duration_ns, own=own)
         work.outcome_ns = self._rng.choice(OUTCOMES_NS)
         policy = CallPolicy(duration_ns=duration_ns, outcome_ns=work.outcome_ns, is_reinvoked=kind != "once")
@@ -335,3 +342,8 @@ class Caller:
         missing = [token for token in self._own[work.record.group][: work.own] if token not in known]
         if missing:
             self._world.violation("S7", f"a read did not see its own client's {missing[0]}")
+
+
+def _plainest(record: GroupRecord) -> str:
+    """The kind of call that asks least of a group."""
+    return "echo" if record.style == "stateless" else "append"
