@@ -191,7 +191,8 @@ class Nesting:
             self._begin(awaited)
 
     def _left_ns(self, awaited: _Awaited) -> int:
-        return awaited.outgoing.expiration_s * SECOND - self._stamps.time_ns()
+        time_ns = awaited.housed.time_ns(self._stamps.time_ns())
+        return awaited.outgoing.expiration_s * SECOND - time_ns
 
     # --- outcomes
 

@@ -79,7 +79,7 @@ class Answers:
         assert isinstance(token, Asker)  # given by Serving, below
         housed = token.housed
         seen = Seen(housed.member.epoch, housed.member.committed)
-        time_ns = self._stamps.time_ns()
+        time_ns = housed.time_ns(self._stamps.time_ns())
         if token.number is not None:
             numbers = [token.number] * len(outcomes)
         for first, last in _frames(outcomes):
@@ -261,7 +261,9 @@ class Serving:
         group = asked.group or self._directory.find(asked.name) or GroupId(0)
         reference = self._reference(group)
         if reference is not None:
-            client.send(Located(asked.frame, reference, self._stamps.time_ns()))
+            housed, here_ns = self._housed.get(group), self._stamps.time_ns()
+            time_ns = housed.time_ns(here_ns) if housed is not None else here_ns
+            client.send(Located(asked.frame, reference, time_ns))
         else:
             # It may be so new that its record is still on its way to this host.
             recipe = found_at_authority(asked.name, asked.group)

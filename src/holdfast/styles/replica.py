@@ -104,6 +104,13 @@ class Replica(ABC):
     def execution(self) -> Execution | None:
         """The object, if this member holds one now."""
 
+    def time_ns(self) -> int:
+        """The group's time: that of a stamp given now; a backup knows only what it is at least (X4)."""
+        if self._is_primary:
+            return self._stamping.now_ns()
+        execution = self.execution
+        return max(self._ports.time(), execution.time_ns if execution is not None else 0)
+
     # --- the sequence's events that both take alike
 
     def on_serving(self, epoch: Epoch) -> None:
