@@ -286,7 +286,9 @@ class Connection(asyncio.Protocol):
             name = (kind or session.kind_at_hand).name
             log.exception("a frame's receiver failed", peer=str(self.peer), kind=name)
             self.close(Reason(Why.INTERNAL, f"{name} could not be handled"))
-        self._flush()
+        self._flush_at = 0
+        if self._gathered:
+            self._write_out()
 
     # --- sending
 
@@ -304,13 +306,13 @@ class Connection(asyncio.Protocol):
 
     def _flush(self) -> None:
         self._flush_at = 0
-        self._write_out()
+        if self._gathered:
+            self._write_out()
 
     def _write_out(self) -> None:
-        if self._gathered:
-            self._write_gathered()
-            if self._flow.unwritable_since is not None and self.unsent_bytes > self._limits.unsent_bytes_max:
-                self.close(Reason(Why.TOO_SLOW, f"{self.unsent_bytes} bytes wait to be taken"))
+        self._write_gathered()
+        if self._flow.unwritable_since is not None and self.unsent_bytes > self._limits.unsent_bytes_max:
+            self.close(Reason(Why.TOO_SLOW, f"{self.unsent_bytes} bytes wait to be taken"))
 
     def _write_gathered(self) -> None:
         data, self._gathered = self._gathered, bytearray()

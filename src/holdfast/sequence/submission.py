@@ -268,8 +268,10 @@ class Submission:
     def is_steady(self) -> bool:
         """Whether the view has no other change in it than that somebody falls silent or behind: every listed
         member shall be one, follows and lives, nobody else follows, and no change is under way."""
-        followers, is_dead = self._whole_following(), self._on.is_dead
-        return followers is not None and not any(each.is_short or is_dead(each.member) for each in followers)
+        followers, on = self._whole_following(), self._on
+        if followers is None or True in [each.is_short for each in followers]:
+            return False
+        return not on.dead or not any(on.is_dead(each.member) for each in followers)
 
     def _whole_following(self) -> list[Follower] | None:
         """The followers, if they and this member are exactly those required and wanted: they seldom change,

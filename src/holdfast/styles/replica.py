@@ -407,7 +407,7 @@ class Replica(ABC):
 
     def _fire_timers(self) -> None:
         execution = self.execution
-        if execution is None:
+        if execution is None or not execution.timers:
             return
         for timer in execution.timers.due(self._stamping.now_ns(), self._config.timers_per_turn_max):
             if not self._is_fired(timer.number, timer.due_ns):
