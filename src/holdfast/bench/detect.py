@@ -29,7 +29,7 @@ from holdfast.node.messages import DomainStatus, HostStatus
 from holdfast.node.starting import describe, start_agent, wait_until_alive
 
 TARGET_MS: Final = 20.0
-WAIT_S: Final = 30.0
+WAIT_S: Final = 120.0
 POLL_S: Final = 0.02
 
 _clock = MachineClock()

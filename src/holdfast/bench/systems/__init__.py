@@ -14,9 +14,9 @@ from typing import Literal, Protocol
 from holdfast.bench.load import Load
 
 Durability = Literal["disk", "memory"]
-START_S = 30.0
+START_S = 120.0
 """How long a system may take until it answers."""
-FAIL_OVER_S = 30.0
+FAIL_OVER_S = 60.0
 """How long a system may take until it answers again."""
 CALLERS_AT_FAIL_OVER = 64
 
