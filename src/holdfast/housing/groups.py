@@ -33,6 +33,7 @@ from holdfast.housing.restarting import Restarting
 from holdfast.housing.serving import Answers, Serving
 from holdfast.housing.stamps import Stamps
 from holdfast.housing.suspects import Suspects
+from holdfast.housing.timekeeping import Timekeeping
 from holdfast.housing.turns import Turns
 from holdfast.model.errors import DISK_ERRORS, HoldfastError
 from holdfast.model.ids import ClientId, Epoch, GroupId, HostId, Incarnation, Revision
@@ -56,6 +57,7 @@ from holdfast.sequence.messages import (
     ThisFar,
     Yield,
 )
+from holdfast.sequence.peer_clocks import PeerClocks
 from holdfast.sequence.ports import HostPorts, Kept
 from holdfast.sequence.recovery import Recovery
 from holdfast.sequence.role import Role
@@ -128,6 +130,8 @@ class Groups:
         self.serving = Serving(
             self.housed, self.directory, self.answers, stamps, self.recipes, freshness, ports.clock
         )
+        clocks = PeerClocks(stamps.clock)
+        self._timekeeping = Timekeeping(clocks, self.housed, self._timers, ports.journal)
         self._leases = Leases(
             incarnation=incarnation,
             clock=ports.clock,
@@ -138,6 +142,7 @@ class Groups:
             on_lapsed=self._on_lapsed,
             is_in=self._is_in,
             on_confirmed=self._on_confirmed,
+            clocks=clocks,
         )
         on_disk = HostPorts(
             clock=ports.clock,
@@ -190,6 +195,7 @@ class Groups:
         for housed in self.housed.values():
             housed.close()
         self._histories.close()
+        self._timekeeping.close()
         self._turns.close()
         self.nesting.close()
 

@@ -13,12 +13,15 @@ from contextlib import suppress
 from typing import Final
 
 from holdfast.clock import ClockPorts, Generator
+from holdfast.clock.config import ClockConfig
 from holdfast.clock.errors import GeneratorStopped, SkewTooLarge
+from holdfast.clock.steady import SteadyClock
 from holdfast.housing.ports import MakeTimers
 from holdfast.model.csn import SEQUENCE_MAX, Csn
 from holdfast.model.errors import DiskFailed, HoldfastError
 from holdfast.model.ids import ReplicaId
 from holdfast.model.ports import Clock, Disk, Token, Trace
+from holdfast.model.units import SECOND
 
 WAITING_MAX: Final = 4096
 """Frames that wait for a store of the clock; it takes two syncs."""
@@ -44,7 +47,8 @@ class Stamps:
         on_failed: Callable[[HoldfastError], None],
     ) -> None:
         self._timers = timers(lambda tag: self._generator.on_timer(tag))
-        ports = ClockPorts(clock, self._timers, disk, trace)
+        self.clock = SteadyClock(clock, ClockConfig().clock_limit_s * SECOND)
+        ports = ClockPorts(self.clock, self._timers, disk, trace)
         self._waiting: list[Callable[[], None]] = []
         self._generator = Generator(
             ports,

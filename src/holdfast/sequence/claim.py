@@ -114,10 +114,13 @@ class Claim:
             self._compare()
 
     def _until_turn_ns(self, ground: Why) -> int:
-        """How long to leave the claim to those who come first; of a dead or a silent primary only."""
+        """How long to leave the claim to those who come first, of a dead or a silent primary only; and to all
+        others while this host's clock is off, whatever the ground (X4)."""
         on = self._on
         if self._ground_since is None:
             self._ground_since = on.now
+        if on.ports.leases.is_clock_off:
+            return self._ground_since + on.config.clock_wait_ns - on.now
         if ground not in (Why.DEAD, Why.SILENT):
             return 0
         turns = turn_of(on.me, self._candidates(), on.group)

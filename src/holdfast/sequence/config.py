@@ -41,6 +41,9 @@ class SequenceConfig(Struct, frozen=True, kw_only=True):
     turn_ns: int = 150 * MILLISECOND
     """How much later each next member claims that has the same ground to: those whose objects are loaded come
     first. Shorter: two claim what one could, and hold each other up when a host with many groups dies."""
+    clock_wait_ns: int = 5 * SECOND
+    """How long a member whose host's time differs from most others' leaves a claim to them (X4). Then it
+    claims all the same: a group with the wrong time is better than none."""
     notify_ns: int = 20 * MILLISECOND
     """Backups hear of a commit with the next records, or after this."""
     chunks_in_flight: int = 4

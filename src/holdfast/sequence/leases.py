@@ -22,6 +22,7 @@ from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation
 from holdfast.model.ports import Clock, Network, Timers, Trace
 from holdfast.sequence.config import LeaseConfig
 from holdfast.sequence.messages import Beat, BeatAnswer, Confirm, Confirmed
+from holdfast.sequence.peer_clocks import PeerClocks
 
 BEATS_KEPT: Final = 64
 """Heartbeats whose sending times are remembered; an answer to an older one is worth nothing."""
@@ -62,9 +63,11 @@ class Leases:
         on_lapsed: Callable[[HostId], None],
         is_in: Callable[[GroupId, Epoch, HostId], bool],
         on_confirmed: Callable[[HostId, Incarnation, GroupId, Epoch, int], None],
+        clocks: PeerClocks | None = None,
     ) -> None:
         """*on_lapsed*: a promise to that host has run out. *is_in*: whether the member of that group is a
-        backup in that epoch, asked by that host. *on_confirmed*: that host says so of its member."""
+        backup in that epoch, asked by that host. *on_confirmed*: that host says so of its member. *clocks*:
+        learns what time it is at the peers; None where nothing is stamped."""
         self.config = config
         self._incarnation = incarnation
         self._clock = clock
@@ -74,6 +77,7 @@ class Leases:
         self._on_lapsed = on_lapsed
         self._is_in = is_in
         self._on_confirmed = on_confirmed
+        self._clocks = clocks
         self._peers: dict[HostId, _Peer] = {}
         self._number = 0
         self._sent_at: dict[int, int] = {}
@@ -118,6 +122,11 @@ class Leases:
         now = self._clock.now()
         return sum(now - peer.heard_at < self.config.lease_ns for peer in self._peers.values())
 
+    @property
+    def is_clock_off(self) -> bool:
+        """Whether this host's time differs from most of its peers' (X4)."""
+        return self._clocks is not None and self._clocks.is_off
+
     # --- events
 
     def on_message(self, peer: HostId, message: object) -> None:
@@ -127,6 +136,8 @@ class Leases:
         match message:
             case Beat():
                 known.heard_at = self._clock.now()
+                if self._clocks is not None and message.wall_ns:
+                    self._clocks.heard(peer, message.wall_ns)
                 self._on_beat(peer, known, message)
             case BeatAnswer():
                 known.heard_at = self._clock.now()
@@ -172,11 +183,12 @@ class Leases:
 
     def _beat(self) -> None:
         now = self._clock.now()
+        wall_ns = self._clocks.clock.wall() if self._clocks is not None else 0
         self._number += 1
         self._sent_at[self._number] = now
         self._sent_at.pop(self._number - BEATS_KEPT, None)
         for host, peer in self._peers.items():
-            self._network.send(host, Beat(self._incarnation, self._number, now - peer.heard_at))
+            self._network.send(host, Beat(self._incarnation, self._number, now - peer.heard_at, wall_ns))
             lapsed = [each for each, until in peer.promised_until.items() if now >= until]
             for incarnation in lapsed:
                 del peer.promised_until[incarnation]

@@ -189,6 +189,8 @@ class Beat(Struct, frozen=True, array_like=True, tag="beat"):
     incarnation: Incarnation
     number: int
     heard_age_ns: int
+    wall_ns: int = 0
+    """What time it is here (X4); 0 from a host that stamps nothing."""
 
 
 class BeatAnswer(Struct, frozen=True, array_like=True, tag="beat_answer"):

@@ -7,6 +7,7 @@ import msgspec
 
 from holdfast.authority.placing import IsListed, MayForget, may_forget
 from holdfast.authority.recipe import Recipe
+from holdfast.clock.steady import SteadyClock
 from holdfast.housing import groups, leaving
 from holdfast.housing import nesting as housing_nesting
 from holdfast.housing.ground import Ground
@@ -200,6 +201,15 @@ PLANTED = (
         "is_total",
         property(_is_lost_with_one),
         profile="kills",
+    ),
+    _bug(
+        "follows-every-jump",
+        "X4",
+        "a host's time jumps with the machine's clock",
+        SteadyClock,
+        "wall",
+        lambda steady: steady._clock.wall(),
+        profile="clocks",
     ),
     _bug("timer-rings-again", "E6", "a timer that has rung stays set", Timers, "fire", _rings_again),
     _bug(

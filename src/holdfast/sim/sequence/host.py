@@ -59,6 +59,7 @@ CONFIG: Final = SequenceConfig(
     ask_ns=20 * MILLISECOND,
     compare_ns=40 * MILLISECOND,
     turn_ns=20 * MILLISECOND,
+    clock_wait_ns=600 * MILLISECOND,
     notify_ns=15 * MILLISECOND,
 )
 
