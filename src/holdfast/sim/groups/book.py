@@ -55,8 +55,9 @@ class Book:
 
     # --- at the end
 
-    def check_relays(self, objects: Mapping[str, Tokens]) -> None:
-        """Every call from group to group had its effect once; *objects*: one of each group, by its name (E3).
+    def check_relays(self, objects: Mapping[str, Tokens], *, is_whole: bool) -> None:
+        """Every call from group to group had its effect once; *objects*: one of each group, by its name;
+        *is_whole*: of every group that calls others, as it was all the time (E3).
 
         One that was refused had none, unless an earlier copy's outcome was forgotten meanwhile (X2).
         """
@@ -71,7 +72,12 @@ class Book:
                     self.world.violation("E3", said)
                 if (end == "call_cycle") != (callee == caller):
                     self.world.violation("E3", f"{caller} called {callee} for {hop}: {end}")
+        asked = {(callee, hop) for found in objects.values() for callee, hop, _ in found.ends}
         for callee, notes in noted.items():
+            unasked = [hop for hop in notes if (callee, hop) not in asked]
+            if unasked and is_whole:
+                said = f"{callee} noted {unasked[0]}, for a call that nobody has executed"
+                self.world.violation("E3", said)
             twice = [hop for hop, times in notes.items() if times > 1]
             if twice:
                 self.world.violation("E3", f"{callee} noted {twice[0]} {notes[twice[0]]} times")

@@ -14,12 +14,13 @@ from holdfast.housing.ground import Ground
 from holdfast.housing.housed import Housed
 from holdfast.housing.memory import Soon, memory_ground
 from holdfast.housing.nesting import Nesting
-from holdfast.model.calls import Request
+from holdfast.housing.serving import Asker, Serving
+from holdfast.model.calls import Reads, Request, Seen
 from holdfast.model.ids import ClientId, GroupId, HostId, Position, StoreId
 from holdfast.model.reference import Reference
 from holdfast.sequence.loss import Loss
 from holdfast.sequence.memory_log import MemoryLog
-from holdfast.sequence.retention import ABANDONED, EXPIRED, FRESH, Retention, Verdict
+from holdfast.sequence.retention import ABANDONED, EXPIRED, FRESH, NEVER, Retention, Verdict
 from holdfast.sequence.standing import is_volatile
 from holdfast.sim.planted import Planting, replacing
 from holdfast.styles import warm
@@ -40,6 +41,7 @@ RUNS: Final = 100
 _judge = Retention.judge
 _fire = Timers.fire
 _send = Nesting._send
+_read = Serving._read
 
 
 # --- exactly once
@@ -63,6 +65,12 @@ def _forget_at_once(group: GroupId, host: HostId) -> Recipe[object]:
     return MayForget() if isinstance(found, IsListed) else found
 
 
+def _answer_only(table: Retention, client: ClientId, number: int, expiration_s: int) -> Verdict:
+    """It has not run, so it never ran."""
+    found = table.judge(client, number, expiration_s)
+    return NEVER if found is FRESH else found
+
+
 # --- in memory
 
 
@@ -83,6 +91,15 @@ def _is_lost_with_one(loss: Loss) -> bool:
 def _keep_the_object(passive: Passive) -> None:
     """Go on with an object that is ahead of what became final."""
     Replica.on_following(passive)
+
+
+def _call_out_at_once(replica: Replica) -> None:
+    """Do not wait until the calling request is final."""
+    execution = replica.execution
+    waits = execution.outgoing() if execution is not None else None
+    if waits is not None and replica._called != (waits.caller, waits.call):
+        replica._called = (waits.caller, waits.call)
+        replica._ports.call_out(waits)
 
 
 def _by_process(nesting: Nesting, awaited: Any, reference: Reference) -> None:
@@ -123,6 +140,11 @@ def _take_all(waiting: Waiting, committed: Position) -> list[Answer]:
     return ready
 
 
+def _read_whatever_was_seen(serving: Serving, asker: Asker, asked: Reads) -> None:
+    """Answer also who has seen more than is here."""
+    _read(serving, asker, msgspec.structs.replace(asked, seen=Seen()))
+
+
 def _stale_at_once(replica: Replica, token: Token, client: ClientId, calls: list[Call]) -> None:
     """Answer a stale read with what is not committed."""
     outcomes = [
@@ -142,6 +164,31 @@ PLANTED = (
         Retention,
         "load",
         staticmethod(_load_nothing),
+    ),
+    _bug(
+        "outcome-not-recorded",
+        "X3",
+        "who asks for an outcome is told that it never ran, and it may still",
+        Retention,
+        "settle",
+        _answer_only,
+    ),
+    _bug(
+        "nested-before-commit",
+        "E3",
+        "a nested call leaves before the calling request is committed",
+        Replica,
+        "_call_out",
+        _call_out_at_once,
+        profile="views",
+    ),
+    _bug(
+        "reads-behind-the-client",
+        "S7",
+        "a member answers who has seen more than it holds",
+        Serving,
+        "_read",
+        _read_whatever_was_seen,
     ),
     _bug(
         "expired-runs",

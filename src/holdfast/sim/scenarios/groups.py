@@ -100,7 +100,9 @@ class Groups(Scenario):
             if not world.violations:
                 objects |= self._check_group(world, record)
         if not world.violations:
-            self._book.check_relays(objects)
+            stateful = [each for each in self._stage.groups if each.style != "stateless"]
+            is_whole = len(objects) == len(stateful) and not self._book.losses.groups
+            self._book.check_relays(objects, is_whole=is_whole)
 
     def _begin_ending(self) -> None:
         self._book.is_ending = True

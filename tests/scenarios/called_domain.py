@@ -1,0 +1,181 @@
+"""The domain of transcripts about calls: two groups of objects on the production housing (X, E).
+
+Group ``g`` is placed on a, b and c, group ``h`` on c alone; both are lists of tokens
+(:mod:`holdfast.sim.groups.objects`). Requests have numbers, so that a copy can come late. What is told of
+views is told of ``g``.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import msgspec
+from transcript import GROUP, HOSTS, Domain
+
+from holdfast.authority.groups import GroupRecord, Placement
+from holdfast.housing.groups import Groups
+from holdfast.housing.ports import HouseConfig
+from holdfast.model.calls import Calls, Replies, Seen, Settle, ToHost, Turned
+from holdfast.model.ids import ClientId, GroupId, HostId, Nonce, StoreId
+from holdfast.model.outcome import Poisoned, Raised, Refused, Returned, decode_outcome
+from holdfast.model.units import MILLISECOND, SECOND
+from holdfast.sim.authority.leases import LeaseBook
+from holdfast.sim.authority.server_node import AuthorityNode
+from holdfast.sim.authority.truth import Truth
+from holdfast.sim.checkers import History
+from holdfast.sim.clocks import ClockOptions
+from holdfast.sim.groups.book import Book
+from holdfast.sim.groups.deaths import Deaths
+from holdfast.sim.groups.host import Codec, Host
+from holdfast.sim.groups.losses import Losses
+from holdfast.sim.groups.stage import CALLING, Stage
+from holdfast.sim.sequence import damage
+from holdfast.sim.sequence.host import AUTHORITY, CONFIG, LEASES
+from holdfast.styles.operation import Call, Sent, encode_arguments, encode_calls
+
+CLIENT = ClientId("client")
+DURATION_S = 60
+ANSWER_NS = 2 * SECOND
+MOMENT_NS = 50 * MILLISECOND
+NAMES = {"g": GROUP, "h": GroupId(2)}
+_raw = msgspec.msgpack.Encoder()
+
+
+@dataclass(eq=False)
+class Asker:
+    """Whoever sent a frame (:class:`holdfast.housing.ports.Client`)."""
+
+    answers: list[str] = field(default_factory=list)
+
+    def send(self, message: object) -> None:
+        match message:
+            case Replies(outcomes=outcomes):
+                self.answers += [_in_words(decode_outcome(outcome)) for outcome in outcomes]
+            case Turned(code=code):
+                self.answers.append(f"turned away: {code.name.lower()}")
+
+    def hang_up(self, why: str) -> None:
+        self.answers.append("hangs up")
+
+
+def _in_words(outcome: Any) -> str:
+    match outcome:
+        case Returned(value=list(value)):
+            return " ".join(map(str, value)) or "nothing"
+        case Returned(value=value):
+            return str(value)
+        case Raised(text=text):
+            return f"raised {text}"
+        case Refused(code=code):
+            return f"refused: {code}"
+        case Poisoned(attempts=attempts):
+            return f"poisoned: it ended {attempts} processes"
+    return str(outcome)
+
+
+class CalledDomain(Domain):
+    """Commands besides those of every domain: ``call``, ``outcome``, ``show``, ``jump``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._patience_ns = ANSWER_NS
+
+    def groups(self, style: str) -> Iterator[str]:
+        """``groups warm_passive``"""
+        world, clock, hosts = self.world, ClockOptions(), tuple(HostId(name) for name in HOSTS)
+        world.network.codec = Codec()
+        truth = Truth(world)
+        stage = Stage(
+            hosts,
+            (_record("g", style, hosts), _record("h", style, hosts[-1:])),
+            HouseConfig(leases=LEASES, sequence=CONFIG, calling=CALLING),
+            turn_ns=0,
+            hand_overs=0.0,
+            deadly=0,
+        )
+        book = Book(world, History(world.time), Deaths(world, hosts), Losses(world, truth))
+        node = partial(AuthorityNode, truth=truth, leases=LeaseBook(world))
+        world.add_node(AUTHORITY, node, clock=clock)
+        for name in HOSTS:
+            world.add_node(name, partial(Host, book=book, stage=stage), clock=clock)
+        self._run_until(lambda: [len(view.members) for view in damage.views(world)] == [len(HOSTS), 1])
+        self._run_until(self._is_served)
+        self._time_ns = self._housing("a").stamps.time_ns()
+        yield from ()
+
+    def call(self, host: str, number: str, method: str, *arguments: str) -> Iterator[str]:
+        """``call a 1 append x``: request 1, to host a; the same number is the same request. Lists of groups
+        to call are written ``[h]``."""
+        found = [each[1:-1].split(",") if each.startswith("[") else each for each in arguments]
+        call = Call(int(number), method, encode_arguments(tuple(found), {}), self._expiration_s())
+        sent = Sent(CLIENT, 1, self._expiration_s(), encode_calls([call]))
+        yield self._ask_host(host, lambda seen: Calls(1, GROUP, *seen, msgspec.Raw(_raw.encode(sent))))
+
+    def leave(self, *words: str) -> Iterator[str]:
+        """``leave a 1 append x``: the same as a call whose client does not wait for the answer"""
+        self._patience_ns = MOMENT_NS
+        yield from self.call(*words)
+        self._patience_ns = ANSWER_NS
+
+    def outcome(self, host: str, number: str) -> Iterator[str]:
+        """``outcome a 1``: what became of request 1? If it has not run, it never shall (X3)."""
+        about = (CLIENT, int(number), self._expiration_s())
+        yield self._ask_host(host, lambda seen: Settle(1, GROUP, *seen, 1000 + int(number), *about))
+
+    def show(self, name: str, attribute: str) -> Iterator[str]:
+        """``show h notes``: what the primary's object holds"""
+        view = next(view for view in damage.views(self.world) if view.group == NAMES[name])
+        execution = self._housing(view.primary).housed[view.group].replica.execution
+        assert execution is not None
+        yield f"{name} {attribute}: {' '.join(getattr(execution.line.instance, attribute)) or 'none'}"
+
+    def jump(self, host: str, hours: str) -> Iterator[str]:
+        """``jump a 2``: its clock is set that many hours ahead"""
+        self.world.nodes[host].clock.jump_wall(int(hours) * 3600 * SECOND)
+        yield from ()
+
+    # --- how
+
+    def _housing(self, host: str) -> Groups:
+        groups: Groups | None = self.world.nodes[host].core.groups
+        assert groups is not None
+        return groups
+
+    def _expiration_s(self) -> int:
+        """In the group's time, as the client learnt it when it connected."""
+        return (self._time_ns + self.world.now) // SECOND + DURATION_S
+
+    def _ask_host(self, host: str, make: Any) -> str:
+        host = damage.views(self.world)[0].primary if host == "primary" else host
+        node, asker = self.world.nodes[host], Asker()
+        if node.core is None or node.core.groups is None:
+            return f"{host}: is not there"
+        groups = self._housing(host)
+        message: ToHost = make((damage.views(self.world)[0].epoch, Seen()))
+        node.run(node.life, groups.serving.on_call, asker, message)
+        self._run_until(lambda: bool(asker.answers), self._patience_ns)
+        return f"{host}: {asker.answers[0] if asker.answers else 'no answer'}"
+
+    def _is_served(self) -> bool:
+        view = next((view for view in damage.views(self.world) if view.group == GROUP), None)
+        core: Host | None = self.world.nodes[view.primary].core if view is not None else None
+        if view is None or core is None or core.groups is None:
+            return False
+        housed = core.groups.housed.get(GROUP)
+        return housed is not None and housed.is_ready and housed.member.epoch == view.epoch
+
+    def _is_told(self, fields: dict[str, Any]) -> bool:
+        return fields.get("group") == GROUP
+
+
+def _record(name: str, style: str, hosts: tuple[HostId, ...]) -> GroupRecord:
+    return GroupRecord(
+        group=NAMES[name],
+        class_name="tokens",
+        style=style,
+        members=tuple(Placement(host=host, store=StoreId("")) for host in hosts),
+        nonce=Nonce(f"create/{name}"),
+        name=name,
+        min_in_sync=min(2, len(hosts)),
+    )
