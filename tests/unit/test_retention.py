@@ -166,3 +166,26 @@ def test_what_is_forgotten_leaves_nothing_behind() -> None:
         table.advance(number // 100)
     assert len(table) == 1
     assert len(table.save()) < 200
+
+
+def test_every_entry_goes_in_the_second_in_which_it_expires() -> None:
+    """Whatever expires first or last, whoever's floor has moved meanwhile, and also in a table that was saved
+    and loaded on the way: members that disagree on one entry disagree on who is served."""
+    rng = random.Random(5)
+    table, expected = Retention(), dict[tuple[ClientId, int], int]()
+    for second in range(1, 200):
+        for client in (A, B):
+            number = 10 * second + rng.randrange(10)
+            expiration_s = second + rng.randrange(1, 40)
+            assert table.admit(client, number, Position(number), expiration_s) is FRESH
+            expected[client, number] = expiration_s
+            if rng.random() < 0.2:
+                floor = 10 * (second - rng.randrange(20))
+                table.raise_floor(client, floor, horizon_s=expiration_s)
+                expected = {key: due for key, due in expected.items() if key[0] != client or key[1] >= floor}
+        if rng.random() < 0.1:
+            table = Retention.load(table.save())
+        table.advance(second)
+        expected = {key: due for key, due in expected.items() if due > second}
+        assert len(table) == len(expected)
+        assert all(isinstance(table.judge(*key, due), InProgress) for key, due in expected.items())

@@ -10,11 +10,14 @@ How. A client numbers its requests upwards and says with each the lowest number 
 and the latest expiration it has ever used (its horizon). Once the group's time has passed the horizon,
 nothing of that client can still arrive unexpired, and it is forgotten altogether; so the table is bounded
 by what clients await and by what may still come.
+
+Nearly every entry goes by its client's floor, long before it expires. So it is not the entries that are noted
+for their expirations but the client, for the earliest of them, and all are looked through when that has come.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Final, Generic, TypeVar
 
 import msgspec
@@ -67,10 +70,16 @@ class _Entry(msgspec.Struct, array_like=True, gc=False):
     never_runs: bool = False
 
 
-class _Client(msgspec.Struct, array_like=True):
+_expiration: Final = attrgetter("expiration_s")
+_FAR_S: Final = 1 << 62
+
+
+class _Client(msgspec.Struct):
     floor: int = 1
     horizon_s: int = 0
     entries: dict[int, _Entry] = msgspec.field(default_factory=dict)
+    due_s: int = _FAR_S
+    """None of its entries expires before this second, when they are looked through."""
 
 
 class _Saved(msgspec.Struct, array_like=True):
@@ -87,7 +96,7 @@ class Retention:
         self.time_s = 0
         """The group's time: the newest CSN's, in seconds."""
         self._clients: dict[ClientId, _Client] = {}
-        self._entries_due = _Calendar[tuple[ClientId, int]]()
+        self._entries_due = _Calendar[ClientId]()
         self._clients_due = _Calendar[ClientId]()
 
     def __len__(self) -> int:
@@ -124,9 +133,14 @@ class Retention:
         if time_s <= self.time_s:
             return
         self.time_s = time_s
-        for client, number in self._entries_due.take(self.time_s):
-            del self._clients[client].entries[number]
-        for client in self._clients_due.take(self.time_s):
+        for client in self._entries_due.take(time_s):
+            known = self._clients[client]
+            known.entries = {
+                number: entry for number, entry in known.entries.items() if entry.expiration_s > time_s
+            }
+            known.due_s = _FAR_S
+            self._note_earliest(client, known)
+        for client in self._clients_due.take(time_s):
             del self._clients[client]
 
     def admit(self, client: ClientId, number: int, position: Position, expiration_s: int) -> Verdict:
@@ -140,7 +154,8 @@ class Retention:
         if expiration_s > known.horizon_s:
             self._client(client, expiration_s)
         known.entries[number] = _Entry(position, expiration_s)
-        self._entries_due.add(expiration_s, (client, number))
+        if expiration_s < known.due_s:
+            self._note_due(client, known, expiration_s)
         return FRESH
 
     def begin(self, client: ClientId, number: int, position: Position, expiration_s: int) -> None:
@@ -150,8 +165,7 @@ class Retention:
             known = self._client(client, expiration_s)
         if number in known.entries:
             invariant(False, f"request {client}#{number} is ordered once")
-        known.entries[number] = _Entry(position, expiration_s)
-        self._entries_due.add(expiration_s, (client, number))
+        self._keep(client, known, number, _Entry(position, expiration_s))
 
     def finish(self, client: ClientId, number: int, reply: bytes, position: Position | None = None) -> None:
         """It was executed; the reply is final with *position*, which is where it was ordered unless the reply
@@ -172,9 +186,7 @@ class Retention:
             if len(passed) > len(known.entries):
                 passed = [number for number in known.entries if number < floor]
             for number in passed:
-                entry = known.entries.pop(number, None)
-                if entry is not None:
-                    self._entries_due.remove(entry.expiration_s, (client, number))
+                known.entries.pop(number, None)
             known.floor = floor
 
     def settle(self, client: ClientId, number: int, expiration_s: int) -> Verdict:
@@ -182,8 +194,7 @@ class Retention:
         verdict = self.judge(client, number, expiration_s)
         if isinstance(verdict, Fresh):
             known = self._client(client, expiration_s)
-            known.entries[number] = _Entry(Position(0), expiration_s, never_runs=True)
-            self._entries_due.add(expiration_s, (client, number))
+            self._keep(client, known, number, _Entry(Position(0), expiration_s, never_runs=True))
             return NEVER
         return verdict
 
@@ -202,13 +213,27 @@ class Retention:
         table, found = cls(), msgspec.msgpack.decode(saved, type=_Saved)
         table.time_s = found.time_s
         for client, floor, horizon_s, entries in found.clients:
-            table._clients[client] = _Client(floor, horizon_s, dict(entries))
+            known = table._clients[client] = _Client(floor, horizon_s, dict(entries))
             table._clients_due.add(horizon_s, client)
-            for number, entry in entries:
-                table._entries_due.add(entry.expiration_s, (client, number))
+            table._note_earliest(client, known)
         return table
 
     # --- keeping
+
+    def _keep(self, client: ClientId, known: _Client, number: int, entry: _Entry) -> None:
+        known.entries[number] = entry
+        if entry.expiration_s < known.due_s:
+            self._note_due(client, known, entry.expiration_s)
+
+    def _note_earliest(self, client: ClientId, known: _Client) -> None:
+        """Of a client that is noted for none of its entries."""
+        if known.entries:
+            self._note_due(client, known, min(map(_expiration, known.entries.values())))
+
+    def _note_due(self, client: ClientId, known: _Client, due_s: int) -> None:
+        self._entries_due.remove(known.due_s, client)
+        self._entries_due.add(due_s, client)
+        known.due_s = due_s
 
     def _client(self, client: ClientId, horizon_s: int) -> _Client:
         known = self._clients.get(client)
