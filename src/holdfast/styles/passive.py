@@ -18,7 +18,7 @@ a returning one    its own checkpoint, and records         the same, then states
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -83,6 +83,8 @@ class Passive(Replica):
         """Up to here a backup has looked for what brings it forward: not at every commit."""
         self._looked_bytes = 0
         """How long its log was then."""
+        self._without_steps = Position(0)
+        """No step lies between the object, or the checkpoint it is to be loaded from, and here."""
         self._counted = Position(0)
         """Up to here its records are counted towards the next checkpoint."""
         self._loading: Iterator[Execution | None] | None = None
@@ -377,18 +379,32 @@ class Passive(Replica):
         self._looked_at, self._looked_bytes = up_to, self._log_bytes()
 
     def _take_steps(self, up_to: Position) -> Iterator[None]:
+        """Records are read again from where the object stands only when one of the new ones is a step:
+        between two steps a backup looks many times."""
         start = self._checkpointing.kept if self._execution is None else self._execution.position
+        last_step = yield from self._last_step(max(start, self._without_steps), up_to)
         passed: list[Stored] = []
-        for records in self._pages(start, up_to):
+        for records in self._pages(start, last_step):
             for record in records:
                 passed.append(record)
-                if record.first > self._counted:
-                    self._counted = record.last
-                    self._checkpointing.grew(len(record.body))
                 if record.body[1:2] in _STEPS:
                     yield from self._advance(passed, decode_record(record.body))
                     passed = []
             yield None
+        self._without_steps = up_to
+
+    def _last_step(self, position: Position, up_to: Position) -> Generator[None, None, Position]:
+        """Where the last step beyond *position* ends; 0 when there is none. Counts what is new."""
+        found = Position(0)
+        for records in self._pages(position, up_to):
+            for record in records:
+                if record.first > self._counted:
+                    self._counted = record.last
+                    self._checkpointing.grew(len(record.body))
+                if record.body[1:2] in _STEPS:
+                    found = record.last
+            yield None
+        return found
 
     def _discard(self) -> None:
         self._stop_work()
@@ -396,6 +412,7 @@ class Passive(Replica):
 
     def _discard_object(self) -> None:
         self._loading = None
+        self._without_steps = Position(0)
         if self._execution is not None:
             execution, self._execution = self._execution, None
             execution.discard()
