@@ -103,6 +103,8 @@ class FakeMember:
     """Raised by every read."""
     unreadable: int = 0
     """How many of the next reads fail for the moment."""
+    read_from: list[Position] = field(default_factory=list)
+    """Where each read has begun."""
 
     @property
     def tail(self) -> Position:
@@ -126,6 +128,7 @@ class FakeMember:
 
     def read(self, first: Position, last: Position) -> list[Stored]:
         assert first > self.floor, "records below the floor are pruned"
+        self.read_from.append(first)
         if self.damage is not None:
             raise self.damage
         if self.unreadable:

@@ -366,6 +366,38 @@ def test_a_warm_backup_is_given_states_and_replays_only_what_follows() -> None:
     assert lines(made, "b") == ["line 1", "line 2", "line 3"]
 
 
+@pytest.mark.parametrize("style", ["cold", "warm"])
+def test_a_backup_looks_at_no_record_twice_until_a_step_is_among_them(style: str) -> None:
+    """It looks after every few commits; going back to the last step each time would cost more the rarer steps
+    are."""
+    made = group(style)
+    for number in range(1, 9):
+        write(made, number)
+        made.settle()
+    looked_at = made.members["b"].read_from
+    assert len(looked_at) >= 8
+    assert looked_at == sorted(set(looked_at))
+    pass_interval(made)
+    write(made, 9)
+    made.settle()
+    made.fail_over("b", is_crash=True)
+    assert lines(made, "b") == [f"line {number}" for number in range(1, 10)]
+
+
+def test_a_commit_calls_for_a_turn_of_who_waits_for_it() -> None:
+    """Most commits do not: a primary had its turn when it executed the call, and a backup has nothing to do
+    in one. A query on what is not final waits, and so does a primary whose object is not ready."""
+    made = group("warm")
+    primary, backup = made.replicas["a"], made.replicas["b"]
+    write(made, 1)
+    assert not primary.awaits_turn
+    primary.on_calls("q", sent(call(2, "read")))
+    assert primary.awaits_turn
+    made.settle()
+    assert not primary.awaits_turn
+    assert not backup.awaits_turn
+
+
 @pytest.mark.covers("FTC-302")
 def test_a_new_warm_backup_takes_states_only() -> None:
     made = group("warm")

@@ -18,7 +18,7 @@ a returning one    its own checkpoint, and records         the same, then states
 """
 
 from abc import abstractmethod
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
@@ -38,28 +38,21 @@ from holdfast.storage.record import Record as Stored
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
 from holdfast.styles.execution import Execution
+from holdfast.styles.looking import Looking, is_step
 from holdfast.styles.operation import (
     Call,
     Calls,
     Executed,
-    Forward,
     Record,
     Replied,
     Sent,
     Stamp,
-    State,
-    Update,
     decode_calls,
     decode_record,
-    encode_record,
 )
 from holdfast.styles.poison import among_calls, among_jobs
 from holdfast.styles.ports import StylePorts, Token
 from holdfast.styles.replica import CALLS_PER_RECORD_MAX, Replica, Then
-
-_STEPS: Final = tuple(encode_record(each)[1:2] for each in (State(b""), Update(b"", b""), Forward()))
-"""The tags of what brings backups forward, the second byte of a record: the others need not be decoded."""
-
 
 PAGE_POSITIONS: Final = 1024
 """So many are read from the log at a time."""
@@ -79,14 +72,7 @@ class Passive(Replica):
         self._execution: Execution | None = None
         self._spent_ns = 0
         """Execution time since backups were last brought forward (E5)."""
-        self._looked_at = Position(0)
-        """Up to here a backup has looked for what brings it forward: not at every commit."""
-        self._looked_bytes = 0
-        """How long its log was then."""
-        self._without_steps = Position(0)
-        """No step lies between the object, or the checkpoint it is to be loaded from, and here."""
-        self._counted = Position(0)
-        """Up to here its records are counted towards the next checkpoint."""
+        self._looking = Looking(config, self._checkpointing.grew)
         self._loading: Iterator[Execution | None] | None = None
         """The object, on its way from the newest checkpoint."""
         self._work: Iterator[None] | None = None
@@ -121,7 +107,7 @@ class Passive(Replica):
     def on_committed(self, up_to: Position) -> None:
         if self._is_primary:
             self._committed(up_to)
-        elif self._work is None and self._is_time_to_look(up_to):
+        elif self._work is None and self._looking.is_due(up_to, self._log_bytes()):
             self._work = self._look_at(up_to)
             with suppress(Overloaded):  # it looks again at the next commit
                 self._go_on()
@@ -353,15 +339,6 @@ class Passive(Replica):
     def _advance(self, records: list[Stored], step: Record) -> Iterator[None]:
         """Take the records before *step*, and then what it says."""
 
-    def _is_time_to_look(self, up_to: Position) -> bool:
-        """Whether enough is committed since it last looked: many positions, or few and long ones."""
-        log_bytes = self._log_bytes()
-        self._looked_bytes = min(self._looked_bytes, log_bytes)  # a checkpoint has made it shorter
-        return (
-            up_to - self._looked_at >= self._config.scan_positions
-            or log_bytes - self._looked_bytes >= self._config.scan_bytes
-        )
-
     def _look_at(self, up_to: Position, *, replays_rest: bool = False) -> Iterator[None]:
         """Take every step there is up to a committed position. What follows the last one stays as it is, or
         is replayed."""
@@ -376,35 +353,21 @@ class Passive(Replica):
             # What this host keeps of it is loaded when it is needed.
             self._ports.fault("object_failed", f"the state was not taken: {error!r}")
             self._discard_object()
-        self._looked_at, self._looked_bytes = up_to, self._log_bytes()
+        self._looking.ended(up_to, self._log_bytes())
 
     def _take_steps(self, up_to: Position) -> Iterator[None]:
-        """Records are read again from where the object stands only when one of the new ones is a step:
-        between two steps a backup looks many times."""
-        start = self._checkpointing.kept if self._execution is None else self._execution.position
-        last_step = yield from self._last_step(max(start, self._without_steps), up_to)
+        looking, execution = self._looking, self._execution
+        start = self._checkpointing.kept if execution is None else execution.position
+        last_step = yield from looking.last_step(self._pages(max(start, looking.without_steps), up_to))
         passed: list[Stored] = []
         for records in self._pages(start, last_step):
             for record in records:
                 passed.append(record)
-                if record.body[1:2] in _STEPS:
+                if is_step(record):
                     yield from self._advance(passed, decode_record(record.body))
                     passed = []
             yield None
-        self._without_steps = up_to
-
-    def _last_step(self, position: Position, up_to: Position) -> Generator[None, None, Position]:
-        """Where the last step beyond *position* ends; 0 when there is none. Counts what is new."""
-        found = Position(0)
-        for records in self._pages(position, up_to):
-            for record in records:
-                if record.first > self._counted:
-                    self._counted = record.last
-                    self._checkpointing.grew(len(record.body))
-                if record.body[1:2] in _STEPS:
-                    found = record.last
-            yield None
-        return found
+        looking.took_steps()
 
     def _discard(self) -> None:
         self._stop_work()
@@ -412,7 +375,7 @@ class Passive(Replica):
 
     def _discard_object(self) -> None:
         self._loading = None
-        self._without_steps = Position(0)
+        self._looking.begin_anew()
         if self._execution is not None:
             execution, self._execution = self._execution, None
             execution.discard()

@@ -1,0 +1,71 @@
+"""How far a passive backup has looked for what brings it forward: not at every commit, nor twice at a record.
+
+The primary orders *steps* (`State`, `Update`, `Forward`) now and then among thousands of other records. A
+backup looks through what is new from time to time; only when a step is among it are the records between the
+object and that step read once more.
+"""
+
+from collections.abc import Callable, Generator, Iterable
+from typing import Final
+
+from holdfast.model.ids import Position
+from holdfast.storage.record import Record as Stored
+from holdfast.styles.config import StyleConfig
+from holdfast.styles.operation import Forward, State, Update, encode_record
+
+_STEPS: Final = tuple(encode_record(each)[1:2] for each in (State(b""), Update(b"", b""), Forward()))
+"""The tags of what brings backups forward, the second byte of a record: the others need not be decoded."""
+
+
+def is_step(record: Stored) -> bool:
+    return record.body[1:2] in _STEPS
+
+
+class Looking:
+    """Of one backup. *grew* is told of the length of every record, once."""
+
+    def __init__(self, config: StyleConfig, grew: Callable[[int], None]) -> None:
+        self._config = config
+        self._grew = grew
+        self._at = Position(0)
+        self._log_bytes = 0
+        """How long the log was when it last looked."""
+        self._counted = Position(0)
+        """Up to here records are counted."""
+        self._seen = Position(0)
+        self.without_steps = Position(0)
+        """No step lies between the object, or the checkpoint it is to be loaded from, and here."""
+
+    def is_due(self, up_to: Position, log_bytes: int) -> bool:
+        """Whether enough is committed since it last looked: many positions, or few and long ones."""
+        self._log_bytes = min(self._log_bytes, log_bytes)  # a checkpoint has made it shorter
+        return (
+            up_to - self._at >= self._config.scan_positions
+            or log_bytes - self._log_bytes >= self._config.scan_bytes
+        )
+
+    def ended(self, up_to: Position, log_bytes: int) -> None:
+        """It has looked at all that was committed then, whatever came of it."""
+        self._at, self._log_bytes = up_to, log_bytes
+
+    def last_step(self, pages: Iterable[list[Stored]]) -> Generator[None, None, Position]:
+        """Look through *pages*; answers where the last step in them ends, 0 when there is none."""
+        found = Position(0)
+        for records in pages:
+            for record in records:
+                if record.first > self._counted:
+                    self._counted = record.last
+                    self._grew(len(record.body))
+                if is_step(record):
+                    found = record.last
+            self._seen = records[-1].last
+            yield None
+        return found
+
+    def took_steps(self) -> None:
+        """All that were found have been taken."""
+        self.without_steps = self._seen
+
+    def begin_anew(self) -> None:
+        """The object is another, or none: steps that were taken may have to be taken again."""
+        self._seen = self.without_steps = Position(0)
