@@ -35,7 +35,10 @@ class Losses:
 
     def _note(self, view: View) -> None:
         source = self._world.nodes[view.primary].core
-        held = source.groups.housed[view.group].member.tail if source is not None else 0
+        # The process that asked for it may be gone, and the next one not have come to this group yet.
+        groups = source.groups if source is not None else None
+        housed = groups.housed.get(view.group) if groups is not None else None
+        held = housed.member.tail if housed is not None else 0
         self._world.sometimes(f"a group restarted {'from a checkpoint' if held else 'with nothing'}")
 
     def _check(self, before: View) -> None:
