@@ -1,0 +1,286 @@
+"""The HTTP door of real hosts: exactly once through kills, events without gaps, nothing that breaks it."""
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from domain import WAIT_S, Domain, is_whole
+
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("http"), pytest.mark.timeout(400)]
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+RETRIES_S = 120.0
+
+
+@pytest.fixture(scope="module")
+def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
+    directory = tmp_path_factory.mktemp("http") / "d"
+    with Domain(directory, "--app", str(EXAMPLES), "--group", "ledger=ledger:Ledger") as made:
+        yield made
+
+
+@pytest.fixture
+def whole(domain: Domain) -> Domain:
+    domain.wait("every host hears every other", is_whole)
+    return domain
+
+
+def doors(domain: Domain) -> dict[str, str]:
+    """Where each host that lives speaks HTTP, as `holdfast status` says."""
+    hosts = [host for host in domain.status()["hosts"] if host["alive"]]
+    return {host["id"]: host["report"]["details"]["http"] for host in hosts}
+
+
+def ask(url: str, method: str, path: str, body: object = None, **headers: str) -> httpx.Response:
+    content = None if body is None else msgspec.json.encode(body)
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    if body is not None:
+        named["content-type"] = "application/json"
+    return httpx.request(method, url + path, content=content, headers=named, timeout=90, trust_env=False)
+
+
+def until(what: str, holds: Callable[[], Any]) -> Any:
+    """What *holds* answers once that is something."""
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline:
+        found = holds()
+        if found:
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"did not happen within {WAIT_S:g} s: {what}")
+
+
+class Caller:
+    """Sends a call with its key to one host after the other until one says what came of it."""
+
+    def __init__(self, domain: Domain, name: str) -> None:
+        self._doors = list(doors(domain).values())
+        self._name = name
+        self._random = random.Random(name)
+        self.answers: list[int] = []
+        self.tries = 0
+
+    async def deposit(self, client: httpx.AsyncClient, number: int) -> None:
+        headers = {"idempotency-key": f"{self._name}-{number}", "content-type": "application/json"}
+        content = msgspec.json.encode([self._name, 1])
+        async with asyncio.timeout(RETRIES_S):
+            while True:
+                self.tries += 1
+                url = self._random.choice(self._doors) + "/v1/groups/ledger/calls/deposit?duration_s=5"
+                try:
+                    # Given up on soon: what was sent then is repeated while it may still be under way.
+                    timeout = self._random.choice([0.05, 0.5, 10.0])
+                    response = await client.post(url, content=content, headers=headers, timeout=timeout)
+                except httpx.TransportError:
+                    continue
+                if response.status_code == 200:
+                    self.answers.append(response.json()["result"])
+                    return
+                assert response.status_code in (503, 504), response.text
+
+
+def test_calls_with_a_key_run_once_through_kills_of_the_primary(
+    whole: Domain, rounds: Callable[..., int]
+) -> None:
+    """kill -9 of the primary's host in the middle of deposits that impatient callers repeat through whichever
+    host answers: every deposit is in the ledger once, and every caller has counted along."""
+    callers = [Caller(whole, f"caller{number}") for number in range(4)]
+    kills, calls = rounds(short=2, long=50), 20
+
+    async def work() -> None:
+        limits = httpx.Limits(max_connections=64)
+        async with httpx.AsyncClient(limits=limits, trust_env=False) as client:
+
+            async def deposit(caller: Caller) -> None:
+                for number in range(kills * calls):
+                    await caller.deposit(client, number)
+
+            depositing = [asyncio.create_task(deposit(each)) for each in callers]
+            for kill in range(kills):
+                while min(len(each.answers) for each in callers) < kill * calls + calls // 2:
+                    await asyncio.sleep(0.01)
+                    assert not any(task.done() and task.exception() for task in depositing)
+                await asyncio.to_thread(kill_primary, whole)
+            await asyncio.gather(*depositing)
+
+    asyncio.run(work())
+    url = next(iter(doors(whole).values()))
+    for number, each in enumerate(callers):
+        assert each.answers == list(range(1, kills * calls + 1))
+        balance = ask(url, "POST", "/v1/groups/ledger/calls/balance", [f"caller{number}"])
+        assert balance.json()["result"] == kills * calls
+    assert sum(each.tries for each in callers) > len(callers) * kills * calls
+
+
+def kill_primary(domain: Domain) -> None:
+    url = next(iter(doors(domain).values()))
+    shown = ask(url, "GET", "/v1/groups/ledger").json()
+    pid = domain.host(shown["primary"])["pid"]
+    os.kill(pid, signal.SIGKILL)
+    domain.wait("the killed host is back", lambda status: is_whole(status) and was_replaced(status, pid))
+
+
+def was_replaced(status: dict[str, Any], pid: int) -> bool:
+    return all(host["pid"] not in (None, pid) for host in status["hosts"])
+
+
+def test_a_door_stays_where_it_was(whole: Domain) -> None:
+    """A host that is killed and started anew speaks HTTP at the same address, and others name it."""
+    before = doors(whole)
+    pid = whole.host("host2")["pid"]
+    os.kill(pid, signal.SIGKILL)
+    whole.wait("host2 is back", lambda status: is_whole(status) and was_replaced(status, pid))
+    assert doors(whole) == before
+    until("host2 serves HTTP", lambda: _is_serving(before["host2"]))
+    listed = until("host1 names it", lambda: ask(before["host1"], "GET", "/v1/hosts").json()["hosts"])
+    assert {each["host"]: each["http"] for each in listed} == before
+
+
+def _is_serving(url: str) -> bool:
+    try:
+        return ask(url, "GET", "/healthz").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def test_groups_are_made_shown_and_removed(whole: Domain) -> None:
+    """With a key a repeated order makes one group; the name of one that was removed can be used again, also
+    by callers who knew the old one."""
+    one, other = list(doors(whole).values())[:2]
+    new = {"name": "a/b", "class_name": "ledger:Ledger"}
+    made = ask(one, "POST", "/v1/groups", new, idempotency_key="make")
+    assert made.status_code == 201
+    assert ask(one, "POST", "/v1/groups", new, idempotency_key="make").json()["group"] == made.json()["group"]
+    again = ask(one, "POST", "/v1/groups", new)
+    assert (again.status_code, again.json()["error"]["code"]) == (409, "group_exists")
+    assert ask(other, "GET", "/v1/groups/a%2Fb").json()["class_name"] == "ledger:Ledger"
+    names = [each["name"] for each in ask(other, "GET", "/v1/groups").json()["groups"]]
+    assert names == ["a/b", "ledger"]
+    page = ask(other, "GET", "/v1/groups?limit=1").json()
+    assert (len(page["groups"]), page["next"]) == (1, "a/b")
+    assert [each["name"] for each in ask(other, "GET", "/v1/groups?after=a/b").json()["groups"]] == ["ledger"]
+    deposit = ("POST", "/v1/groups/a%2Fb/calls/deposit", {"account": "x", "amount": 2})
+    assert ask(other, *deposit).json()["result"] == 2
+    assert ask(other, *deposit, idempotency_key="k").json()["result"] == 4
+    assert ask(one, "DELETE", "/v1/groups/a%2Fb").json()["group"] == made.json()["group"]
+    assert ask(one, "GET", "/v1/groups/a%2Fb").status_code == 404
+    assert ask(one, "POST", "/v1/groups", new).json()["group"] != made.json()["group"]
+    assert until("the new one is called", lambda: _result(other, *deposit, idempotency_key="k")) == 2
+    assert until("the new one is called", lambda: _result(other, *deposit)) == 4
+    assert ask(one, "DELETE", "/v1/groups/a%2Fb").status_code == 200
+
+
+def _result(url: str, method: str, path: str, body: object, **headers: str) -> Any:
+    response = ask(url, method, path, body, **headers)
+    return response.json()["result"] if response.status_code == 200 else None
+
+
+def test_an_outcome_can_be_asked_for_and_is_settled_by_it(whole: Domain) -> None:
+    """Through any host; what has not run by then never will, whoever sends it."""
+    one, other = list(doors(whole).values())[:2]
+    deposit = ("POST", "/v1/groups/ledger/calls/deposit", ["asked", 3])
+    request_id = ask(one, *deposit, idempotency_key="asked").json()["request_id"]
+    found = ask(other, "POST", "/v1/outcomes", {"request_id": request_id}).json()
+    assert (found["outcome"], found["result"]) == ("returned", 3)
+    raised = ask(one, "POST", "/v1/groups/ledger/calls/transfer", ["asked", "x", 99], idempotency_key="poor")
+    assert (raised.status_code, raised.json()["error"]["code"]) == (422, "method_raised")
+    again = ask(other, "POST", "/v1/groups/ledger/calls/transfer", ["asked", "x", 99], idempotency_key="poor")
+    assert again.json() == raised.json()
+    group, client, _, expiration = request_id.split("/")
+    never = f"{group}/{client}x/1/{expiration}"
+    assert ask(one, "POST", "/v1/outcomes", {"request_id": never}).json()["outcome"] == "never_runs"
+
+
+def test_one_key_is_one_call(whole: Domain) -> None:
+    """Used for another, it is refused by the host that has seen the first."""
+    url = next(iter(doors(whole).values()))
+    path = "/v1/groups/ledger/calls/deposit"
+    assert ask(url, "POST", path, ["keyed", 1], idempotency_key="one").status_code == 200
+    reused = ask(url, "POST", path, ["keyed", 2], idempotency_key="one")
+    assert (reused.status_code, reused.json()["error"]["code"]) == (422, "key_reused")
+    assert ask(url, "POST", "/v1/groups/ledger/calls/balance", ["keyed"]).json()["result"] == 1
+
+
+def events_since(url: str, last: int | None, count: int) -> list[tuple[int | None, str, Any]]:
+    """The first *count* events of a stream: id, kind, data."""
+    headers = {} if last is None else {"last-event-id": str(last)}
+    found: list[tuple[int | None, str, Any]] = []
+    with httpx.stream("GET", url + "/v1/events", headers=headers, timeout=WAIT_S, trust_env=False) as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        fields: dict[str, str] = {}
+        for line in stream.iter_lines():
+            if line.startswith(":"):
+                continue
+            if line:
+                name, _, value = line.partition(": ")
+                fields[name] = value
+            elif fields:
+                number = int(fields["id"]) if "id" in fields else None
+                found.append((number, fields["event"], msgspec.json.decode(fields["data"])))
+                fields = {}
+            if len(found) == count:
+                break
+    return found
+
+
+def test_events_can_be_taken_up_at_another_host(whole: Domain) -> None:
+    """Every view and session change, each once, in the order of the authority's revisions."""
+    one, other = list(doors(whole).values())[:2]
+    ((begun, kind, _),) = events_since(one, None, 1)
+    assert (kind, begun is not None) == ("begin", True)
+    made = ask(one, "POST", "/v1/groups", {"name": "watched", "class_name": "ledger:Ledger"}).json()
+    until("three are in sync", lambda: len(ask(one, "GET", "/v1/groups/watched").json()["in_sync"]) == 3)
+    # Created, taken up, two members let in; how they come together is the group's own affair.
+    seen = events_since(other, begun, 4)[1:]
+    assert [each[1] for each in seen] == ["view"] * 3
+    assert [each[2]["epoch"] for each in seen] == [1, 2, 3]
+    assert all(each[2]["group"] == made["group"] and each[2]["name"] == "watched" for each in seen)
+    assert events_since(one, seen[0][0], 3)[1:] == seen[1:]
+    assert ask(one, "DELETE", "/v1/groups/watched").status_code == 200
+
+
+def test_metrics_tell_what_an_operator_alerts_on(whole: Domain) -> None:
+    """In the text form of Prometheus, read by its own parser."""
+    from prometheus_client.parser import text_string_to_metric_families
+
+    url = next(iter(doors(whole).values()))
+    text = ask(url, "GET", "/metrics").text
+    samples = {
+        (sample.name, tuple(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    assert samples["holdfast_group_in_sync", ("ledger",)] == 3
+    assert samples["holdfast_group_committed", ("ledger",)] > 0
+    assert samples["holdfast_in_session", ()] == 1
+    assert samples["holdfast_hosts", ()] == 3
+    assert samples["holdfast_log_bytes", ()] > 0
+    assert samples["holdfast_groups_short", ()] == 0
+    assert samples["holdfast_loop_late_seconds_count", ()] > 0
+    assert {labels for name, labels in samples if name == "holdfast_peer_silent"} == {("host2",), ("host3",)}
+
+
+def test_nothing_that_fits_the_description_breaks_it(whole: Domain, rounds: Callable[..., int]) -> None:
+    """schemathesis, against a running host: no 500, every answer in the described form."""
+    url = next(iter(doors(whole).values()))
+    command = [
+        *(sys.executable, "-m", "schemathesis.cli", "run", f"{url}/openapi.json", "--no-color"),
+        *("--checks", "not_a_server_error,content_type_conformance,response_schema_conformance"),
+        *("--max-examples", str(rounds(short=8, long=200)), "--seed", "1", "--request-timeout", "90"),
+        *("--exclude-path", "/v1/events", "--phases", "examples,coverage,fuzzing"),
+    ]
+    ended = subprocess.run(
+        command, capture_output=True, text=True, timeout=350, check=False, cwd=whole.directory
+    )
+    assert ended.returncode == 0, ended.stdout[-4000:] + ended.stderr[-2000:]
+    until("it serves on", lambda: _result(url, "POST", "/v1/groups/ledger/calls/total", []) is not None)
