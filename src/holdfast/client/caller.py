@@ -68,6 +68,8 @@ class Caller:
         self._invocations = Invocations(reference, client, time_ns, ports=ports, config=config)
         self.is_gone = False
         """A host said that there is no such group: another may have its name by now."""
+        self.has_answered = False
+        """The group has replied to something: ``time_s`` is its own, not the guess of a host."""
         for host in hosts.connected:
             self._invocations.on_connected(host)
 
@@ -153,7 +155,9 @@ class Caller:
         self._queueing.admit()
 
     def on_message(self, host: HostId, message: Replies | Redirected | Turned) -> None:
-        if isinstance(message, Turned) and message.code is RefusalCode.NO_SUCH_GROUP:
+        if isinstance(message, Replies):
+            self.has_answered = True
+        elif isinstance(message, Turned) and message.code is RefusalCode.NO_SUCH_GROUP:
             self.is_gone = True
         self._invocations.on_message(host, message)
         if self._queueing.waiting:

@@ -156,6 +156,7 @@ ENDPOINTS = (
         status=201,
         parameters=(KEY,),
         is_audited=True,
+        subject=lambda new: new.name,
     ),
     Endpoint(
         "GET",

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import Any, Final
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import structlog
 from starlette.requests import ClientDisconnect, Request
@@ -100,20 +100,26 @@ class _Resource:
 
     async def _let_in(self, request: Request, endpoint: Endpoint) -> Response:
         caller = ANYBODY if endpoint.grade is None else self._admitted(request)
+        about: dict[str, str] = dict(request.path_params)
         try:
-            response = await self._done(request, endpoint, caller)
+            response = await self._done(request, endpoint, caller, about)
         except (Refusal, HoldfastError) as error:
-            _write_down(request, endpoint, caller, _code_of(error))
+            _write_down(request, endpoint, caller, about, _code_of(error))
             raise
-        _write_down(request, endpoint, caller, "done")
+        _write_down(request, endpoint, caller, about, "done")
         return response
 
-    async def _done(self, request: Request, endpoint: Endpoint, caller: Caller) -> Response:
+    async def _done(
+        self, request: Request, endpoint: Endpoint, caller: Caller, about: dict[str, str]
+    ) -> Response:
+        """Have it done; *about* is told what it is about, as soon as that is known."""
         if endpoint.grade is not None:
             require(caller, endpoint.grade)
         if endpoint.is_led:
             require_leader(self._site.leadership, _target(request))
         body = await read_body(request, endpoint) if endpoint.body is not None else None
+        if endpoint.subject is not None:
+            about["name"] = quote(endpoint.subject(body))
         asked = Asked(caller, _path(request), dict(request.query_params), dict(request.headers), body)
         reply = await endpoint.handler(self._site, asked)
         return json_response(reply) if isinstance(reply, Reply) else reply
@@ -124,12 +130,13 @@ class _Resource:
         return self._site.policy.admit(arrival)
 
 
-def _write_down(request: Request, endpoint: Endpoint, caller: Caller, how: str) -> None:
-    """Actions of admins, done or not, leave a line in the host's log."""
+def _write_down(
+    request: Request, endpoint: Endpoint, caller: Caller, about: Mapping[str, str], how: str
+) -> None:
+    """Actions of admins, done or not, leave a line in the host's log; names in it as in a path."""
     if endpoint.is_audited:
         peer = request.client.host if request.client is not None else ""
-        path = dict(request.path_params)
-        audit.info("audit", action=endpoint.name, by=caller.name, peer=peer, how=how, **path)
+        audit.info("audit", action=endpoint.name, by=caller.name, peer=peer, how=how, **about)
 
 
 def _code_of(error: Refusal | HoldfastError) -> str:

@@ -1,28 +1,38 @@
 """Calls on behalf of HTTP callers: each once, whatever is repeated, and through whichever host."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from holdfast.calling.config import CallPolicy
 from holdfast.client.caller import Caller as GroupCaller
 from holdfast.client.domain import Domain
+from holdfast.machine import MachineClock
 from holdfast.model.calls import CallOutcomeUnknown, RequestId
-from holdfast.model.errors import InvalidRequest
-from holdfast.model.ids import GroupId
+from holdfast.model.errors import InvalidRequest, Unavailable
+from holdfast.model.ids import ClientId, GroupId
 from holdfast.model.outcome import CallRefused
 from holdfast.model.properties import Style
+from holdfast.model.units import SECOND
 from holdfast.node.door import Interior
 from holdfast.styles.interface import BadCall
 from holdfast.styles.operation import encode_arguments
 from holdfast.styles.style import style_named
 from holdfast.web.bounds import FINGERPRINTS_MAX
-from holdfast.web.keying import keyed
+from holdfast.web.keying import SLACK_S, keyed
 from holdfast.web.problems import NEVER_RUNS, refuse
 
 Arguments = list[Any] | dict[str, Any]
+ATTEMPTS_MAX: Final = 3
+TIMELESS: Final = ClientId("http-time")
+"""The client of no request: what has always been expired can be asked about without a trace."""
+
+
+class _NotRun(Exception):
+    """Raised when a request has not been executed, as far as the group knows, and never will be."""
 
 
 class Calls:
@@ -32,6 +42,7 @@ class Calls:
         self._domain = domain
         self._interior = interior
         self._fingerprints: dict[RequestId, bytes] = {}
+        self._clock = MachineClock()
 
     async def call(self, group: str, method: str, arguments: Arguments, policy: CallPolicy) -> Any:
         """Call once; if nobody answers, its outcome can be asked for."""
@@ -66,21 +77,39 @@ class Calls:
     async def _once(
         self, who: str, key: str, caller: GroupCaller, method: str, encoded: bytes, policy: CallPolicy
     ) -> tuple[Any, RequestId]:
-        group = caller.reference.group
-        ids = keyed(who, group, key, caller.time_s)
-        if ids.before is not None and self._is_kept(group):
-            try:
-                return await caller.outcome(ids.before, policy), ids.before
-            except CallRefused as error:
-                if error.reason != NEVER_RUNS:
-                    raise
+        group, began_ns = caller.reference.group, self._clock.now()
+        is_kept = self._is_kept(group)
+        if is_kept and not caller.has_answered:
+            await self._learn_time(caller, policy)
+        for _ in range(ATTEMPTS_MAX):
+            ids = keyed(who, group, key, caller.time_s)
+            if ids.before is not None and is_kept:
+                with suppress(_NotRun):
+                    return await self._asked(caller, ids.before, policy), ids.before
+            # What was found out is true for a while: a host that was paused since must not act on it.
+            if (waited_ns := self._clock.now() - began_ns) > SLACK_S * SECOND:
+                raise CallOutcomeUnknown(ids.request, waited_s=waited_ns / SECOND)
+            for request in filter(None, (ids.request, ids.after)):
+                with suppress(_NotRun):
+                    return await self._made(caller, request, method, encoded, policy), request
+            if keyed(who, group, key, caller.time_s).request == ids.request:
+                raise CallRefused(NEVER_RUNS, f"request {ids.request} was settled before it ran")
+            # This host was behind the times: the refusal told it the group's.
+        raise Unavailable("the group's time runs away")
+
+    async def _learn_time(self, caller: GroupCaller, policy: CallPolicy) -> None:
+        """Have the group answer something that changes nothing: ids follow from its time."""
+        with suppress(_NotRun):
+            await self._asked(caller, RequestId(caller.reference.group, TIMELESS, 1, 0), policy)
+
+    async def _asked(self, caller: GroupCaller, request: RequestId, policy: CallPolicy) -> Any:
         try:
-            return await self._made(caller, ids.request, method, encoded, policy), ids.request
+            return await caller.outcome(request, policy)
         except CallRefused as error:
-            if error.reason != NEVER_RUNS or ids.after is None:
-                raise
-        # Somebody who saw the next window begin has settled it.
-        return await self._made(caller, ids.after, method, encoded, policy), ids.after
+            raise _NotRun if error.reason == NEVER_RUNS else error from None
+        except CallOutcomeUnknown as error:
+            # Forgotten: whatever was done under it is longer ago than a key is kept for.
+            raise _NotRun if error.request_id == request else error from None
 
     async def _made(
         self, caller: GroupCaller, request: RequestId, method: str, encoded: bytes, policy: CallPolicy
@@ -88,6 +117,8 @@ class Calls:
         self._check_same(request, method, encoded)
         try:
             return await caller.call_as(request, method, encoded, policy)
+        except CallRefused as error:
+            raise _NotRun if error.reason == NEVER_RUNS else error from None
         except CallOutcomeUnknown as error:
             # Its own number is of this host's connection: the group knows the request by the key's.
             raise CallOutcomeUnknown(request, waited_s=error.waited_s) from None

@@ -1,6 +1,6 @@
 """Endpoints: each said once, for the router, for `/openapi.json` and for `/docs`."""
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -69,6 +69,8 @@ class Endpoint:
     path_schemas: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     is_audited: bool = False
     """An action of an admin: it is written down, whether it was done or refused."""
+    subject: Callable[[Any], str] | None = None
+    """What the action is about, by its body, where the path does not say it."""
     is_led: bool = False
     """Only the coordinator can answer (see `leading`)."""
     is_stream: bool = False

@@ -4,9 +4,10 @@ A group keeps a reply until its request's expiration, and every copy of a reques
 (FTC-93). A door remembers nothing, so both follow from the key and the group's time alone. Time is cut into
 windows, for each key at another place; within a window a key is one id with one expiration. A key that comes
 again soon after its window has ended may have been used in the one before: there its outcome is asked for
-first, which settles it (X3), and only if it never ran is the new id used. So a key that is repeated within
-``KEEP_S`` of its first use is the same request, exactly; one repeated later than ``WINDOW_S + KEEP_S`` is a
-new one; in between it depends on where the window ends.
+first, which settles it (X3), and only if it never ran is the new id used. Whoever is behind the times then
+finds the old id settled or expired, and learns the group's time with the refusal. So a key that is repeated
+within ``KEEP_S`` of its first use is the same request, exactly; one repeated later than ``WINDOW_S + KEEP_S``
+is a new one; in between it depends on where the window ends.
 
 *Without windows* (an expiration of now + KEEP_S): a second copy, sent just before the first one's reply is
 forgotten and held up on its way, would arrive as a fresh request of its own later expiration, and run.
@@ -38,7 +39,8 @@ class Keyed:
     request: RequestId
     """The id to call under."""
     before: RequestId | None
-    """The id under which it may have been called in the window before: to be settled first."""
+    """The id under which it may have been called in the window before, until that has expired: to be settled
+    first."""
     after: RequestId | None
     """The id under which others may call it already: hosts differ a little on the time."""
 
@@ -56,6 +58,6 @@ def keyed(caller: str, group: GroupId, key: str, time_s: int) -> Keyed:
 
     return Keyed(
         in_window(window),
-        before=in_window(window - 1) if into_s < KEEP_S + SLACK_S else None,
+        before=in_window(window - 1) if into_s < KEEP_S + 3 * SLACK_S else None,
         after=in_window(window + 1) if into_s >= WINDOW_S - SLACK_S else None,
     )

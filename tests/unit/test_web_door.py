@@ -1,0 +1,111 @@
+"""The HTTP door of a host that starts: where it is, when it stays shut, and what it says meanwhile."""
+
+import asyncio
+import datetime
+import socket
+import ssl
+from collections.abc import Awaitable, Callable
+from hashlib import sha256
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+
+from holdfast.model.ids import HostId
+from holdfast.net import Role
+from holdfast.net.certificates import create_domain, issue
+from holdfast.node.layout import Layout
+from holdfast.web.door import HttpDoor
+from holdfast.web.settings import FILE, Client, HttpSettings
+
+HOST = HostId("host1")
+TOKEN = sha256(b"secret").hexdigest()
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    made = Layout(tmp_path)
+    made.host(HOST).mkdir(parents=True)
+    return made
+
+
+def opened(
+    layout: Layout,
+    settings: HttpSettings | None = None,
+    work: Callable[[str], Awaitable[object]] | None = None,
+) -> dict[str, str]:
+    """What the session would say of the door; *work* is done while it is open."""
+    if settings is not None:
+        (layout.directory / FILE).write_bytes(msgspec.json.encode(settings))
+
+    async def run() -> dict[str, str]:
+        door = HttpDoor(layout, "main", HOST)
+        try:
+            details = dict(await door.open())
+            if work is not None:
+                await work(details["http"])
+            return details
+        finally:
+            await door.close()
+
+    return asyncio.run(run())
+
+
+def test_a_door_is_on_loopback_and_stays_where_it_was(layout: Layout) -> None:
+    """Clients are given its address once, and a host is started many times."""
+    first = opened(layout)
+    assert first["http"].startswith("http://127.0.0.1:")
+    assert opened(layout) == first
+
+
+def test_another_may_have_taken_its_place(layout: Layout) -> None:
+    """Then it goes elsewhere, and the session says where."""
+    port = int(opened(layout)["http"].rpartition(":")[2])
+    with socket.create_server(("127.0.0.1", port)):
+        assert opened(layout)["http"] != f"http://127.0.0.1:{port}"
+
+
+def test_no_door_at_all_can_be_asked_for(layout: Layout) -> None:
+    assert opened(layout, HttpSettings(listen="")) == {}
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        (HttpSettings(listen="0.0.0.0:0"), "is not on this machine"),
+        (HttpSettings(certs="nowhere"), "holdfast certs"),
+        (HttpSettings(listen="127.0.0.1:{taken}"), "cannot listen"),
+    ],
+)
+def test_a_door_that_must_not_open_stays_shut_and_ends_nothing(
+    layout: Layout, settings: HttpSettings, why: str
+) -> None:
+    """The host goes on without it, and `holdfast status` says why."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        settings = msgspec.structs.replace(settings, listen=settings.listen.replace("{taken}", str(port)))
+        details = opened(layout, settings)
+    assert list(details) == ["http_problem"]
+    assert why in details["http_problem"]
+
+
+def test_the_settings_say_who_comes_in(layout: Layout) -> None:
+    """A token lets in, and without it this machine is nobody when it is told so; over TLS as well."""
+    now = datetime.datetime.now(datetime.UTC)
+    certs = layout.directory / "certs"
+    create_domain(certs, "main", now)
+    issue(certs, Role.HOST, HOST, now, addresses=("127.0.0.1",))
+    settings = HttpSettings(loopback="nobody", certs="certs", clients={"shop": Client(token_sha256=TOKEN)})
+    statuses: list[int] = []
+
+    async def work(url: str) -> None:
+        trusted = ssl.create_default_context(cafile=certs / "ca.pem")
+        async with httpx.AsyncClient(verify=trusted, trust_env=False, timeout=60) as client:
+            for token in ("secret", "other"):
+                headers = {"authorization": f"Bearer {token}"}
+                statuses.append((await client.get(f"{url}/v1/groups", headers=headers)).status_code)
+            statuses.append((await client.get(f"{url}/v1/groups")).status_code)
+
+    assert opened(layout, settings, work)["http"].startswith("https://127.0.0.1:")
+    assert statuses == [503, 401, 401]  # 503: let in, and the host is still starting
