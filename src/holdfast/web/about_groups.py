@@ -52,6 +52,8 @@ class NewGroup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How many members hold an operation before it is acknowledged; 0: two, or one of two or one."""
     durability: str = "disk"
     """``disk`` or ``memory``."""
+    on_total_loss: str = "wait"
+    """What a group in memory does when its last in-sync process is gone: ``wait`` or ``restart``."""
 
 
 async def list_groups(site: Site, asked: Asked) -> Reply:
@@ -85,6 +87,7 @@ async def create_group(site: Site, asked: Asked) -> Reply:
         arguments=arguments,
         min_in_sync=new.min_in_sync,
         durability=new.durability,
+        on_total_loss=new.on_total_loss,
         nonce=_nonce(asked.caller, key_of(asked.headers)),
     )
     (made,) = (await site.inside.orders.give(order, Role.ADMIN, GroupList)).groups
