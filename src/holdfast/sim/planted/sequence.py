@@ -163,6 +163,20 @@ def _take_by_number(acceptance: Acceptance, submit: Submit) -> Position:
     return Position(max(verified, store.tail.position))
 
 
+@contextmanager
+def _keep_the_tail() -> Iterator[None]:
+    """Drop nothing at a new epoch, and nothing that differs."""
+
+    def follow_only(acceptance: Acceptance, tail: Position) -> None:
+        acceptance._drop(acceptance._on.store.tail.position)
+
+    with (
+        replacing(Acceptance, "_accept_epoch", follow_only),
+        replacing(Acceptance, "_take", _take_by_number),
+    ):
+        yield
+
+
 # --- claims
 
 
@@ -335,6 +349,15 @@ PLANTED = (
         "_take",
         _take_by_number,
         "views",
+    ),
+    Planted(
+        name="sequence-keeps-its-tail",
+        rule="M3",
+        scenario="sequence",
+        summary="A follower keeps what lies beyond the claimed tail.",
+        plant=_keep_the_tail,
+        profile="views",
+        runs_max=RUNS,
     ),
     _bug(
         "serves-at-once",
