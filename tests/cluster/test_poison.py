@@ -5,9 +5,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from domain import Domain, is_whole
+from domain import WAIT_S, Domain, is_whole
 from group_client import Client, run
 
+from holdfast.cli.ordering import give_at
+from holdfast.model.orders import GroupHistory, ShowHistory
 from holdfast.model.outcome import CallPoisoned
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("poison")]
@@ -31,6 +33,12 @@ def whole(domain: Domain) -> Domain:
 def restarts(domain: Domain) -> int:
     """How often hosts were started again, in all."""
     return sum(host["restarts"] for host in domain.status()["hosts"])
+
+
+async def poisoned(client: Client, name: str) -> list[tuple[str, int]]:
+    """What `holdfast group show` lists: the calls, and how many processes each ended."""
+    told = await give_at(client.layout, ShowHistory(name=name), GroupHistory)
+    return [(each.call, each.attempts) for each in told.poisoned]
 
 
 @pytest.mark.parametrize(
@@ -65,6 +73,11 @@ def test_two_hosts_restart_at_most_and_then_the_call_is_poisoned(
         await client.wait_in_sync(name)
         await asyncio.to_thread(whole.wait, "every host hears every other", is_whole)
         assert 1 <= await asyncio.to_thread(restarts, whole) - before <= 2
+        if method == "exit":
+            async with asyncio.timeout(WAIT_S):
+                while not await poisoned(client, name):  # histories are written at leisure
+                    await asyncio.sleep(0.1)
+            assert await poisoned(client, name) == [("exit('for good')", 2)]
 
     run(whole, work)
     if arguments:

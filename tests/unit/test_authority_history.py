@@ -9,7 +9,9 @@ import pytest
 from holdfast.authority.groups import GroupRecord, Placement, create_group, remove_group, reserve_group
 from holdfast.authority.history import (
     CHAPTERS_MAX,
+    GIVEN_UP_MAX,
     Chapter,
+    GivenUp,
     History,
     Steps,
     read_history,
@@ -90,3 +92,12 @@ def test_the_history_goes_with_its_group_and_no_late_writer_brings_it_back(bench
     assert bench.run(read_history(group)) == History(group=group)
     assert bench.run(write_history(group, (chapter(3),), nonce=bench.nonce())) == NoGroup(group)
     assert bench.run(read_history(group)) == History(group=group)
+
+
+def test_calls_that_were_given_up_are_remembered_once_and_not_without_end() -> None:
+    """E4: an operator can see which they are, whoever gave them up."""
+    many = [GivenUp(request=f"c/{n}", call="exit()", attempts=2, at_ns=n) for n in range(GIVEN_UP_MAX + 3)]
+    history = History(group=GROUP).with_given_up(many).with_chapters([chapter(2)])
+    assert history.given_up == tuple(many[3:])
+    again = GivenUp(request=many[-1].request, call="exit()", attempts=3, at_ns=999)
+    assert history.with_given_up([again]).given_up == history.given_up, "the first word counts"

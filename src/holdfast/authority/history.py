@@ -20,6 +20,8 @@ from holdfast.model.ids import Epoch, GroupId, HostId, Nonce
 
 CHAPTERS_MAX: Final = 64
 """Views of one group that are remembered: about 15 kB."""
+GIVEN_UP_MAX: Final = 16
+"""Calls of one group that were given up and are remembered."""
 
 
 class Steps(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,11 +52,24 @@ class Chapter(msgspec.Struct, frozen=True, kw_only=True):
         return cls(epoch=view.epoch, primary=view.primary, in_sync=in_sync, cause=view.cause, steps=steps)
 
 
+class GivenUp(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that ended too many processes and is not tried again (E4)."""
+
+    request: str
+    call: str
+    """The method and its arguments, in words."""
+    attempts: int
+    """Processes that it ended."""
+    at_ns: int = 0
+    """The wall clock of who gave it up."""
+
+
 class History(msgspec.Struct, frozen=True, kw_only=True, tag="history"):
-    """The latest views of a group, oldest first."""
+    """The latest views of a group, and the latest calls it gave up, oldest first."""
 
     group: GroupId
     chapters: tuple[Chapter, ...] = ()
+    given_up: tuple[GivenUp, ...] = ()
 
     def with_chapters(self, more: Iterable[Chapter]) -> "History":
         """With *more*; of two of the same epoch the one that says more stays."""
@@ -63,7 +78,13 @@ class History(msgspec.Struct, frozen=True, kw_only=True, tag="history"):
             if each.epoch not in known or each.steps is not None:
                 known[each.epoch] = each
         latest = sorted(known.values(), key=lambda each: each.epoch)[-CHAPTERS_MAX:]
-        return History(group=self.group, chapters=tuple(latest))
+        return msgspec.structs.replace(self, chapters=tuple(latest))
+
+    def with_given_up(self, more: Iterable[GivenUp]) -> "History":
+        """With *more*, each request once."""
+        known = {each.request: each for each in (*more, *self.given_up)}
+        latest = sorted(known.values(), key=lambda each: each.at_ns)[-GIVEN_UP_MAX:]
+        return msgspec.structs.replace(self, given_up=tuple(latest))
 
 
 @answering
@@ -75,16 +96,16 @@ def read_history(group: GroupId) -> Recipe[History]:
 
 @answering
 def write_history(
-    group: GroupId, chapters: tuple[Chapter, ...], *, nonce: Nonce
+    group: GroupId, chapters: tuple[Chapter, ...], given_up: tuple[GivenUp, ...] = (), *, nonce: Nonce
 ) -> Recipe[History | NoGroup | Contended | InDoubt]:
-    """Add *chapters*. Run again after a doubt it adds them once."""
+    """Add *chapters* and *given_up*. Run again after a doubt it adds them once."""
     for _ in range(ATTEMPTS_MAX):
         record = yield from read(keys.group(group), GroupRecord)
         if record.value is None:
             return NoGroup(group)
         found = yield from read(keys.history(group), History)
         known = found.value if found.value is not None else History(group=group)
-        wanted = known.with_chapters(chapters)
+        wanted = known.with_chapters(chapters).with_given_up(given_up)
         if wanted == known:
             return known
         # Compared with the record, too: a late writer must not leave a history of a group that was removed.

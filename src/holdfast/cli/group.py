@@ -3,11 +3,12 @@
 import asyncio
 from typing import Literal
 
+import msgspec
 import uvloop
 from cyclopts import App
 
 from holdfast.cli.domain import Dir
-from holdfast.cli.history import print_history
+from holdfast.cli.history import print_history, print_poisoned
 from holdfast.cli.members import add_member, remove_member, set_primary
 from holdfast.cli.ordering import check_host, give_at, order_at
 from holdfast.cli.output import Output, print_json, print_table, talk
@@ -108,7 +109,7 @@ def list_(*, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
 
 @app.command
 def show(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
-    """Show one group.
+    """Show one group, and the calls that it gave up because they ended too many processes.
 
     Parameters
     ----------
@@ -117,12 +118,19 @@ def show(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -
     output
         `table` for people, `json` for machines.
     """
-    return _show_one(_done(dir, ListGroups(name=name)), output)
+    found = uvloop.run(give_at(Layout(dir), ShowHistory(name=name), GroupHistory))
+    if output == "json":
+        print_json(msgspec.to_builtins(found.group) | {"poisoned": found.poisoned})
+        return 0
+    _print((found.group,))
+    if found.poisoned:
+        print_poisoned(found)
+    return 0
 
 
 @app.command
 def history(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
-    """Show the latest views of a group: who was primary, why that changed, what it took.
+    """Show the latest views of a group: who was primary, why that changed, what it took; and poisoned calls.
 
     Times count from when the claimant had ground to claim: the authority's answer, everything it held
     committed, the object ready for calls.
@@ -136,7 +144,7 @@ def history(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table"
     """
     found = uvloop.run(give_at(Layout(dir), ShowHistory(name=name), GroupHistory))
     if output == "json":
-        print_json({"group": found.group, "views": found.views})
+        print_json({"group": found.group, "views": found.views, "poisoned": found.poisoned})
     else:
         print_history(found)
     return 0

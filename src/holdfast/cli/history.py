@@ -21,8 +21,18 @@ _WORDS = {
 
 
 def print_history(history: GroupHistory) -> None:
-    """A table for people."""
+    """Tables for people."""
     print_table(("epoch", "when (UTC)", "primary", "in sync", "why"), (_row(each) for each in history.views))
+    if history.poisoned:
+        print_poisoned(history)
+
+
+def print_poisoned(history: GroupHistory) -> None:
+    """The calls that are not tried again, and why."""
+    print_table(
+        ("poisoned call", "when (UTC)", "processes ended", "request"),
+        ((each.call, _at(each.at_ns), each.attempts, each.request) for each in history.poisoned),
+    )
 
 
 def in_words(view: ViewInfo) -> str:
@@ -32,9 +42,12 @@ def in_words(view: ViewInfo) -> str:
 
 
 def _row(view: ViewInfo) -> tuple[object, ...]:
-    at = datetime.fromtimestamp(view.at_ns / SECOND, UTC).strftime("%H:%M:%S.%f")[:-3] if view.at_ns else "-"
     why = "\n".join(filter(None, (in_words(view), steps_in_words(view))))
-    return (view.epoch, at, view.primary, " ".join(view.in_sync), why)
+    return (view.epoch, _at(view.at_ns), view.primary, " ".join(view.in_sync), why)
+
+
+def _at(at_ns: int) -> str:
+    return datetime.fromtimestamp(at_ns / SECOND, UTC).strftime("%H:%M:%S.%f")[:-3] if at_ns else "-"
 
 
 def steps_in_words(view: ViewInfo) -> str:

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.authority.history import Chapter, History, Steps, write_history
+from holdfast.authority.history import GIVEN_UP_MAX, Chapter, GivenUp, History, Steps, write_history
 from holdfast.authority.recipe import Recipes
 from holdfast.authority.views import NoGroup, View
 from holdfast.housing.ports import MakeTimers
@@ -43,6 +43,7 @@ class Chronicle:
         self._claimed = Epoch(0)
         self._steps: dict[Epoch, Steps] = {}
         self._views: dict[Epoch, View] = {}
+        self._given_up: dict[str, GivenUp] = {}
 
     def on_ground(self, view: View | None, host: HostId) -> None:
         """*host* is dead, or silent; if it is the primary of *view*, this is where a fail-over begins."""
@@ -77,8 +78,18 @@ class Chronicle:
                 self._measured(ready_ns=now - (self._claimed_at or now))
                 self._claimed_at = None
                 self._on_news()
+            case "poisoned", {"request": str(request), "call": str(call), "attempts": int(attempts)}:
+                at_ns = self._clock.wall()
+                self._given_up[request] = GivenUp(request=request, call=call, attempts=attempts, at_ns=at_ns)
+                if len(self._given_up) > GIVEN_UP_MAX:
+                    del self._given_up[next(iter(self._given_up))]
+                self._on_news()
             case _:
                 return
+
+    def given_up(self) -> tuple[GivenUp, ...]:
+        """The latest calls that this host's member gave up (E4)."""
+        return tuple(self._given_up.values())
 
     def chapters(self) -> tuple[Chapter, ...]:
         """The latest views, with what was measured here."""
@@ -139,7 +150,7 @@ class Histories:
             return
         group, chronicle = next(iter(self._news.items()))
         del self._news[group]
-        recipe = write_history(group, chronicle.chapters(), nonce=self._nonce())
+        recipe = write_history(group, chronicle.chapters(), chronicle.given_up(), nonce=self._nonce())
         self._recipes.start(recipe, partial(self._written, group, chronicle))
 
     def _written(self, group: GroupId, chronicle: Chronicle, answer: object) -> None:

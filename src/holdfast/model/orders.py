@@ -155,11 +155,23 @@ class ViewInfo(Struct, frozen=True, kw_only=True):
     replayed: int | None = None
 
 
+class GivenUpInfo(Struct, frozen=True, kw_only=True):
+    """A call that is not tried again, since it ended so many processes (E4). An interface: changes by
+    adding."""
+
+    at_ns: int
+    request: str
+    """The client, and the number it gave the call."""
+    call: str
+    attempts: int
+
+
 class GroupHistory(Struct, frozen=True, kw_only=True, tag="group_history"):
-    """The latest views of a group, oldest first."""
+    """The latest views of a group, and the latest calls that it gave up, oldest first."""
 
     group: GroupInfo
     views: tuple[ViewInfo, ...]
+    poisoned: tuple[GivenUpInfo, ...] = ()
 
 
 class HandedOver(Struct, frozen=True, kw_only=True, tag="handed_over"):

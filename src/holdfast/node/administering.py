@@ -16,6 +16,7 @@ from holdfast.model.orders import (
     Deafen,
     Deafened,
     DeleteGroup,
+    GivenUpInfo,
     GroupHistory,
     HandedOver,
     HandOver,
@@ -98,7 +99,11 @@ class Administering:
         stands = await insist(lambda: perform(self._authority, read_view(info.group)), Seen, NoGroup)
         chapters = (Chapter.of(stands.value),) if isinstance(stands, Seen) else ()
         views = map(_view_info, history.with_chapters(chapters).chapters)
-        return GroupHistory(group=info, views=tuple(views))
+        poisoned = (
+            GivenUpInfo(at_ns=each.at_ns, request=each.request, call=each.call, attempts=each.attempts)
+            for each in history.given_up
+        )
+        return GroupHistory(group=info, views=tuple(views), poisoned=tuple(poisoned))
 
     async def _hand_over(self, order: HandOver) -> HandedOver:
         info = await self._creating.info(order.name)

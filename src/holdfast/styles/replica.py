@@ -243,6 +243,13 @@ class Replica(ABC):
         execution = self._serving()
         stamp = self._stamping.next()
         self._order(execution, Poison(stamp, *found.request, found.expiration_s, found.attempts, found.call))
+        self._ports.trace.note(
+            "poisoned",
+            group=self.definition.group,
+            request=str(found.request),
+            call=found.call,
+            attempts=found.attempts,
+        )
         ended = f"{found.call} of request {found.request} ended {found.attempts} processes"
         self._ports.fault("poisoned", f"{ended} and is not tried again")
 
