@@ -1,7 +1,7 @@
 """``holdfast bench``: measure, beside a peer or the machine's limit in the same run."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final
 
@@ -143,6 +143,7 @@ def everything(
     groups: The largest number of groups that are left idle.
     output: A table for people, one JSON object for scripts.
     """
+    _refuse_nothing({"rounds": rounds, "seconds": seconds, "groups": groups})
     parts = agenda(rounds=rounds, seconds=seconds, groups=groups)
     talk.print(
         f"{', '.join(part.name for part in parts)}: about {sum(part.expected_s for part in parts) / 60:.0f} "
@@ -166,8 +167,7 @@ def everything(
 
 def _measure(name: str, where: dict[str, Any] | None = None, **options: float) -> dict[str, Any]:
     """Run ``holdfast.bench.NAME``, loaded only now: each needs a part of Holdfast that others do not."""
-    if any(value <= 0 for value in options.values()):
-        raise InvalidRequest(f"{', '.join(options)} must be more than nothing")
+    _refuse_nothing(options)
     module = import_module(f"holdfast.bench.{name}")
     found: dict[str, Any] = getattr(module, f"run_{name}_bench")(
         progress=_progress, **(where or {}), **options
@@ -175,10 +175,15 @@ def _measure(name: str, where: dict[str, Any] | None = None, **options: float) -
     return found
 
 
+def _refuse_nothing(options: Mapping[str, float | None]) -> None:
+    if any(value is not None and value <= 0 for value in options.values()):
+        raise InvalidRequest(f"{', '.join(options)} must be more than nothing")
+
+
 def _progress(what: str) -> None:
     """With the time that has passed, so that one can see whether it will take as long as was said."""
     minutes, seconds = divmod(int(time.monotonic() - _began), 60)
-    talk.print(f"{minutes:3d}:{seconds:02d}  {what}", highlight=False)
+    talk.print(f"{minutes:3d}:{seconds:02d}  {what}", highlight=False, soft_wrap=True)
 
 
 def _show_groups(found: dict[str, Any], output: Output) -> None:
