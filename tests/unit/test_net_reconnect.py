@@ -115,3 +115,28 @@ def test_a_link_that_is_closed_in_the_middle_of_a_handshake_leaves_no_socket_beh
 
     asyncio.run(main())
     gc.collect()  # a socket that is still open now is complained about, and that fails the test
+
+
+def test_a_link_leaves_no_socket_behind_that_a_silent_peer_holds_open() -> None:
+    """One connection was given up and its peer does not answer the Goodbye; the next one is open."""
+
+    async def main(world: World) -> None:
+        server = await world.serve(lambda _: Echo())
+        async with asyncio.timeout(30), linked([server.address], []) as link:
+            await until_up(link)
+            await asyncio.sleep(0)
+            (theirs,) = server.connections
+            assert theirs._transport is not None
+            theirs._transport.pause_reading()  # as if its process stood still
+            first = link.connection
+            assert first is not None
+            first.close()
+            await until_up(link)
+        gone = asyncio.create_task(first.wait_gone())
+        await asyncio.sleep(0)
+        is_gone = gone.done()
+        theirs.abort()
+        await gone
+        assert is_gone
+
+    run(main)

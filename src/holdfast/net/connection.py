@@ -167,7 +167,8 @@ class Connection(asyncio.Protocol):
 
     async def wait_gone(self) -> None:
         """Wait until the socket of a connection that was closed is gone: ``linger_s`` at most."""
-        await self._gone.wait()
+        if self._transport is not None:
+            await self._gone.wait()
 
     # --- called by the event loop
 

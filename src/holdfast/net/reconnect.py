@@ -62,6 +62,8 @@ class Link:
         self._ended = asyncio.Event()
         self._hurry = asyncio.Event()
         self._last_failure: str | None = None
+        self._lingering: dict[Connection, None] = {}
+        """Connections whose sockets are not gone, the open one among them."""
         self._task = asyncio.get_running_loop().create_task(self._keep(), name=f"link to {name}")
 
     def send(self, kind: Kind, payload: bytes) -> bool:
@@ -79,8 +81,11 @@ class Link:
         """Stop, and close the connection."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
-        if (connection := self.connection) is not None:
-            connection.close()
+        for connection in list(self._lingering):
+            if connection is self.connection:
+                connection.close()
+            else:
+                connection.abort()  # it has said what it had to say
             await connection.wait_gone()
 
     async def _keep(self) -> None:
@@ -106,6 +111,7 @@ class Link:
                 address,
                 self._up,
                 self._endpoint,
+                on_gone=lambda connection: self._lingering.pop(connection, None),
                 deadline_s=self._deadline_s,
                 insecure=self._insecure,
             )
@@ -124,6 +130,7 @@ class Link:
 
     def _up(self, connection: Connection) -> Receiver:
         self.connection = connection
+        self._lingering[connection] = None
         return _LinkReceiver(self._on_up(connection), self._down)
 
     def _down(self, connection: Connection) -> None:

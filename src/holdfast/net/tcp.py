@@ -116,31 +116,39 @@ async def connect(
     on_connection: Callable[[Connection], Receiver],
     endpoint: Endpoint,
     *,
+    on_gone: Callable[[Connection], None] = lambda _: None,
     deadline_s: float = 5.0,
     insecure: bool = False,
 ) -> Connection:
     """Connect and shake hands. *on_connection* is called once that is done, before any frame is delivered,
-    and returns who receives them. Raises ``NotConnected`` with the reason, also when *deadline_s* has passed;
-    ``InvalidRequest`` for an address that needs TLS and has none."""
+    and returns who receives them; *on_gone* once the socket is gone. Raises ``NotConnected`` with the reason,
+    also when *deadline_s* has passed, and leaves no socket behind; ``InvalidRequest`` for an address that
+    needs TLS and has none."""
     require_safe(address, has_tls=endpoint.tls is not None, insecure=insecure)
     endpoint.limits.validate()
-    connection = Connection(endpoint, is_connector=True, on_open=on_connection)
+    connection = Connection(endpoint, is_connector=True, on_open=on_connection, on_gone=on_gone)
     try:
-        async with asyncio.timeout(deadline_s):
-            loop = asyncio.get_running_loop()
-            await loop.create_connection(lambda: connection, address.host, address.port)
-            reason = await connection.opening
-    except OSError as error:
-        reason = Reason(Why.LOST, error.strerror or str(error))
-        if isinstance(error, TimeoutError):
-            reason = Reason(Why.HANDSHAKE_TIMEOUT, f"no connection within {deadline_s:g} s")
+        reason = await _open(connection, address, deadline_s)
+        if reason is not None:
+            connection.close()
+            await connection.wait_gone()
+            raise NotConnected(str(address), reason)
     except asyncio.CancelledError:
         # Nobody else knows of the connection, and the loop may end before it has lingered.
         connection.abort()
         raise
-    finally:
-        if not connection.is_open:
-            connection.close()
-    if reason is not None:
-        raise NotConnected(str(address), reason)
     return connection
+
+
+async def _open(connection: Connection, address: Address, deadline_s: float) -> Reason | None:
+    """Why it did not become open; None when it did."""
+    try:
+        async with asyncio.timeout(deadline_s):
+            loop = asyncio.get_running_loop()
+            await loop.create_connection(lambda: connection, address.host, address.port)
+            return await connection.opening
+    except OSError as error:
+        connection.abort()  # there is nobody to take a Goodbye
+        if isinstance(error, TimeoutError):
+            return Reason(Why.HANDSHAKE_TIMEOUT, f"no connection within {deadline_s:g} s")
+        return Reason(Why.LOST, error.strerror or str(error))
