@@ -124,6 +124,16 @@ def test_group_ids_are_never_reused(bench: Bench) -> None:
     assert reserved(bench) == 1001
 
 
+def test_group_ids_are_issued_in_rows(bench: Bench) -> None:
+    """A row is its caller's alone, and a restored authority's floor lies below the whole of it."""
+    first = reserved(bench)
+    row = bench.run(reserve_group(nonce=bench.nonce(), count=3))
+    assert row == first + 3
+    assert reserved(bench) == first + 4
+    bench.run(restore(Floors(group=GroupId(1000)), nonce=bench.nonce()))
+    assert bench.run(reserve_group(nonce=bench.nonce(), count=2)) == 1002
+
+
 def test_a_creation_in_doubt_is_recognised_and_cannot_return_after_a_removal(bench: Bench) -> None:
     """The same record finds its own group; the delayed copy is refused even when the group has gone (A1)."""
     record = record_of(bench, reserved(bench))

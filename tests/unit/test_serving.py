@@ -6,8 +6,9 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from holdfast.housing.serving import Serving
-from holdfast.model.calls import Reads, Seen
+from holdfast.authority.outcome import NoAnswer
+from holdfast.housing.serving import LOOK_UPS_MAX, Serving
+from holdfast.model.calls import Reads, RefusalCode, Seen, Turned
 from holdfast.model.ids import ClientId, Epoch, GroupId, Position
 from holdfast.styles.operation import encode_calls
 
@@ -54,3 +55,30 @@ def test_a_primary_answers_stale_reads_once_its_object_holds_what_is_committed(
     asked = Reads(1, GROUP, EPOCH, Seen(EPOCH, Position(10)), 60_000, ClientId("c"), calls)
     serving.on_call(cast(Any, None), asked)
     assert (group.answered, len(waiting)) == (answered, 1 - answered)
+
+
+def test_a_host_reads_no_more_views_at_a_time_than_its_bound() -> None:
+    """A host of a thousand groups dies, and clients know their new views before this host does: to read each
+    would keep it, and the authority, from what they wait for. Who is turned away asks another host."""
+    started, told = list[Any](), list[Any]()
+    serving = Serving(
+        {},
+        cast(Any, SimpleNamespace(version=lambda *_: EPOCH, views={}, learn=lambda _: None)),
+        cast(Any, None),
+        cast(Any, None),
+        cast(Any, SimpleNamespace(start=lambda recipe, then: started.append(then))),
+        cast(Any, None),
+        cast(Any, None),
+    )
+    client = cast(Any, SimpleNamespace(send=told.append))
+    calls = msgspec.Raw(encode_calls([]))
+    asked = Reads(1, GROUP, Epoch(EPOCH + 1), Seen(), 60_000, ClientId("c"), calls)
+    for _ in range(LOOK_UPS_MAX):
+        serving.on_call(client, asked)
+    assert (len(started), told) == (LOOK_UPS_MAX, [])
+    serving.on_call(client, asked)
+    assert len(started) == LOOK_UPS_MAX
+    assert [(type(each), each.code) for each in told] == [(Turned, RefusalCode.UNAVAILABLE)]
+    started[0](NoAnswer("silence"))
+    serving.on_call(client, asked)
+    assert len(started) == LOOK_UPS_MAX + 1

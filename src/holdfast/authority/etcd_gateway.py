@@ -8,7 +8,9 @@ Otherwise its outcome is not known and it is never re-sent (PROTOCOL A1).
 
 import asyncio
 import ssl
+import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from typing import Final, TypeVar
 
 import httpx
@@ -17,11 +19,18 @@ import msgspec
 from holdfast.authority.etcd_wire import GatewayError
 from holdfast.model.errors import InvalidRequest
 
+if find_spec("sniffio") is None:
+    # httpcore looks for it at every request, in vain: a sixth of what a request costs.
+    sys.modules["sniffio"] = None  # type: ignore[assignment]  # that is how an import is told to fail at once
+
 Response = TypeVar("Response")
 
 VERSION_MIN: Final = (3, 4)
 CONNECTIONS_MAX: Final = 128
 """Calls in flight and open watches together."""
+CALLS_MAX: Final = 16
+"""Calls in flight. httpx looks through all of them and all connections at every step of each: with hundreds,
+as when a host of a thousand groups dies, it does nothing else, and none is answered in time."""
 ROUND_PAUSE_S: Final = 0.05
 """Between two rounds in which no endpoint would take the request."""
 
@@ -72,6 +81,7 @@ class EtcdGateway:
             raise InvalidRequest("etcd needs at least one endpoint")
         self._endpoints = [endpoint.rstrip("/") for endpoint in endpoints]
         self._current = 0
+        self._room = asyncio.Semaphore(CALLS_MAX)
         self.deadlines = deadlines
         self.client = httpx.AsyncClient(
             headers=REQUIRE_LEADER,
@@ -100,6 +110,12 @@ class EtcdGateway:
         self, path: str, body: msgspec.Struct, kind: type[Response], *, is_repeatable: bool
     ) -> Response:
         """The decoded answer. Raises NoReply or Declined, and InvalidRequest when this is no gateway."""
+        async with self._room:
+            return await self._post(path, body, kind, is_repeatable=is_repeatable)
+
+    async def _post(
+        self, path: str, body: msgspec.Struct, kind: type[Response], *, is_repeatable: bool
+    ) -> Response:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.deadlines.call_s
         content = msgspec.json.encode(body)

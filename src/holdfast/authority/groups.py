@@ -132,15 +132,16 @@ class GroupCounter(msgspec.Struct, frozen=True, kw_only=True, tag="group_counter
 
 
 @answering
-def reserve_group(*, nonce: Nonce) -> Recipe[GroupId | Contended | InDoubt]:
-    """Issue a group id to this caller alone. When in doubt reserve another: an id may go unused."""
+def reserve_group(*, nonce: Nonce, count: int = 1) -> Recipe[GroupId | Contended | InDoubt]:
+    """Issue *count* group ids in a row to this caller alone; the last of them. When in doubt reserve others:
+    an id may go unused."""
     for _ in range(ATTEMPTS_MAX):
         counter = yield from read(keys.GROUP_COUNTER, GroupCounter)
         if counter.value is not None and counter.value.nonce == nonce:
             return counter.value.last
         floors, identity = yield from read_floors()
         issued = counter.value.last if counter.value is not None else GroupId(0)
-        group = GroupId(max(issued, floors.group) + 1)
+        group = GroupId(max(issued, floors.group) + count)
         result = yield from change(
             [counter.unchanged(), identity.unchanged()],
             [put(keys.GROUP_COUNTER, GroupCounter(last=group, nonce=nonce))],

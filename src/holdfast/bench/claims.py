@@ -18,16 +18,16 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.bench import within
+from holdfast.bench.making import make_groups
 from holdfast.calling.config import CallPolicy
 from holdfast.client.domain import Domain, connect
-from holdfast.client.ordering import order
 from holdfast.client.proxy import Group
 from holdfast.machine import MachineClock
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import HostId
 from holdfast.model.orders import CreateGroup
 from holdfast.model.units import MILLISECOND, SECOND
-from holdfast.net import Address, Endpoint, Identity, Role
+from holdfast.net import Address
 from holdfast.node.asking import ask_agent
 from holdfast.node.layout import Description, Layout
 from holdfast.node.starting import describe, start_agent, wait_until_alive
@@ -36,8 +36,6 @@ SQLITE_LIMIT_MS: Final = 1_500.0
 ETCD_LIMIT_MS: Final = 3_000.0
 WAIT_S: Final = 120.0
 POLL_S: Final = 0.2
-CREATED_AT_A_TIME: Final = 4
-"""More would only get into each other's way at the counter of groups."""
 
 _clock = MachineClock()
 
@@ -103,7 +101,8 @@ async def _measure(
 ) -> list[float]:
     status = await wait_until_alive(layout, description, agent, within_s=WAIT_S, progress=lambda _: None)
     addresses = [Address.parse(host.address) for host in status.hosts if host.address]
-    await _create(addresses[0], description, count, progress)
+    # By one host, which is primary of each.
+    await make_groups(map(_wanted, range(count)), description, addresses[:1], progress)
     url = f"holdfast://{','.join(map(str, addresses))}/{description.domain}"
     async with connect(url, policy=CallPolicy(duration_ns=60 * SECOND)) as domain:
         proxies = [await domain.group(_name(number)) for number in range(count)]
@@ -114,21 +113,8 @@ def _name(number: int) -> str:
     return f"tally-{number}"
 
 
-async def _create(
-    address: Address, description: Description, count: int, progress: Callable[[str], None]
-) -> None:
-    """Have one host make all groups, so that it is primary of each."""
-    endpoint = Endpoint(Identity(description.domain, Role.CLIENT, "bench"))
-    room = asyncio.Semaphore(CREATED_AT_A_TIME)
-
-    async def create(number: int) -> None:
-        async with room:
-            wanted = CreateGroup(name=_name(number), class_name=f"{__name__}:Tally")
-            await order([address], endpoint, wanted)
-        if (number + 1) % 250 == 0:
-            progress(f"{number + 1} of {count} groups are made")
-
-    await asyncio.gather(*(create(number) for number in range(count)))
+def _wanted(number: int) -> CreateGroup:
+    return CreateGroup(name=_name(number), class_name=f"{__name__}:Tally", nonce=f"bench-{number}")
 
 
 async def _wait_until_settled(domain: Domain, description: Description) -> HostId:

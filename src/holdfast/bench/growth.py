@@ -20,14 +20,14 @@ import uvloop
 
 from holdfast.bench import Progress, number
 from holdfast.bench.load import Load
+from holdfast.bench.making import make_groups
 from holdfast.bench.systems.ours import Holdfast, RunningHoldfast, pids_of, started_domain, url_of
 from holdfast.bench.usage import Footprint, cpu_of, footprint
 from holdfast.bench.workload import Counter
 from holdfast.client.domain import connect
-from holdfast.client.ordering import order
 from holdfast.model.errors import HoldfastError, OutcomeUnknown, Unavailable
 from holdfast.model.orders import CreateGroup
-from holdfast.net import Address, Endpoint, Identity, Role
+from holdfast.net import Address
 from holdfast.node.layout import Description
 from holdfast.node.messages import DomainStatus
 
@@ -39,10 +39,6 @@ PAYLOAD_IN_FLIGHT: Final = 64
 WARM_UP_S: Final = 0.5
 SETTLE_S: Final = 300.0
 """How long groups may take until all their members are in sync."""
-CREATORS: Final = 2
-"""Groups made at a time by each host."""
-ORDERS_MAX: Final = 30
-"""How often a group is ordered before it is given up."""
 CLASS: Final = f"{Counter.__module__}:{Counter.__qualname__}"
 
 
@@ -128,7 +124,7 @@ async def measure_idle(numbers: Sequence[int], seconds: float, progress: Progres
             made = 0
             for wanted in numbers:
                 try:
-                    create_s = await _create(description, status, range(made, wanted), progress)
+                    create_s = await _make(description, status, range(made, wanted), progress)
                     made = wanted
                     await _settled(description, status, wanted)
                     rows.append(await _idle_row(wanted, create_s, pids, bare, seconds))
@@ -147,38 +143,11 @@ def _first_of(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-async def _create(
-    description: Description, status: DomainStatus, numbers: range, progress: Progress
-) -> float:
+async def _make(description: Description, status: DomainStatus, numbers: range, progress: Progress) -> float:
     """Have every host make its share; each is primary of what it made."""
-    began = time.perf_counter()
-    endpoint = Endpoint(Identity(description.domain, Role.CLIENT, "bench"))
     addresses = [Address.parse(host.address) for host in status.hosts if host.address]
-    waiting = iter(numbers)
-
-    async def creator(address: Address) -> None:
-        for each in waiting:
-            # The nonce makes one group of an order that is given twice.
-            wanted = CreateGroup(name=f"idle{each}", class_name=CLASS, nonce=f"bench-{each}")
-            await _insist(address, endpoint, wanted)
-            if each % 1_000 == 999:
-                progress(f"{each + 1:,} groups made")
-
-    async with asyncio.TaskGroup() as creators:
-        for address in addresses:
-            for _ in range(CREATORS):
-                creators.create_task(creator(address))
-    return time.perf_counter() - began
-
-
-async def _insist(address: Address, endpoint: Endpoint, wanted: CreateGroup) -> None:
-    for _ in range(ORDERS_MAX - 1):
-        try:
-            await order([address], endpoint, wanted)
-            return
-        except (OutcomeUnknown, Unavailable):
-            await asyncio.sleep(1.0)
-    await order([address], endpoint, wanted)
+    wanted = (CreateGroup(name=f"idle{each}", class_name=CLASS, nonce=f"bench-{each}") for each in numbers)
+    return await make_groups(wanted, description, addresses, progress)
 
 
 async def _settled(description: Description, status: DomainStatus, groups: int) -> None:

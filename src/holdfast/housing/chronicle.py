@@ -26,6 +26,8 @@ LEISURE_NS: Final = 250 * MILLISECOND
 written before there was no news for this long."""
 LEISURE_NS_MAX: Final = 5 * SECOND
 """But news of one group after the other does not put off writing for longer."""
+PAUSE_NS: Final = 20 * MILLISECOND
+"""Between two groups: the histories of a thousand are no reason to keep a host or the authority busy."""
 
 GROUND_NS: Final = 5 * SECOND
 """Reading the view and comparing with others (V5) lie between ground and claim, and nothing else."""
@@ -155,7 +157,7 @@ class Histories:
 
     def _written(self, group: GroupId, chronicle: Chronicle, answer: object) -> None:
         if isinstance(answer, History | NoGroup):
-            self._write_next()
+            self._timers.set(PAUSE_NS, "write")
         else:
             self._news.setdefault(group, chronicle)
             self._is_busy = False

@@ -91,6 +91,8 @@ class Groups:
         self._deaths: dict[HostId, Incarnation] = {}
         self._gone: dict[GroupId, None] = {}
         """Groups that were removed, and whose members have not ended yet."""
+        self._ended: dict[GroupId, None] = {}
+        """Groups of which a member has ended here, in this process, that still exist."""
         self.suspects = Suspects(ports.slot, ports.clock)
         self.recipes = Recipes(ports.authority)
         ports.authority.on_authority = self.guarded(self.recipes.on_authority)
@@ -294,7 +296,7 @@ class Groups:
             return
         housed.chronicle.on_view(seen.value)
         if housed.member.role is Role.WAITING:
-            housed.member.start()
+            self.guarded(self._start)(housed)
         else:
             self.guarded(housed.member.on_view)(seen)
         if housed.is_ready:
@@ -374,10 +376,19 @@ class Groups:
         for host, incarnation in self._deaths.items():
             housed.member.on_death(host, incarnation)
         housed.member.on_record(seen)
-        housed.member.start()
+        self._start(housed)
         self._house.journal.info(
             "a group is housed", group=record.group, name=record.name, style=record.style
         )
+
+    def _start(self, housed: Housed) -> None:
+        """Let it begin from the view that was listed or watched, as soon as there is one: it comes with the
+        record. One that takes another's place asks: what is known here may be older than what ended that."""
+        seen = self.directory.views.get(housed.group)
+        if housed.group in self._ended:
+            housed.member.start()
+        elif seen is not None:
+            housed.member.start(seen)
 
     def _chronicle(self, group: GroupId) -> Chronicle:
         ports = self._house
@@ -394,8 +405,9 @@ class Groups:
         housed.close()
         self.serving.freshness.forget(group)
         self._turns.forget(housed)
+        self._ended[group] = None
         if group in self._gone:
-            del self._gone[group]
+            del self._gone[group], self._ended[group]
             self.suspects.forget(group)
             housed.ground.keeping.forget(group)
 

@@ -55,6 +55,9 @@ from holdfast.styles.stateless import Stateless
 REPLY_BYTES_MAX: Final = 8 << 20
 """Outcomes in one frame, unless a single one is longer: well below a connection's longest frame."""
 TEXT_MAX: Final = 1_000
+LOOK_UPS_MAX: Final = 16
+"""Views that this host reads for requests that know of later ones than it does. Beyond, such a request is
+turned away: when a thousand groups move, the authority tells of their views sooner than it could be asked."""
 
 _sent: Final = msgspec.msgpack.Decoder(Sent)
 Asked = Calls | Reads | Settle | Nested
@@ -114,6 +117,7 @@ class Serving:
         self._host_followers = HostFollowers()
         self.freshness = freshness
         self._clock = clock
+        self._look_ups = 0
 
     def on_served(self, group: GroupId) -> None:
         """The group is served here, or is served in a new view: those who follow it need not find out."""
@@ -156,7 +160,7 @@ class Serving:
             is_looked_up=is_looked_up,
         )
         if verdict is Routing.LOOK_UP:
-            self._recipes.start(read_view(asked.group), partial(self._looked_up, client, asked))
+            self._look_up(client, asked)
         elif known is None and asked.group in self._directory.views:
             # Its record is still on its way to this host: others know it.
             self._turn(client, asked, RefusalCode.NOT_HERE)
@@ -180,7 +184,15 @@ class Serving:
         if reference is not None:
             client.send(Redirected(asked.frame, reference))
 
+    def _look_up(self, client: Client, asked: Asked) -> None:
+        if self._look_ups < LOOK_UPS_MAX:
+            self._look_ups += 1
+            self._recipes.start(read_view(asked.group), partial(self._looked_up, client, asked))
+        else:
+            self._turn(client, asked, RefusalCode.UNAVAILABLE, "this host has not heard of that view yet")
+
     def _looked_up(self, client: Client, asked: Asked, found: SeenAt[View] | NoGroup | NoAnswer) -> None:
+        self._look_ups -= 1
         if isinstance(found, SeenAt):
             self._directory.learn(found)
         if isinstance(found, NoAnswer):

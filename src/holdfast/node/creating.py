@@ -5,6 +5,7 @@ it is placed find the record at the authority and join. Whoever places groups by
 of this module, and nothing else.
 """
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -47,6 +48,35 @@ from holdfast.node.insisting import insist
 from holdfast.styles.style import no_voting, style_named
 
 
+class Numbers:
+    """New groups' numbers. Orders that come together get theirs together: one by one they would only get in
+    each other's way at the counter."""
+
+    def __init__(self, authority: Authority, nonces: Callable[[], Nonce]) -> None:
+        self._authority = authority
+        self._nonces = nonces
+        self._reserving = asyncio.Lock()
+        self._waiting = 0
+        self._issued: list[GroupId] = []
+
+    async def take(self) -> GroupId:
+        """One that no other group ever has. One taken for somebody who is gone by then is not used."""
+        self._waiting += 1
+        try:
+            async with self._reserving:
+                if not self._issued:
+                    await self._reserve(self._waiting)
+                return self._issued.pop()
+        finally:
+            self._waiting -= 1
+
+    async def _reserve(self, count: int) -> None:
+        last: GroupId = await insist(
+            lambda: perform(self._authority, reserve_group(nonce=self._nonces(), count=count)), int
+        )
+        self._issued = [GroupId(last - each) for each in range(count)]
+
+
 class Creating:
     """Does the orders of clients, through one host."""
 
@@ -55,6 +85,7 @@ class Creating:
         self._directory = groups.directory
         self._authority = authority
         self._nonces = nonces
+        self._numbers = Numbers(authority, nonces)
         self._clock = MachineClock()
 
     async def do(self, order: CreateGroup | DeleteGroup | ListGroups) -> GroupList:
@@ -80,9 +111,7 @@ class Creating:
             return GroupList(groups=(await self._info(known),))
         record = self._planned(order, nonce)
         check_makes(definition_of(record))
-        group: GroupId = await insist(
-            lambda: perform(self._authority, reserve_group(nonce=self._nonces())), int
-        )
+        group = await self._numbers.take()
         record = msgspec.structs.replace(record, group=group)
         me = self._groups.member_of(record)
         found = await insist(

@@ -10,27 +10,19 @@ what they hold, as many as answer in time, and leaves the claim to one that hold
 back (V5). Who did not answer in time says so when it is told to follow (:mod:`.acceptance`). A member whose
 tail is in doubt needs the answer of a listed member whose tail is not, or of all (D2).
 
-All backups may have the same ground. One claim is enough, and two cost more than twice as much: who loses
-follows only when it knows that it has lost. So they take turns: who has much to load before it could serve
-comes after those who have not, and among equals each group begins with another member, so that a host that
-dies leaves its groups to all. Who waits in vain claims all the same: no claim depends on another's.
+All backups may have the same ground: :mod:`.precedence` says who goes first.
 """
 
 from collections.abc import Callable
 
-from holdfast.authority.views import ViewChange, ViewMember, Why
-from holdfast.model.ids import Epoch, GroupId, HostId
+from holdfast.authority.views import ViewChange, Why
+from holdfast.model.ids import Epoch, HostId
 from holdfast.sequence.footing import Footing
 from holdfast.sequence.messages import Compare, Compared
-from holdfast.sequence.ports import peers, same
+from holdfast.sequence.ports import peers
+from holdfast.sequence.precedence import Precedence
 from holdfast.sequence.standing import members_after_claim
 from holdfast.sequence.store import order_of
-
-
-def turn_of(me: ViewMember, candidates: tuple[ViewMember, ...], group: GroupId) -> int:
-    """How many of *candidates*, of whom *me* is one, come before it in this group. Groups count from 1."""
-    place = next(index for index, each in enumerate(candidates) if same(each, me))
-    return (place - (group - 1)) % len(candidates)
 
 
 class Claim:
@@ -47,7 +39,7 @@ class Claim:
         self.is_unproven = False
         """The last claim was made without anybody having seen what this process holds (V5)."""
         self._compared: dict[HostId, Compared] | None = None
-        self._ground_since: int | None = None
+        self.precedence = Precedence(footing)
 
     # --- grounds
 
@@ -58,7 +50,7 @@ class Claim:
 
     def on_new_view(self) -> None:
         self._compared = None
-        self._ground_since = None
+        self.precedence.on_new_view()
 
     def ground(self) -> Why | None:
         """Why this member may claim now; None when it may not."""
@@ -104,36 +96,14 @@ class Claim:
             return
         ground = self.ground()
         if ground is None:
-            self._ground_since = None
+            self.precedence.on_no_ground()
             self._look_again_later()
-        elif (wait_ns := self._until_turn_ns(ground)) > 0:
+        elif (wait_ns := self.precedence.wait_ns(ground)) > 0:
             self._set_timer(wait_ns)
         elif not self._must_compare():
             self._claim(ground)
         elif self._compared is None:
             self._compare()
-
-    def _until_turn_ns(self, ground: Why) -> int:
-        """How long to leave the claim to those who come first, of a dead or a silent primary only; and to all
-        others while this host's clock is off, whatever the ground (X4)."""
-        on = self._on
-        if self._ground_since is None:
-            self._ground_since = on.now
-        if on.ports.leases.is_clock_off:
-            return self._ground_since + on.config.clock_wait_ns - on.now
-        if ground not in (Why.DEAD, Why.SILENT):
-            return 0
-        turns = turn_of(on.me, self._candidates(), on.group)
-        if not on.application.is_near():
-            turns += len(self._candidates())
-        return self._ground_since + turns * on.config.turn_ns - on.now
-
-    def _candidates(self) -> tuple[ViewMember, ...]:
-        """Who may claim as well, as far as is known here."""
-        on = self._on
-        view = on.standing.view
-        assert view is not None
-        return tuple(each for each in view.members if each.host != view.primary and not on.is_dead(each))
 
     def _look_again_later(self) -> None:
         on = self._on

@@ -38,9 +38,10 @@ class SequenceConfig(Struct, frozen=True, kw_only=True):
     """A follower says no oftener than this what it holds."""
     compare_ns: int = 100 * MILLISECOND
     """How long a claimant that must compare waits for the others' answers (V5)."""
-    turn_ns: int = 150 * MILLISECOND
-    """How much later each next member claims that has the same ground to: those whose objects are loaded come
-    first. Shorter: two claim what one could, and hold each other up when a host with many groups dies."""
+    turn_ns: int = 600 * MILLISECOND
+    """How long a claim is left to each member that comes first and is heard. Shorter: two claim what one
+    could, and hold each other up when a host with many groups dies; longer: one that is heard and cannot
+    claim costs more."""
     clock_wait_ns: int = 5 * SECOND
     """How long a member whose host's time differs from most others' leaves a claim to them (X4). Then it
     claims all the same: a group with the wrong time is better than none."""

@@ -117,6 +117,11 @@ class Leases:
         peer = self._peers.get(host)
         return (NOBODY, 0) if peer is None else (peer.incarnation, peer.beat)
 
+    def hears(self, host: HostId) -> bool:
+        """Whether that host was heard within a lease."""
+        peer = self._peers.get(host)
+        return peer is not None and self._clock.now() - peer.heard_at < self.config.lease_ns
+
     def heard(self) -> int:
         """How many hosts were heard within a lease."""
         now = self._clock.now()

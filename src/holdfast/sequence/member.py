@@ -131,8 +131,13 @@ class Member:
     def is_doubtful(self) -> bool:
         return self._on.is_doubtful
 
-    def start(self) -> None:
-        self._inquiry.read()
+    def start(self, seen: Seen[View] | None = None) -> None:
+        """Find out where this member stands (V3). *seen*: a view that this process has read already, or was
+        told of; it counts unless the log has followed a later one."""
+        if seen is not None and seen.value.epoch >= self._on.store.followed:
+            self._on_read(seen)
+        else:
+            self._inquiry.read()
 
     def submit(self, body: bytes, count: int = 1) -> Position:
         """Order *count* operations as one record; answers the last one's position. Call :meth:`flush` once
@@ -211,8 +216,10 @@ class Member:
             self._maybe_claim()
 
     def on_silence(self, host: HostId) -> None:
-        """A promise to *host* has run out."""
-        if self._acceptance.primary == host or self.role is Role.BACKUP:
+        """A promise to *host* has run out. Who follows a later primary than its view names is not concerned:
+        a thousand such groups would only ask the authority for what it is about to tell."""
+        is_current = self._on.standing.epoch == self._on.epoch
+        if self._acceptance.primary == host or (self.role is Role.BACKUP and is_current):
             self._maybe_claim()
 
     def is_backup_in(self, epoch: Epoch, asked_by: HostId) -> bool:
@@ -290,6 +297,9 @@ class Member:
                 if epoch == self._on.epoch and peer == self._acceptance.primary:
                     self._claim.release(epoch, why)
                     self._maybe_claim()
+            case messages.Waived(epoch=epoch) if epoch == self._on.epoch:
+                self._claim.precedence.on_waived(peer)
+                self._maybe_claim()
             case messages.Refused():
                 self._inquiry.read()
 

@@ -85,6 +85,13 @@ class Yield(Struct, frozen=True, array_like=True, tag="yield"):
     to: HostId
 
 
+class Waived(Struct, frozen=True, array_like=True, tag="waived"):
+    """Its sender could claim as well, but has much to load first, or the wrong time: do not wait for it."""
+
+    group: GroupId
+    epoch: Epoch
+
+
 # --- comparing before a claim (V5, D2)
 
 
@@ -170,6 +177,7 @@ GroupMessage = (
     | Hello
     | Released
     | Yield
+    | Waived
     | Compare
     | Compared
     | Inspect

@@ -58,7 +58,7 @@ CONFIG: Final = SequenceConfig(
     resend_ns=80 * MILLISECOND,
     ask_ns=20 * MILLISECOND,
     compare_ns=40 * MILLISECOND,
-    turn_ns=20 * MILLISECOND,
+    turn_ns=50 * MILLISECOND,
     clock_wait_ns=600 * MILLISECOND,
     notify_ns=15 * MILLISECOND,
 )
