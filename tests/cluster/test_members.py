@@ -119,7 +119,7 @@ def test_what_cannot_be_is_refused_and_changes_nothing(domain: Domain) -> None:
     """One clear error each."""
 
     async def work(client: Client) -> None:
-        ledger = await client.create("refusing")
+        ledger = await client.connection.create("ledger:Ledger", name="refusing", membership="application")
         before = await client.wait_in_sync("refusing")
         inside = before.placed_on[0]
         (outside,) = (host for host in HOSTS if host not in before.placed_on)

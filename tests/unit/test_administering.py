@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.model.ids import HostId
-from holdfast.model.orders import Deafen, Deafened, HandOver, Order, OrderRefused, RecoverGroup
+from holdfast.model.ids import Epoch, HostId
+from holdfast.model.orders import Deafen, Deafened, DrainHost, HandOver, Order, OrderRefused, RecoverGroup
 from holdfast.net import Role
 from holdfast.node.administering import Administering
 from holdfast.node.deafness import Deafness
@@ -17,9 +17,9 @@ A, B, C = HostId("a"), HostId("b"), HostId("c")
 
 def administering(deafness: Deafness, *, allows_chaos: bool = True) -> Administering:
     """Of host a. The orders below need nothing else of it, or are refused before they would."""
-    host: Any = SimpleNamespace(me=SimpleNamespace(host=A), recovery=None)
+    host: Any = SimpleNamespace(me=SimpleNamespace(host=A), recovery=None, directory=None)
     nothing: Any = None
-    return Administering(host, nothing, nothing, deafness, allows_chaos=allows_chaos)
+    return Administering(host, nothing, nothing, deafness, nothing, (A, B, C), allows_chaos=allows_chaos)
 
 
 def told(order: Order, by: Role = Role.ADMIN, *, allows_chaos: bool = True) -> object:
@@ -48,8 +48,13 @@ def test_a_domain_without_chaos_cannot_be_cut() -> None:
 
 @pytest.mark.parametrize(
     "order",
-    [Deafen(hosts=(B,)), HandOver(name="g", to=B), RecoverGroup(name="g", source=B, epoch=1)],  # type: ignore[arg-type]
-    ids=["deafen", "hand over", "recover"],
+    [
+        Deafen(hosts=(B,)),
+        HandOver(name="g", to=B),
+        RecoverGroup(name="g", source=B, epoch=Epoch(1)),
+        DrainHost(host=B),
+    ],
+    ids=["deafen", "hand over", "recover", "drain"],
 )
 @pytest.mark.parametrize("role", [Role.CLIENT, Role.HOST, Role.AGENT])
 def test_what_breaks_or_moves_groups_is_for_admins(order: Order, role: Role) -> None:

@@ -70,6 +70,8 @@ class GroupRecord(msgspec.Struct, frozen=True, kw_only=True, tag="group"):
     on_total_loss: str = WAIT
     """Of a group in memory, when the last process that held its state is gone: wait for a person, or restart
     from the newest checkpoint there is (V4)."""
+    properties: str = "{}"
+    """Fault tolerance properties asked for at its creation, in plain form, as a JSON object (FTC-167)."""
     stays: int = 0
     """The highest number of a stay ever given (:attr:`Placement.number`)."""
 

@@ -17,7 +17,7 @@ from holdfast.authority.groups import GroupRecord, Placement
 from holdfast.authority.outcome import ATTEMPTS_MAX, Contended, InDoubt, Seen, answering, change, put, read
 from holdfast.authority.recipe import Recipe
 from holdfast.authority.views import NoGroup, View
-from holdfast.model.ids import GroupId, HostId, Nonce, StoreId
+from holdfast.model.ids import GroupId, HostId, Nonce, Revision, StoreId
 from holdfast.model.reference import MEMBERS_MAX
 
 UNKNOWN_STORE: Final = StoreId("")
@@ -71,14 +71,19 @@ Placed = Seen[GroupRecord] | NoGroup | Contended | InDoubt
 
 @answering
 def add_member(
-    group: GroupId, host: HostId, *, nonce: Nonce
+    group: GroupId, host: HostId, *, nonce: Nonce, as_of: Revision | None = None
 ) -> Recipe[Placed | AlreadyPlaced | StillLeaving | TooMany]:
-    """Let the group have a member on *host*; one that is leaving and still listed stays."""
+    """Let the group have a member on *host*; one that is leaving and still listed stays.
+
+    *as_of*: only if the record is still the one of that revision; Contended when it is not.
+    """
     for _ in range(ATTEMPTS_MAX):
         found = yield from read(keys.group(group), GroupRecord)
         record = found.value
         if record is None:
             return NoGroup(group)
+        if as_of not in (None, found.modified):
+            break
         entry = record.placement(host)
         compares = [found.unchanged()]
         if entry is not None and not entry.is_leaving:
@@ -105,13 +110,17 @@ def add_member(
 
 
 @answering
-def remove_member(group: GroupId, host: HostId, *, nonce: Nonce) -> Recipe[Placed | NotPlaced | TooFew]:
-    """Let the group have no member on *host*: it leaves as soon as it can be spared."""
+def remove_member(
+    group: GroupId, host: HostId, *, nonce: Nonce, as_of: Revision | None = None
+) -> Recipe[Placed | NotPlaced | TooFew]:
+    """Let the group have no member on *host*: it leaves as soon as it can be spared. *as_of* as above."""
     for _ in range(ATTEMPTS_MAX):
         found = yield from read(keys.group(group), GroupRecord)
         record = found.value
         if record is None:
             return NoGroup(group)
+        if as_of not in (None, found.modified):
+            break
         entry = record.placement(host)
         if entry is None or entry.is_leaving:
             is_ours = entry is not None and entry.nonce == nonce

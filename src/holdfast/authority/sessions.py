@@ -47,7 +47,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, tag="session"):
     agent_address: str = ""
     """Where the agent that started it gives proof of its death (K2)."""
     details: dict[str, str] = {}
-    """What people want to see of a host: pid, location, version. Nothing decides by it."""
+    """What people want to see of a host: pid, location, version. By its location members are placed."""
 
 
 class NoSession(msgspec.Struct, frozen=True, tag="no_session"):

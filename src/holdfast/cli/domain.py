@@ -50,6 +50,7 @@ def up(
     app: Path | None = None,
     group: Annotated[list[str] | None, Parameter(negative="")] = None,
     chaos: bool = True,
+    loss_seconds: float | None = None,
     detach: Annotated[bool, Parameter(alias="-d", negative="")] = False,
 ) -> int:
     """Start a domain on this machine: an authority, an agent and three hosts, as processes of their own.
@@ -69,6 +70,9 @@ def up(
         A group to create once the domain is up, unless it is there: NAME=package.module:Class.
     chaos
         Whether `holdfast chaos cut` may have hosts drop each other's traffic.
+    loss_seconds
+        A host that is gone for so long is taken for lost, and its members are made anew elsewhere (default
+        10, or as it was last started).
     detach
         Return once every host lives; stop the domain later with `holdfast down`.
     """
@@ -77,7 +81,9 @@ def up(
     layout = Layout(dir)
     lock = hold(layout)
     try:
-        description = describe(layout, hosts=hosts, etcd=etcd or (), app=app, allows_chaos=chaos)
+        description = describe(
+            layout, hosts=hosts, etcd=etcd or (), app=app, allows_chaos=chaos, loss_s=loss_seconds
+        )
         agent = start_agent(layout, with_parent=not detach)
         return uvloop.run(_up(layout, description, agent, wanted, detach=detach))
     finally:

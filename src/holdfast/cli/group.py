@@ -51,6 +51,8 @@ def create(
     min_in_sync: int = 0,
     durability: Literal["disk", "memory"] = "disk",
     on_total_loss: Literal["wait", "restart"] = "wait",
+    minimum: int = 0,
+    membership: Literal["infrastructure", "application"] = "infrastructure",
     dir: Dir = DIRECTORY_DEFAULT,
     output: Output = "table",
 ) -> int:
@@ -74,6 +76,10 @@ def create(
         Whether they hold it on disk or in memory; memory is lost when all in-sync processes are gone.
     on_total_loss
         What a group in memory does then: wait for a person, or restart from its newest checkpoint.
+    minimum
+        How many members are kept, by making new ones elsewhere when hosts are lost; 0 means all of them.
+    membership
+        Who keeps them: the infrastructure, or the application by adding and removing members.
     output
         `table` for people, `json` for machines.
     """
@@ -86,6 +92,8 @@ def create(
         min_in_sync=min_in_sync,
         durability=durability,
         on_total_loss=on_total_loss,
+        minimum=minimum,
+        membership=membership,
     )
     return _show_one(_done(dir, wanted), output)
 

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import uvloop
+from cyclopts import App
 
 from holdfast.machine import end_on_broken_invariant, log_to_stderr
 from holdfast.machine.collector import spare_what_stays
@@ -16,7 +17,13 @@ from holdfast.model.ids import HostId
 
 PR_SET_PDEATHSIG = 1
 
+hosts = App(name="host", help="Show and empty hosts.")
+hosts.command("holdfast.cli.hosts:list_", name="list", help="Show hosts, and what they house.")
+hosts.command("holdfast.cli.hosts:drain", name="drain", help="Move all members off a host.")
+hosts.command("holdfast.cli.hosts:undrain", name="undrain", help="Let a host take members again.")
 
+
+@hosts.default
 def host(*, dir: Path, id: str) -> int:
     """Run one host of the domain in DIR (started by its agent).
 

@@ -50,6 +50,7 @@ T = TypeVar("T")
 
 Durability = Literal["disk", "memory"]
 OnTotalLoss = Literal["wait", "restart"]
+Membership = Literal["infrastructure", "application"]
 SCHEME: Final = "holdfast://"
 ASK_S: Final = 1.0
 """How long one host is given to say where a group is, before another is asked."""
@@ -179,6 +180,8 @@ class Domain:
         min_in_sync: int = ...,
         durability: Durability = ...,
         on_total_loss: OnTotalLoss = ...,
+        minimum: int = ...,
+        membership: Membership = ...,
     ) -> Group[Any]: ...
 
     @overload
@@ -193,6 +196,8 @@ class Domain:
         min_in_sync: int = ...,
         durability: Durability = ...,
         on_total_loss: OnTotalLoss = ...,
+        minimum: int = ...,
+        membership: Membership = ...,
     ) -> Group[T]: ...
 
     async def create(
@@ -206,6 +211,8 @@ class Domain:
         min_in_sync: int = 0,
         durability: Durability = "disk",
         on_total_loss: OnTotalLoss = "wait",
+        minimum: int = 0,
+        membership: Membership = "infrastructure",
     ) -> Group[Any]:
         """Make a group of a class that the hosts can import, and connect to it.
 
@@ -213,8 +220,9 @@ class Domain:
         *min_in_sync*: how many members hold an operation before it is acknowledged; 0 means two, or one of
         two or one. *durability*: whether they hold it on disk or in memory; what is in memory is lost when
         all in-sync processes are gone: the group then waits for a person, or, with *on_total_loss*, restarts
-        from its newest checkpoint. Raises ``InvalidRequest`` for what can never be, ``Unavailable`` when too
-        few hosts live.
+        from its newest checkpoint. *minimum* members (0: as many as *replicas*) are kept by making new ones
+        elsewhere when hosts are lost, unless *membership* is the application's. Raises ``InvalidRequest``
+        for what can never be, ``Unavailable`` when too few hosts live.
         """
         try:
             wanted = CreateGroup(
@@ -226,6 +234,8 @@ class Domain:
                 min_in_sync=min_in_sync,
                 durability=durability,
                 on_total_loss=on_total_loss,
+                minimum=minimum,
+                membership=membership,
             )
         except (TypeError, OverflowError, RecursionError) as error:
             raise InvalidRequest(f"the arguments of {cls} have no form in JSON: {error}") from None

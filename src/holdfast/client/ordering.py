@@ -14,9 +14,11 @@ from holdfast.model.orders import (
     Answer,
     CreateGroup,
     DeleteGroup,
+    ExplainGroup,
     GroupInfo,
     GroupList,
     ListGroups,
+    ListHosts,
     Order,
     OrderAnswer,
     OrderRefused,
@@ -46,7 +48,7 @@ ORDER_S: Final = 20.0
 ASK_S: Final = 3.0
 """How long a host is given for a question while there are others to ask: it may be cut off from the
 authority, and they need not be."""
-Question = ListGroups | ShowHistory
+Question = ListGroups | ShowHistory | ExplainGroup | ListHosts
 """These change nothing: they may be asked of one host after the other."""
 
 

@@ -36,6 +36,8 @@ class GroupDirectory:
         self.records: dict[GroupId, GroupRecord] = {}
         self.seen_records: dict[GroupId, Seen[GroupRecord]] = {}
         self.views: dict[GroupId, Seen[View]] = {}
+        self.changes = 0
+        """Counts whenever a record or a view is another than before."""
         self.sessions: Mapping[HostId, Session] = {}
         self._names: dict[str, GroupId] = {}
         self._nonces: dict[Nonce, GroupId] = {}
@@ -69,6 +71,7 @@ class GroupDirectory:
         view = seen.value
         known = self.views.get(view.group)
         if known is None or known.value.epoch < view.epoch:
+            self.changes += 1
             self.views[view.group] = seen
             self._on_view(seen)
 
@@ -101,6 +104,7 @@ class GroupDirectory:
         record = seen.value
         if record.group in self.records:
             self._forget(record.group)
+        self.changes += 1
         self.records[record.group] = record
         self.seen_records[record.group] = seen
         self._nonces[record.nonce] = record.group
@@ -111,6 +115,7 @@ class GroupDirectory:
 
     def _lose_record(self, key: str, is_removed: bool) -> None:
         group = _group_of(key)
+        self.changes += 1
         self._forget(group)
         self._on_gone(group, is_removed)
 

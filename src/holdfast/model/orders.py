@@ -42,6 +42,10 @@ class CreateGroup(Struct, frozen=True, kw_only=True, tag="create"):
     on_total_loss: str = "wait"
     """What a group in memory does when its last in-sync process is gone: ``wait`` for a person, or
     ``restart`` from its newest checkpoint (V4)."""
+    minimum: Annotated[int, Meta(ge=0, le=MEMBERS_MAX)] = 0
+    """How many members are kept, by making new ones elsewhere when hosts are lost; 0: all *replicas*."""
+    membership: str = "infrastructure"
+    """Who keeps them: the ``infrastructure``, or the ``application`` by adding and removing members."""
 
 
 class DeleteGroup(Struct, frozen=True, kw_only=True, tag="delete"):
@@ -90,6 +94,23 @@ class SetPrimary(Struct, frozen=True, kw_only=True, tag="set_primary"):
     host: HostId
 
 
+class ExplainGroup(Struct, frozen=True, kw_only=True, tag="explain"):
+    """Why is the group of that name as it is?"""
+
+    name: Name
+
+
+class ListHosts(Struct, frozen=True, kw_only=True, tag="list_hosts"):
+    """Which hosts are there, and what do they house?"""
+
+
+class DrainHost(Struct, frozen=True, kw_only=True, tag="drain_host"):
+    """Let a host have no members, or let it take some again. From an admin."""
+
+    host: HostId
+    is_draining: bool = True
+
+
 class InspectGroup(Struct, frozen=True, kw_only=True, tag="inspect"):
     """What does each member of that group hold, and what would be lost if the group went on from there?"""
 
@@ -131,7 +152,45 @@ class GroupInfo(Struct, frozen=True, kw_only=True):
     durability: str = "disk"
     leaving: tuple[HostId, ...] = ()
     """Hosts that shall have no member any more, and have not left yet."""
+    minimum: int = 0
+    """How many members are kept."""
+    membership: str = "infrastructure"
+    """Who keeps them."""
     on_total_loss: str = "wait"
+
+
+class HostInfo(Struct, frozen=True, kw_only=True):
+    """One host, as the authority knows it. An interface: scripts read it, so it changes only by adding."""
+
+    host: HostId
+    is_alive: bool
+    is_draining: bool
+    members: int
+    """Groups that shall have a member there."""
+    primaries: int
+    leaving: int
+    """Groups whose member there has still to leave."""
+    location: str = ""
+
+
+class HostList(Struct, frozen=True, kw_only=True, tag="hosts"):
+    hosts: tuple[HostInfo, ...]
+    manager: HostId = HostId("")
+    """The host that manages the domain; empty while none does."""
+
+
+class GroupExplained(Struct, frozen=True, kw_only=True, tag="explained"):
+    """In words, for people; empty where there is nothing to say."""
+
+    group: GroupInfo
+    is_served: bool
+    members: tuple[str, ...]
+    """Of each member that is not in sync, or leaves."""
+    group_says: tuple[str, ...]
+    """Why nobody serves it."""
+    manager_says: tuple[str, ...]
+    """What the manager does about it, or waits for."""
+    manager: HostId = HostId("")
 
 
 class GroupList(Struct, frozen=True, kw_only=True, tag="groups"):
@@ -241,12 +300,24 @@ Order = (
     | AddMember
     | RemoveMember
     | SetPrimary
+    | ExplainGroup
+    | ListHosts
+    | DrainHost
     | HandOver
     | InspectGroup
     | RecoverGroup
     | Deafen
 )
-Answer = GroupList | GroupHistory | HandedOver | GroupInspected | GroupRecovered | Deafened
+Answer = (
+    GroupList
+    | GroupHistory
+    | HandedOver
+    | GroupExplained
+    | HostList
+    | GroupInspected
+    | GroupRecovered
+    | Deafened
+)
 OrderAnswer = Answer | OrderRefused
 
 _encode: Final = msgspec.msgpack.Encoder().encode

@@ -1,6 +1,7 @@
 """What people order of a host besides making groups: tell a history, hand over, recover, be deaf."""
 
 import asyncio
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from holdfast.authority.history import Chapter, History, read_history
@@ -9,19 +10,22 @@ from holdfast.authority.recipe import Authority, perform
 from holdfast.authority.views import NoGroup, View, read_view
 from holdfast.machine import MachineClock
 from holdfast.model.errors import HoldfastError, InvalidRequest, Rejected, Unavailable
-from holdfast.model.ids import GroupId
+from holdfast.model.ids import GroupId, HostId
 from holdfast.model.orders import (
     AddMember,
     CreateGroup,
     Deafen,
     Deafened,
     DeleteGroup,
+    DrainHost,
+    ExplainGroup,
     GivenUpInfo,
     GroupHistory,
     HandedOver,
     HandOver,
     InspectGroup,
     ListGroups,
+    ListHosts,
     Order,
     OrderAnswer,
     OrderRefused,
@@ -35,7 +39,10 @@ from holdfast.model.units import MILLISECOND
 from holdfast.net import Role
 from holdfast.node.creating import Creating
 from holdfast.node.deafness import Deafness
+from holdfast.node.emptying import Emptying
+from holdfast.node.explaining import Explaining
 from holdfast.node.insisting import insist
+from holdfast.node.managing import Managing
 from holdfast.node.placing import Placing
 from holdfast.node.recovering import Recovering
 from holdfast.node.wiring import fresh_nonce
@@ -57,6 +64,8 @@ class Administering:
         authority: Authority,
         creating: Creating,
         deafness: Deafness,
+        managing: Managing,
+        hosts: Iterable[HostId],
         *,
         allows_chaos: bool,
     ) -> None:
@@ -65,6 +74,8 @@ class Administering:
         self._creating = creating
         self._placing = Placing(groups, authority, creating, fresh_nonce)
         self._recovering = Recovering(groups.recovery, creating)
+        self._explaining = Explaining(groups.directory, creating, self._recovering, managing)
+        self._hosts = Emptying(groups.directory, authority, managing, hosts, fresh_nonce)
         self._deafness = deafness
         self._allows_chaos = allows_chaos
         self._clock = MachineClock()
@@ -77,10 +88,16 @@ class Administering:
                     return await self._creating.do(order)
                 case AddMember() | RemoveMember() | SetPrimary():
                     return await self._placing.do(order)
+                case ExplainGroup():
+                    return await self._explaining.explain(order)
+                case ListHosts():
+                    return await self._hosts.list()
                 case ShowHistory():
                     return await self._tell(order)
                 case _ if by is not Role.ADMIN:
                     raise InvalidRequest(f"that is for an admin to order, not for a {by.value}")
+                case DrainHost():
+                    return await self._hosts.drain(order)
                 case HandOver():
                     return await self._hand_over(order)
                 case InspectGroup():

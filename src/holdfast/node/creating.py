@@ -7,7 +7,7 @@ of this module, and nothing else.
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -30,6 +30,8 @@ from holdfast.authority.outcome import Listing, Removed, Seen
 from holdfast.authority.placing import UNKNOWN_STORE
 from holdfast.authority.recipe import Authority, Recipe, perform
 from holdfast.authority.views import Lost, NoGroup, View, list_views, read_view
+from holdfast.control.choosing import choose_many
+from holdfast.control.wishes import HostFact
 from holdfast.housing.groups import Groups
 from holdfast.machine import MachineClock
 from holdfast.model.errors import GroupExists, InvalidRequest, NoSuchGroup, Unavailable
@@ -42,10 +44,27 @@ from holdfast.model.orders import (
     ListGroups,
     min_in_sync_default,
 )
-from holdfast.model.properties import Style
+from holdfast.model.properties import (
+    INITIAL_NUMBER,
+    MEMBERSHIP_STYLE,
+    MINIMUM_NUMBER,
+    Level,
+    MembershipStyle,
+    Style,
+    check_together,
+    checked,
+    merged,
+)
+from holdfast.node.census import location_of, wish_of
 from holdfast.node.classes import check_makes, definition_of
 from holdfast.node.insisting import insist
 from holdfast.styles.style import no_voting, style_named
+
+MEMBERSHIP: Final = {
+    "infrastructure": MembershipStyle.MEMB_INF_CTRL,
+    "application": MembershipStyle.MEMB_APP_CTRL,
+}
+_MEMBERSHIP_NAMES: Final = {style: name for name, style in MEMBERSHIP.items()}
 
 
 class Numbers:
@@ -152,16 +171,22 @@ class Creating:
             min_in_sync=in_sync,
             durability=order.durability,
             on_total_loss=order.on_total_loss,
+            properties=msgspec.json.encode(_properties(order)).decode(),
         )
 
     def _places(self, count: int) -> list[HostId]:
-        """This host first, then those with the fewest members."""
-        placed_on, me = self._directory.placed_on, self._groups.me.host
-        live = (host for host in self._directory.sessions if host != me)
-        others = sorted(live, key=lambda host: (placed_on(host), host))
+        """This host first, then others as the manager chooses them."""
+        sessions, me = self._directory.sessions, self._groups.me.host
+        hosts = {host: HostFact(host, location_of(session)) for host, session in sessions.items()}
+        mine = hosts.pop(me, HostFact(me, me))
+        load = {host: self._directory.placed_on(host) for host in hosts}
+        others = choose_many(count - 1, hosts.values(), [mine], load)
         if len(others) + 1 < count:
-            raise Unavailable(f"{count} replicas need as many hosts; {len(others) + 1} live now")
-        return [me, *others[: count - 1]]
+            raise Unavailable(
+                f"{count} replicas need as many hosts, each in a location of its own; "
+                f"{len(others) + 1} live now"
+            )
+        return [me, *(each.host for each in others)]
 
     # --- the others
 
@@ -199,6 +224,21 @@ class Creating:
         return await insist(lambda: perform(self._authority, recipe()), *kinds)
 
 
+def _properties(order: CreateGroup) -> dict[str, Any]:
+    """What is asked for, in the words of the source. Whoever asks for three replicas wants three kept.
+    Raises ``InvalidProperty``."""
+    if order.membership not in MEMBERSHIP:
+        raise InvalidRequest(f"membership is one of {', '.join(MEMBERSHIP)}, not {order.membership!r}")
+    asked = {
+        INITIAL_NUMBER: order.replicas,
+        MINIMUM_NUMBER: order.minimum or order.replicas,
+        MEMBERSHIP_STYLE: MEMBERSHIP[order.membership].value,
+    }
+    found = checked(asked, Level.CREATION)
+    check_together(found, merged(found))
+    return found
+
+
 def _info(record: GroupRecord, view: View | None) -> GroupInfo:
     return GroupInfo(
         name=record.name,
@@ -212,5 +252,7 @@ def _info(record: GroupRecord, view: View | None) -> GroupInfo:
         min_in_sync=record.min_in_sync,
         durability=record.durability,
         leaving=tuple(each.host for each in record.members if each.is_leaving),
+        minimum=wish_of(record).minimum,
+        membership=_MEMBERSHIP_NAMES[wish_of(record).membership],
         on_total_loss=record.on_total_loss,
     )

@@ -21,12 +21,12 @@ from holdfast.authority.recipe import Authority
 from holdfast.authority.sessions import Session
 from holdfast.calling.config import ClientConfig
 from holdfast.housing.groups import Groups
-from holdfast.machine import LogTrace, MachineRandom
+from holdfast.machine import LogTrace, MachineClock, MachineRandom
 from holdfast.machine.counting import CountingTrace
 from holdfast.model.errors import Corruption, DiskFailed, HoldfastError, NoSpace
 from holdfast.model.ids import HostId, Incarnation
 from holdfast.model.orders import STARTING, OrderRefused, encode_order
-from holdfast.model.units import MILLISECOND
+from holdfast.model.units import MILLISECOND, SECOND
 from holdfast.net import (
     Address,
     Connection,
@@ -44,14 +44,17 @@ from holdfast.net import (
 from holdfast.node.agents import Agents
 from holdfast.node.authorities import connect_authority
 from holdfast.node.callees import HostCallees
+from holdfast.node.census import Census
 from holdfast.node.classes import add_to_path
 from holdfast.node.deafness import Deafness
 from holdfast.node.door import Door, Interior
 from holdfast.node.heart import Heart, LoopPulse
 from holdfast.node.heartbeats import HeartbeatConfig, PeerState, Vitals
 from holdfast.node.layout import Description, Layout
+from holdfast.node.leading import Leading
 from holdfast.node.links import HostLinks
 from holdfast.node.listening import listen, remember
+from holdfast.node.managing import Managing
 from holdfast.node.messages import HostReport, PeerReport
 from holdfast.node.peers import Peers
 from holdfast.node.questions import Questions
@@ -169,8 +172,14 @@ class Host:
             self._directory,
             self._trace,
         )
+        managing = self._manager(groups, session)
         self._receiving = Receiving(
-            groups, self._authority, self._deafness, allows_chaos=self._description.allows_chaos
+            groups,
+            self._authority,
+            self._deafness,
+            managing,
+            hosts,
+            allows_chaos=self._description.allows_chaos,
         )
         self._agents = agents = Agents(
             self._description.agent_address,
@@ -195,7 +204,14 @@ class Host:
             door.on_serving(interior)
         log.info("host serves", host=self._host, incarnation=session.incarnation, address=session.address)
         peers = Peers(self._authority, lambda sessions: self._on_peers(groups, sessions))
-        await _until_one_ends(peers.follow(), agents.report_always(), store.failed())
+        await _until_one_ends(peers.follow(), agents.report_always(), managing.work(), store.failed())
+
+    def _manager(self, groups: Groups, session: Session) -> Managing:
+        """This host's part in managing the domain."""
+        loss_ns = round(self._description.loss_s * SECOND)
+        census = Census(groups.directory, self._description.hosts, MachineClock(), loss_ns=loss_ns)
+        leading = Leading(self._authority, session, fresh_nonce)
+        return Managing(groups, self._authority, leading, census, fresh_nonce)
 
     async def _close(self) -> None:
         """Let go of what was taken, in an order in which the heart still watches over the disk."""

@@ -16,9 +16,11 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast.control.wishes import LOSS_NS
 from holdfast.machine.directory import make_durably
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import HostId
+from holdfast.model.units import SECOND
 from holdfast.net import Address
 
 DIRECTORY_DEFAULT = Path(".holdfast")
@@ -42,6 +44,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     """The directory from which hosts import the classes of groups."""
     allows_chaos: bool = True
     """Whether an admin may have hosts refuse each other's traffic. All hosts are on loopback, so far."""
+    loss_s: float = LOSS_NS / SECOND
+    """A host that is gone for so long is taken for lost: its members are made anew elsewhere."""
     version: int = VERSION
 
     def problems(self) -> list[str]:
@@ -52,6 +56,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
         if not 1 <= len(set(self.hosts)) == len(self.hosts) <= HOSTS_MAX:
             found.append(f"it must name 1 to {HOSTS_MAX} hosts, each once")
         found += [f"{host!r} cannot be a host's id" for host in self.hosts if not _HOST_ID.fullmatch(host)]
+        if not self.loss_s > 0:
+            found.append(f"a host is lost after {self.loss_s} s; that must be more than 0")
         if (self.authority_address is None) != bool(self.etcd_endpoints):
             found.append("it must name either an authority's address or the endpoints of an etcd")
         for address in filter(None, (self.agent_address, self.authority_address)):

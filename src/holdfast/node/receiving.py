@@ -1,6 +1,7 @@
 """What a host does with the frames that others send it, by their kind."""
 
 import asyncio
+from collections.abc import Iterable
 
 import msgspec
 
@@ -15,6 +16,7 @@ from holdfast.node.answering import ClientConnection
 from holdfast.node.creating import Creating
 from holdfast.node.deafness import Deafness
 from holdfast.node.links import decode_sequence
+from holdfast.node.managing import Managing
 from holdfast.node.wiring import fresh_nonce
 
 
@@ -22,12 +24,25 @@ class Receiving:
     """The groups of a host, as hosts, clients and people reach them."""
 
     def __init__(
-        self, groups: Groups, authority: Authority, deafness: Deafness, *, allows_chaos: bool
+        self,
+        groups: Groups,
+        authority: Authority,
+        deafness: Deafness,
+        managing: Managing,
+        hosts: Iterable[HostId],
+        *,
+        allows_chaos: bool,
     ) -> None:
         self._groups = groups
         self._deafness = deafness
         self.administering = Administering(
-            groups, authority, Creating(groups, authority, fresh_nonce), deafness, allows_chaos=allows_chaos
+            groups,
+            authority,
+            Creating(groups, authority, fresh_nonce),
+            deafness,
+            managing,
+            hosts,
+            allows_chaos=allows_chaos,
         )
         self._on_call = groups.guarded(groups.serving.on_call)
         self._orders: dict[asyncio.Task[None], None] = {}

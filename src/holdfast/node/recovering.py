@@ -27,7 +27,7 @@ class Recovering:
 
     async def inspect(self, order: InspectGroup) -> GroupInspected:
         info = await self._creating.info(order.name)
-        found = await self._inspected(info)
+        found = await self.inspected(info)
         return GroupInspected(
             group=info,
             epoch=found.view.value.epoch,
@@ -42,7 +42,7 @@ class Recovering:
         info, record = await self._creating.info(order.name), await self._creating.found(order.name)
         if order.source not in record.value.placed_on:
             raise InvalidRequest(f"{order.name} shall have no member on {order.source}: add it first")
-        found = await self._inspected(info)
+        found = await self.inspected(info)
         if found.view.value.epoch != order.epoch:
             raise _moved_on(order)
         done: asyncio.Future[Recovered] = asyncio.get_running_loop().create_future()
@@ -56,7 +56,8 @@ class Recovering:
             raise Unavailable("the authority was restored meanwhile; hosts must be started again (A5)")
         return GroupRecovered(group=await self._creating.info(order.name), text=answer.value.cause.text)
 
-    async def _inspected(self, info: GroupInfo) -> Inspection:
+    async def inspected(self, info: GroupInfo) -> Inspection:
+        """What each of its members holds. Raises ``InvalidRequest``, ``Unavailable``."""
         told: asyncio.Future[Inspected] = asyncio.get_running_loop().create_future()
         self._recovery.inspect(info.group, (*info.placed_on, *info.leaving), told.set_result)
         found = await told

@@ -43,11 +43,13 @@ def describe(
     etcd: Sequence[str],
     app: Path | None = None,
     allows_chaos: bool = True,
+    loss_s: float | None = None,
 ) -> Description:
     """The domain's description: the one it has, or a new one. Raises ``InvalidRequest`` when they differ.
 
-    *app* and *allows_chaos* may be others each time: they are how it is run, not what the domain is. Without
-    *app* it is the one of last time, so that a domain can be started from anywhere; at first the present one.
+    *app*, *allows_chaos* and *loss_s* may be others each time: they are how it is run, not what the domain
+    is. Without *app* it is the one of last time, so that a domain can be started from anywhere; at first the
+    present one.
     """
     known = layout.read() if layout.exists else None
     if app is None:
@@ -63,6 +65,10 @@ def describe(
     else:
         description = _new_description(hosts if hosts is not None else HOSTS_DEFAULT, etcd)
     description = msgspec.structs.replace(description, app=str(app.absolute()), allows_chaos=allows_chaos)
+    if loss_s is not None:
+        description = msgspec.structs.replace(description, loss_s=loss_s)
+    if problems := description.problems():
+        raise InvalidRequest("; ".join(problems))
     layout.write(description)
     layout.prepare(description)
     return description

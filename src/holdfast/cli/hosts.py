@@ -1,0 +1,105 @@
+"""`holdfast host list | drain | undrain`: the hosts of a domain, and emptying them."""
+
+import asyncio
+
+import uvloop
+
+from holdfast.cli.domain import Dir
+from holdfast.cli.ordering import give_at
+from holdfast.cli.output import Output, print_json, print_table, talk
+from holdfast.model.errors import HoldfastError
+from holdfast.model.ids import HostId
+from holdfast.model.orders import DrainHost, HostInfo, HostList, ListHosts
+from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
+
+POLL_S = 0.5
+
+
+def list_(*, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
+    """Show the hosts, and what they house.
+
+    Parameters
+    ----------
+    output
+        `table` for people, `json` for machines.
+    """
+    found = uvloop.run(give_at(Layout(dir), ListHosts(), HostList))
+    if output == "json":
+        print_json(found)
+        return 0
+    print_table(
+        ("host", "location", "lives", "members", "primary of", "leaving", ""),
+        (
+            (
+                each.host,
+                each.location or "-",
+                "yes" if each.is_alive else "no",
+                each.members,
+                each.primaries,
+                each.leaving,
+                "is being emptied" if each.is_draining else "",
+            )
+            for each in found.hosts
+        ),
+    )
+    talk.print(f"{found.manager} manages the domain" if found.manager else "nobody manages the domain")
+    return 0
+
+
+def drain(host: str, *, wait: bool = True, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
+    """Move every member off a host: each is made anew elsewhere first, and no call fails.
+
+    Parameters
+    ----------
+    host
+        The host to be emptied. It takes no members until `holdfast host undrain`.
+    wait
+        Until it is empty, saying how far it is; Ctrl-C ends the waiting, not the emptying.
+    output
+        `table` for people, `json` for machines.
+    """
+    info = uvloop.run(_drain(Layout(dir), HostId(host), wait=wait))
+    if output == "json":
+        print_json(info)
+    return 0
+
+
+def undrain(host: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
+    """Let a host take members again. Those that have left do not come back by themselves.
+
+    Parameters
+    ----------
+    host
+        The host.
+    output
+        `table` for people, `json` for machines.
+    """
+    order = DrainHost(host=HostId(host), is_draining=False)
+    info = _of(uvloop.run(give_at(Layout(dir), order, HostList)), HostId(host))
+    if output == "json":
+        print_json(info)
+    else:
+        talk.print(f"{host} takes members again", markup=False)
+    return 0
+
+
+async def _drain(layout: Layout, host: HostId, *, wait: bool) -> HostInfo:
+    info = _of(await give_at(layout, DrainHost(host=host), HostList), host)
+    said = ""
+    while True:
+        left = info.members + info.leaving
+        says = f"{left} to go, primary of {info.primaries}" if left else "it is empty"
+        if says != said:
+            said = says
+            talk.print(f"{host}: {says}", markup=False)
+        if not wait or not left:
+            return info
+        await asyncio.sleep(POLL_S)
+        try:
+            info = _of(await give_at(layout, ListHosts(), HostList), host)
+        except HoldfastError as error:
+            talk.print(f"{host}: {error}", markup=False)
+
+
+def _of(found: HostList, host: HostId) -> HostInfo:
+    return next(each for each in found.hosts if each.host == host)

@@ -1,0 +1,83 @@
+"""What a host knows of its domain, as wishes and facts that a plan is made from."""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.authority.groups import GroupRecord
+from holdfast.authority.sessions import Session
+from holdfast.control.wishes import Facts, GroupFact, GroupWish, HostFact, Wishes
+from holdfast.housing.directory import GroupDirectory
+from holdfast.model.ids import HostId
+from holdfast.model.ports import Clock
+
+WISHES_KEPT_MAX: Final = 1_000
+"""Of different ones; most groups of a domain ask for the same."""
+LOCATION: Final = "location"
+"""Among the details of a host's session; without it a host is a location of its own."""
+
+
+class Census:
+    """Counts since when hosts are gone, by its own clock: whoever takes over begins to count anew."""
+
+    def __init__(
+        self, directory: GroupDirectory, hosts: Iterable[HostId], clock: Clock, *, loss_ns: int
+    ) -> None:
+        self._directory = directory
+        self._hosts = tuple(hosts)
+        self._clock = clock
+        self._loss_ns = loss_ns
+        self._gone_since: dict[HostId, int] = {}
+        self._locations: dict[HostId, str] = {}
+
+    def look(self) -> tuple[HostFact, ...]:
+        """The domain's hosts, as they are now."""
+        now, sessions = self._clock.now(), self._directory.sessions
+        for host, session in sessions.items():
+            self._locations[host] = location_of(session)
+            self._gone_since.pop(host, None)
+        for host in self._hosts:
+            if host not in sessions:
+                self._gone_since.setdefault(host, now)
+        return tuple(
+            HostFact(host, self._locations.get(host, host), self._gone_ns(host, now))
+            for host in sorted({*self._hosts, *sessions})
+        )
+
+    def lost(self) -> tuple[HostId, ...]:
+        """The hosts that are taken for lost by now."""
+        return tuple(each.host for each in self.look() if each.gone_ns >= self._loss_ns)
+
+    def facts(self) -> Facts:
+        """A picture of all groups that have a view; what changes later is not in it."""
+        records, views = self._directory.records, self._directory.views
+        found = (GroupFact(records[group], seen.value) for group, seen in views.items() if group in records)
+        return Facts(self.look(), tuple(found))
+
+    def wishes(self, facts: Facts, draining: Iterable[HostId]) -> Wishes:
+        return Wishes(
+            {each.record.group: wish_of(each.record) for each in facts.groups},
+            draining=frozenset(draining),
+            loss_ns=self._loss_ns,
+        )
+
+    def _gone_ns(self, host: HostId, now: int) -> int:
+        since = self._gone_since.get(host)
+        return 0 if since is None else max(now - since, 1)
+
+
+def location_of(session: Session) -> str:
+    """The region of faults that a host says it is in."""
+    return session.details.get(LOCATION) or session.host
+
+
+def wish_of(record: GroupRecord) -> GroupWish:
+    """What was asked for at the group's creation, over what is built in."""
+    return _wish(record.properties)
+
+
+@lru_cache(maxsize=WISHES_KEPT_MAX)
+def _wish(properties: str) -> GroupWish:
+    return GroupWish.of(msgspec.json.decode(properties, type=dict[str, Any]))

@@ -1,0 +1,74 @@
+"""Why a group is as it is, in words: who is not in sync, why nobody serves, what the manager waits for."""
+
+from collections.abc import Iterator
+
+from holdfast.housing.directory import GroupDirectory
+from holdfast.model.ids import HostId
+from holdfast.model.orders import ExplainGroup, GroupExplained, GroupInfo
+from holdfast.node.creating import Creating
+from holdfast.node.managing import Managing
+from holdfast.node.recovering import Recovering
+from holdfast.sequence.messages import Held
+from holdfast.sequence.recovery import Inspection
+from holdfast.sequence.role import Role
+
+
+class Explaining:
+    """Explains through one host: it asks every host that the group is placed on."""
+
+    def __init__(
+        self, directory: GroupDirectory, creating: Creating, recovering: Recovering, managing: Managing
+    ) -> None:
+        self._directory = directory
+        self._creating = creating
+        self._recovering = recovering
+        self._managing = managing
+
+    async def explain(self, order: ExplainGroup) -> GroupExplained:
+        info = await self._creating.info(order.name)
+        found = await self._recovering.inspected(info)
+        return GroupExplained(
+            group=info,
+            is_served=found.is_served,
+            members=tuple(self._of_members(info, found)),
+            group_says=tuple(_of_group(info, found)),
+            manager_says=tuple(await self._managing.explain(info.group)),
+            manager=self._managing.leader or HostId(""),
+        )
+
+    def _of_members(self, info: GroupInfo, found: Inspection) -> Iterator[str]:
+        """Of each member that is not in sync, or leaves."""
+        held = {each.member.host: each for each in found.held}
+        end = max((each.tail.position for each in found.held), default=0)
+        for host in info.placed_on:
+            if host not in info.in_sync:
+                yield f"{host} is not in sync: {self._why_not(host, held.get(host), end)}"
+        for host in info.leaving:
+            where = "still in sync, until the others can do without it" if host in info.in_sync else "dropped"
+            gone = "" if host in self._directory.sessions else "; it does not live, and forgets when it does"
+            yield f"{host} is leaving: {where}{gone}"
+
+    def _why_not(self, host: HostId, held: Held | None, end: int) -> str:
+        if host not in self._directory.sessions:
+            return "it does not live"
+        if held is None:
+            return "it lives and did not say what it holds: its class may not be there, or it is cut off"
+        if held.role == Role.HALTED.value:
+            return "its member has stopped for good; the host's output says why"
+        return f"it is catching up, and holds {held.tail.position} of {end}"
+
+
+def _of_group(info: GroupInfo, found: Inspection) -> Iterator[str]:
+    """Of a group that does not serve."""
+    if found.is_served:
+        return
+    answering = [each.member.host for each in found.held if each.member.host in info.in_sync]
+    if info.primary in found.silent:
+        yield f"{info.primary}, its primary, does not answer; an in-sync member takes over as soon as it may"
+    if len(answering) < info.min_in_sync:
+        yield (
+            f"{len(answering)} of its in-sync members answer, and {info.min_in_sync} must hold an operation: "
+            "nothing is acknowledged until another is back"
+        )
+    elif info.primary not in found.silent:
+        yield f"{info.primary} is primary and takes no calls yet"
