@@ -18,6 +18,7 @@ from holdfast.authority.recipe import Authority, perform
 from holdfast.control.planning import Action, Lead, Place, Plan, by_group, plan
 from holdfast.control.wishes import Facts
 from holdfast.housing.groups import Groups
+from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import GroupId, HostId, Nonce
 from holdfast.node.census import Census
 from holdfast.node.leading import Leading
@@ -55,14 +56,20 @@ class Managing:
         return self._leading.leader
 
     async def work(self) -> None:
-        """Look and act until cancelled."""
+        """Look and act until cancelled. Whatever goes wrong here ends no host: its groups serve without."""
         while True:
-            if await self._leading.look():
-                await self._act()
-            else:
-                self._planned_for = ()
-                self._census.look()  # so that this host knows since when others are gone
+            try:
+                await self._look()
+            except HoldfastError as error:
+                log.error("the domain cannot be managed now", why=str(error))
             await asyncio.sleep(LOOK_S)
+
+    async def _look(self) -> None:
+        if await self._leading.look():
+            await self._act()
+        else:
+            self._planned_for = ()
+            self._census.look()  # so that this host knows since when others are gone
 
     async def draining(self) -> tuple[HostId, ...] | None:
         """The hosts that are to be emptied; None when the authority does not say."""
