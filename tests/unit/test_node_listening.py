@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.model.errors import Unavailable
+from holdfast.model.errors import DiskFailed, Unavailable
 from holdfast.net import Address, Connection, Endpoint, Identity, Receiver, Role, Server, serve
 from holdfast.node.listening import ADDRESS, PORTS, listen, remember
 
@@ -80,3 +80,10 @@ def test_a_damaged_memory_is_no_memory(tmp_path: Path, damage: bytes) -> None:
         await server.close()
 
     run(story)
+
+
+def test_a_disk_that_cannot_keep_the_address_has_failed(tmp_path: Path) -> None:
+    """D1: who needs it next would be told nothing of the failure."""
+    (tmp_path / f"{ADDRESS}.new").mkdir()
+    with pytest.raises(DiskFailed, match=ADDRESS):
+        remember(Address("127.0.0.1", 20_000), tmp_path)

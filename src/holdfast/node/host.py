@@ -9,7 +9,6 @@ import asyncio
 import os
 import signal
 from collections.abc import Coroutine, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -154,8 +153,7 @@ class Host:
         # From here on a hung disk or a standing loop ends the host (K3). It has no peers to beat to yet.
         self._heart.start(session.incarnation, self._vitals)
         await store.open()
-        with suppress(OSError):  # a disk that takes nothing is found out by those who need it
-            await asyncio.to_thread(remember, Address.parse(session.address), self._directory)
+        await asyncio.to_thread(remember, Address.parse(session.address), self._directory)
         endpoint, random = self._endpoint(session.incarnation), MachineRandom()
         self._links = links = HostLinks(self._host, endpoint, random=random.stream("links"))
         hosts, domain = self._description.hosts, self._description.domain

@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.net import Address
+from holdfast.storage.volume import translated
 
 ADDRESS: Final = "address"
 """The file in the host's directory that says where it listened last."""
@@ -42,12 +43,20 @@ async def listen(
 
 
 def remember(address: Address, directory: Path, file: str = ADDRESS) -> None:
-    """Keep *address* for the next process, through a power cut too. Raises ``OSError``."""
+    """Keep *address* for the next process, through a power cut too. Raises ``NoSpace`` or ``DiskFailed``: a
+    disk that fails its host once fails it for good, whatever for (D1)."""
     if _last(directory / file) == address:
         return
+    try:
+        _replace(directory, file, str(address))
+    except OSError as error:
+        raise translated(error, str(directory / file)) from error
+
+
+def _replace(directory: Path, file: str, text: str) -> None:
     aside = directory / f"{file}.new"
     with aside.open("w", encoding="ascii") as written:
-        written.write(str(address))
+        written.write(text)
         written.flush()
         os.fsync(written.fileno())
     aside.replace(directory / file)

@@ -3,7 +3,6 @@
 import asyncio
 import ssl
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -65,8 +64,7 @@ class HttpDoor:
         tls = self._tls(settings)
         listening = await listen(Address.parse(settings.listen), directory, bind, ADDRESS)
         address = Address(*listening.getsockname()[:2])
-        with suppress(OSError):  # a disk that takes nothing is found out by those who need it
-            await asyncio.to_thread(remember, address, directory, ADDRESS)
+        await asyncio.to_thread(remember, address, directory, ADDRESS)
         self._site = Site(Policy(settings, self._domain), self._metrics, self._leadership)
         self._serving = Serving(make_app(self._site, ENDPOINTS), listening, tls)
         return {"http": f"{'https' if tls is not None else 'http'}://{address}"}
