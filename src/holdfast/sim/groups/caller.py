@@ -21,6 +21,7 @@ from holdfast.model.calls import (
 from holdfast.model.errors import Overloaded, Rejected
 from holdfast.model.ids import ClientId, GroupId, HostId
 from holdfast.model.outcome import Poisoned, Raised, Refused, Returned, decode_outcome
+from holdfast.sequence.retention import FRESH
 from holdfast.sim.checkers import Append, Handle, Read
 from holdfast.sim.faults import CLOCK_KINDS
 from holdfast.sim.groups.book import Book
@@ -28,6 +29,7 @@ from holdfast.sim.groups.connections import Connections
 from holdfast.sim.groups.stage import CALLING, CLIENTS, Stage
 from holdfast.sim.node import NodePorts
 from holdfast.sim.options import MILLISECOND, SECOND
+from holdfast.sim.sequence.damage import views
 from holdfast.sim.streams import Packet
 from holdfast.styles.operation import encode_arguments
 
@@ -61,6 +63,8 @@ class Work:
     handle: Handle | None = None
     about: "Work | None" = None
     """Of a question for an outcome: the work it asks about."""
+    request: RequestId | None = None
+    """And the request."""
     own: int = 0
     """Of a stale read: how many tokens of the group this client had acknowledged when it began."""
     outcome_ns: int = OUTCOMES_NS[-1]
@@ -261,6 +265,7 @@ class Caller:
         work = Work(
             "outcome", about.record, about.token, self._ports.clock.now(), DURATIONS_NS[-1], about=about
         )
+        work.request = request
         policy = CallPolicy(duration_ns=work.duration_ns, outcome_ns=work.outcome_ns)
         try:
             self._invocations[about.record.group].ask_outcome(work, request, policy)
@@ -312,6 +317,7 @@ class Caller:
                 self._fail(subject)
             case Refused(code="never_runs"):
                 self._world.sometimes("settled: it never runs")
+                self._check_settled(work)
                 self._fail(subject)
             case _:
                 self._world.violation("outcome", f"{work.kind} of {work.token} ended with {outcome}")
@@ -325,6 +331,21 @@ class Caller:
     def _check_reply(self, work: Work, token: str) -> None:
         if token != work.token:
             self._world.violation("reply", f"{work.token} got the reply to {token}")
+
+    def _check_settled(self, work: Work) -> None:
+        """The primary of the view that stands knows that it never runs (X3)."""
+        asked = work.request
+        view = next((each for each in views(self._world) if each.group == work.record.group), None)
+        host = self._world.nodes[view.primary].core if view is not None else None
+        housed = host.groups.housed.get(work.record.group) if host is not None and host.groups else None
+        if view is None or housed is None or asked is None:
+            return
+        execution = housed.replica.execution
+        if execution is None or not housed.is_ready or housed.member.epoch != view.epoch:
+            return
+        if execution.retention.judge(asked.client, asked.number, asked.expiration_s) is FRESH:
+            said = f"{work.token} was said to run never, and {view.primary} would run it"
+            self._world.violation("X3", said)
 
     def _check_expired(self, work: Work) -> None:
         self._world.sometimes("expired before it was ordered")

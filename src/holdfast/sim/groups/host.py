@@ -17,6 +17,7 @@ from holdfast.authority.views import Lost
 from holdfast.authority.wire import ClientMessage, ServerMessage
 from holdfast.housing.following import Following
 from holdfast.housing.groups import Groups
+from holdfast.housing.housed import Housed
 from holdfast.housing.nesting import Nesting
 from holdfast.housing.ports import HousePorts
 from holdfast.model.calls import ToClient, decode_to_host, encode_message
@@ -34,6 +35,7 @@ from holdfast.sim.sequence.host import AUTHORITY
 from holdfast.sim.sequence.opening import HostProcess, Opened
 from holdfast.sim.streams import Acceptor, Packet, Stream
 from holdfast.styles.definition import Definition
+from holdfast.styles.effects import Outgoing
 
 LOOK_NS: Final = 300 * MILLISECOND
 
@@ -122,6 +124,7 @@ class Host(HostProcess):
             stage.config,
         )
         groups.on_hosts(self._sessions)
+        self._watch_nested_calls(groups.nesting)
         for (host, incarnation), during in self._book.deaths.attempts.items():
             groups.suspects.on_death(host, incarnation, during)
         Following(
@@ -138,6 +141,20 @@ class Host(HostProcess):
             if stage.creator(record) == self._name:
                 groups.recipes.start(self._create(record), lambda _: None)
         self._timers.set(LOOK_NS, "look")
+
+    def _watch_nested_calls(self, nesting: Nesting) -> None:
+        """None leaves before the request that makes it is final (E3)."""
+        call = nesting.call
+
+        def watched(housed: Housed, outgoing: Outgoing) -> None:
+            if outgoing.position > housed.member.committed:
+                said = (
+                    f"{self._name}: {outgoing.caller} is at {outgoing.position}, not committed, and calls out"
+                )
+                self._book.world.violation("E3", said)
+            call(housed, outgoing)
+
+        nesting.call = watched  # type: ignore[method-assign]  # to see what leaves, and change nothing
 
     def _house_ports(self) -> HousePorts:
         ports = self._ports

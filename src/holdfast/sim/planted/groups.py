@@ -172,6 +172,7 @@ PLANTED = (
         Retention,
         "settle",
         _answer_only,
+        profile="network",
     ),
     _bug(
         "nested-before-commit",
