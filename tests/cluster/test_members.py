@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -66,15 +66,15 @@ def has_left(host: str, found: GroupInfo) -> bool:
 
 
 @pytest.mark.covers("FTC-205")
-def test_a_group_moves_off_its_hosts_while_it_is_called(domain: Domain) -> None:
-    """The primary's host is taken away and another put in its place, three times: no call fails, references
-    follow by growing versions, and the host that left has nothing of the group on its disk."""
+def test_a_group_moves_off_its_hosts_while_it_is_called(domain: Domain, rounds: Callable[..., int]) -> None:
+    """The primary's host is taken away and another put in its place, again and again: no call fails,
+    references follow by growing versions, and the host that left has nothing of the group on its disk."""
 
     async def work(client: Client) -> tuple[GroupInfo, str, int]:
         ledger = await client.create("moving")
         before = await client.wait_in_sync("moving")
         async with Load().on(ledger) as load:
-            for _ in range(3):
+            for _ in range(rounds(short=1, long=10)):
                 (outside,) = (host for host in HOSTS if host not in before.placed_on)
                 await ledger.add_member(outside)
                 whole = await client.wait_in_sync("moving")
@@ -106,7 +106,6 @@ def test_members_from_the_command_line(domain: Domain) -> None:
     (outside,) = (host for host in HOSTS if host not in made["placed_on"])
     added = holdfast(domain, "group", "add-member", "typed", outside)
     assert outside in added["in_sync"]
-    assert holdfast(domain, "group", "set-primary", "typed", outside)["group"]["primary"] == outside
     assert holdfast(domain, "group", "set-primary", "typed", outside)["group"]["primary"] == outside
     removed = holdfast(domain, "group", "remove-member", "typed", outside)
     assert outside not in (*removed["placed_on"], *removed["leaving"])
