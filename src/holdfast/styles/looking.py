@@ -5,6 +5,7 @@ backup looks through what is new from time to time; only when a step is among it
 object and that step read once more.
 """
 
+from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from typing import Final
 
@@ -22,7 +23,8 @@ def is_step(record: Stored) -> bool:
 
 
 class Looking:
-    """Of one backup. *grew* is told of the length of every record, once."""
+    """Of one backup. *grew* is told of the length of every record, once, when it is passed: a checkpoint that
+    is taken at one step does not stand for the records between it and the next."""
 
     def __init__(self, config: StyleConfig, grew: Callable[[int], None]) -> None:
         self._config = config
@@ -30,8 +32,10 @@ class Looking:
         self._at = Position(0)
         self._log_bytes = 0
         """How long the log was when it last looked."""
-        self._counted = Position(0)
-        """Up to here records are counted."""
+        self._ahead: deque[tuple[Position, int]] = deque()
+        """Records that were looked at and are not passed yet: where each ends, and its length."""
+        self._noted = Position(0)
+        """Up to here they are noted."""
         self._seen = Position(0)
         self.without_steps = Position(0)
         """No step lies between the object, or the checkpoint it is to be loaded from, and here."""
@@ -53,17 +57,23 @@ class Looking:
         found = Position(0)
         for records in pages:
             for record in records:
-                if record.first > self._counted:
-                    self._counted = record.last
-                    self._grew(len(record.body))
+                if record.first > self._noted:
+                    self._noted = record.last
+                    self._ahead.append((record.last, len(record.body)))
                 if is_step(record):
                     found = record.last
             self._seen = records[-1].last
             yield None
         return found
 
+    def passed(self, position: Position) -> None:
+        """The object is brought beyond the records up to here."""
+        while self._ahead and self._ahead[0][0] <= position:
+            self._grew(self._ahead.popleft()[1])
+
     def took_steps(self) -> None:
         """All that were found have been taken."""
+        self.passed(self._seen)
         self.without_steps = self._seen
 
     def begin_anew(self) -> None:

@@ -364,6 +364,7 @@ class Passive(Replica):
             for record in records:
                 passed.append(record)
                 if is_step(record):
+                    looking.passed(record.last)
                     yield from self._advance(passed, decode_record(record.body))
                     passed = []
             yield None

@@ -1,0 +1,49 @@
+"""A backup looks ahead for steps; what lies behind one counts towards the next checkpoint, not the last."""
+
+from collections.abc import Generator
+
+from holdfast.model.ids import Epoch, GroupId, Position
+from holdfast.storage.record import Record
+from holdfast.styles.config import StyleConfig
+from holdfast.styles.looking import Looking
+from holdfast.styles.operation import Forward, encode_record
+
+STEP = encode_record(Forward())
+CALLS = b"\x92\x00" + bytes(98)
+"""No step: its tag is another."""
+
+
+def record(position: int, body: bytes) -> Record:
+    return Record(GroupId(1), Epoch(1), Position(position), 1, 0, 0, body)
+
+
+def found(looking: Generator[None, None, Position]) -> Position:
+    while True:
+        try:
+            next(looking)
+        except StopIteration as end:
+            return Position(end.value)
+
+
+def test_a_record_counts_once_and_when_it_is_passed() -> None:
+    grown: list[int] = []
+    looking = Looking(StyleConfig(), grown.append)
+    page = [record(1, CALLS), record(2, STEP), record(3, CALLS), record(4, STEP), record(5, CALLS)]
+    assert found(looking.last_step([page])) == 4
+    assert grown == []
+    looking.passed(Position(2))
+    assert grown == [len(CALLS), len(STEP)]
+    assert found(looking.last_step([page])) == 4  # it was given up, and looks again
+    looking.passed(Position(4))
+    assert sum(grown) == 2 * (len(CALLS) + len(STEP))
+    looking.took_steps()
+    assert sum(grown) == 3 * len(CALLS) + 2 * len(STEP)
+    assert looking.without_steps == 5
+
+
+def test_where_there_is_no_step_everything_is_passed() -> None:
+    grown: list[int] = []
+    looking = Looking(StyleConfig(), grown.append)
+    assert found(looking.last_step([[record(1, CALLS)], [record(2, CALLS)]])) == 0
+    looking.took_steps()
+    assert sum(grown) == 2 * len(CALLS)
