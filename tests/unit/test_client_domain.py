@@ -500,6 +500,18 @@ def test_closing_ends_what_is_in_flight() -> None:
     tell(story)
 
 
+def test_a_connection_that_comes_about_while_the_client_hangs_up_is_no_failure() -> None:
+    """Hosts are connected to one by one; the last may come when the first are gone."""
+
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        await domain.close()
+        domain.on_up(cluster.hosts["b"].name)
+        with pytest.raises(Unavailable, match="closed"):
+            await domain.group("ledger")
+
+    tell(story)
+
+
 def test_an_address_where_nobody_listens_is_unavailable() -> None:
     async def run() -> None:
         policy = CallPolicy(duration_ns=200 * MILLISECOND)

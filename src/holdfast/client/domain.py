@@ -266,8 +266,10 @@ class Domain:
     # --- events of the hosts
 
     def on_up(self, host: HostId) -> None:
+        if self._hosts is None:
+            return  # it came while the others were hung up
         self._connected.set()
-        self._running().send(host, FollowHosts())
+        self._hosts.send(host, FollowHosts())
         for caller in self._callers.values():
             caller.on_up(host)
 
