@@ -66,6 +66,7 @@ class DirectCaller:
         endpoint = Endpoint(
             Identity(domain, Role.CLIENT, self._client), expected=Expected(roles=frozenset({Role.HOST}))
         )
+        self.close()
         self._connection = await connect(Address.parse(address), lambda _: self, endpoint, insecure=insecure)
 
     def send(self, method: str, *arguments: object) -> "asyncio.Future[Answer | None]":
@@ -112,8 +113,9 @@ class DirectCaller:
         return self._connection is not None and self._connection.is_open
 
     def close(self) -> None:
+        """At once: a host that is cut off takes no Goodbye, and the loop may end before it has lingered."""
         if self._connection is not None:
-            self._connection.close()
+            self._connection.abort()
 
     # --- events of the connection
 
