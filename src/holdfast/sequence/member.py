@@ -10,30 +10,26 @@ from functools import partial
 
 from holdfast.authority.groups import GroupRecord
 from holdfast.authority.outcome import Seen
-from holdfast.authority.views import View, ViewChange, ViewMember
-from holdfast.model.errors import InvalidRequest, Unavailable, invariant
+from holdfast.authority.views import View, ViewChange
+from holdfast.model.errors import Unavailable, invariant
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Position
 from holdfast.sequence import messages
 from holdfast.sequence.acceptance import Acceptance
 from holdfast.sequence.alarms import Alarm, Alarms
-from holdfast.sequence.catchup import Learning, Offering
+from holdfast.sequence.catchup import Learning
 from holdfast.sequence.claim import Claim
 from holdfast.sequence.config import SequenceConfig
-from holdfast.sequence.departure import Departure
 from holdfast.sequence.footing import Footing
-from holdfast.sequence.handover import Handover, Phase
 from holdfast.sequence.holdings import compared, held, is_of_another_generation
 from holdfast.sequence.inquiry import Inquiry
 from holdfast.sequence.loss import Loss
-from holdfast.sequence.membership import Membership
 from holdfast.sequence.messages import GroupMessage
 from holdfast.sequence.ports import Application, HostPorts, Me
 from holdfast.sequence.reads import Reads
+from holdfast.sequence.reign import Reign
 from holdfast.sequence.role import TRANSITIONS, Role
-from holdfast.sequence.standing import Standing, find
+from holdfast.sequence.standing import Standing
 from holdfast.sequence.store import GroupStore
-from holdfast.sequence.submission import Submission
-from holdfast.sequence.sweeping import Sweeping
 from holdfast.storage.record import Record
 
 
@@ -71,17 +67,12 @@ class Member:
             on_unmet=self._unmet,
             on_hopeless=self._give_up,
         )
-        self._submission = Submission(on, self._served, self._after_progress)
+        self._reign = Reign(on, self._alarms, self._inquiry, on_overdue=self._reclaim)
         self._acceptance = Acceptance(on)
-        self._offering = Offering(on)
         self._learning = Learning(on, self._acceptance.ask)
-        self._membership = Membership(on, self._submission, self._inquiry.change)
         self._claim = Claim(on, self._begin_claiming, partial(self._alarms.set, Alarm.CLAIM))
-        self._handover = Handover(on)
-        self._departure = Departure(on, self._submission)
         self._loss = Loss(on)
-        self._sweeping = Sweeping(on, self._alarms, self._submission, self._handover)
-        self._reads = Reads(on, self._submission, self._handover, self.on_view)
+        self._reads = Reads(on, self._reign.submission, self._reign.handover, self.on_view)
 
     # --- what the application and the host may ask
 
@@ -105,7 +96,7 @@ class Member:
     @property
     def is_serving(self) -> bool:
         """Whether it takes calls."""
-        return self._submission.is_serving and self._handover.phase is Phase.NONE
+        return self._reign.is_serving
 
     @property
     def primary(self) -> HostId | None:
@@ -146,12 +137,11 @@ class Member:
         if not self.is_serving:
             why = "its state is lost" if self.is_lost else "it is not served here"
             raise Unavailable(f"group {self._on.group}: {why}")
-        return self._submission.order(body, count)
+        return self._reign.submission.order(body, count)
 
     def flush(self) -> None:
         """Send and sync what was submitted in this turn (S5)."""
-        if self._submission.is_reigning and self._submission.flush():
-            self._sweeping.arm()
+        self._reign.flush()
 
     def read(self, first: Position, last: Position) -> list[Record]:
         """Records that hold these positions, as they lie in the log."""
@@ -167,17 +157,7 @@ class Member:
 
     def hand_over(self, to: HostId, why: str = "") -> None:
         """Let the in-sync backup on *to* become primary (K5); *why*, for the group's history."""
-        if not self.is_serving:
-            raise Unavailable(f"group {self._on.group} is not served here")
-        if not self._may_hand_over(to):
-            raise InvalidRequest(f"{to} is no in-sync backup of group {self._on.group}")
-        self._handover.begin(to, why)
-        self._handover.maybe_release()
-        self._sweeping.arm()
-
-    def _may_hand_over(self, to: HostId) -> bool:
-        is_listed = any(member.host == to for member in self._on.standing.listed)
-        return self.is_serving and is_listed and to != self._on.me.host
+        self._reign.hand_over(to, why)
 
     # --- events from the host
 
@@ -198,9 +178,7 @@ class Member:
         standing = self._on.standing
         if standing.record is None or standing.record.modified < seen.modified:
             standing.record = seen
-            if self._submission.is_reigning:
-                self._membership.forget_useless_learners()
-                self._change_what_must()
+            self._reign.on_record()
 
     def leave(self) -> None:
         """The host has no member of this group any more: what was begun ends, and nothing is begun (M6)."""
@@ -210,8 +188,8 @@ class Member:
         """The host's own agent has proof of it (K2): a primary's group is claimed, a backup is dropped."""
         dead = self._on.dead
         dead[host] = max(incarnation, dead.get(host, incarnation))
-        if self._submission.is_reigning:
-            self._change_what_must()
+        if self._reign.submission.is_reigning:
+            self._reign.change_what_must()
         else:
             self._maybe_claim()
 
@@ -230,7 +208,7 @@ class Member:
         return True
 
     def on_confirmed(self, host: HostId, incarnation: Incarnation, epoch: Epoch, beat: int) -> None:
-        self._submission.on_confirmed(host, incarnation, epoch, beat)
+        self._reign.submission.on_confirmed(host, incarnation, epoch, beat)
 
     def on_message(self, peer: HostId, message: GroupMessage) -> None:
         if isinstance(message, messages.Inspect):
@@ -245,38 +223,12 @@ class Member:
                 on.send(peer, messages.Refused(on.group, on.epoch))
             return
         if self.role is Role.PRIMARY:
-            self._on_message_as_primary(peer, message)
+            self._reign.on_message(peer, message)
+            if message.epoch > on.epoch:
+                # Someone knows of a later epoch than ours: look who won it.
+                self._inquiry.read()
         else:
             self._on_message_as_follower(peer, message)
-
-    def _on_message_as_primary(self, peer: HostId, message: GroupMessage) -> None:
-        match message:
-            case messages.Accepted():
-                self._submission.on_accepted(peer, message)
-                self._after_progress()
-            case messages.Hello(epoch=epoch) if epoch <= self._on.epoch and self._may_follow(peer, message):
-                if self._submission.on_hello(peer, message) is None:
-                    self._offering.offer(peer)
-                self._sweeping.arm()
-            case messages.Fetch():
-                self._offering.on_fetch(peer, message)
-            case messages.Knows(epoch=epoch) if epoch == self._on.epoch:
-                self._withdraw(peer)
-            case messages.Compare():
-                self._on.send(peer, compared(self._on))
-            case messages.Yield(epoch=epoch, to=to) if epoch == self._on.epoch and self._may_hand_over(to):
-                self.hand_over(to)
-        if message.epoch > self._on.epoch:
-            # Someone knows of a later epoch than ours: look who won it.
-            self._inquiry.read()
-
-    def _may_follow(self, host: HostId, hello: messages.Hello) -> bool:
-        """Whoever shall be a member, and whoever is listed while it leaves (M6)."""
-        standing = self._on.standing
-        member = ViewMember(
-            host=host, store=hello.store, incarnation=hello.incarnation, opening=hello.opening
-        )
-        return standing.is_wanted(member) or find(standing.listed, member) is not None
 
     def _on_message_as_follower(self, peer: HostId, message: GroupMessage) -> None:
         match message:
@@ -307,8 +259,8 @@ class Member:
         match alarm:
             case _ if self.role is Role.HALTED:
                 return
-            case Alarm.SWEEP | Alarm.NOTIFY:
-                self._sweep()
+            case Alarm.SWEEP | Alarm.NOTIFY if self.role is Role.PRIMARY:
+                self._reign.sweep()
             case Alarm.CLAIM if self.role is Role.BACKUP:
                 self._on_time_to_claim()
             case Alarm.ASK:
@@ -343,7 +295,7 @@ class Member:
             on.ports.on_superseded(on.group)
             return
         if self.role is Role.PRIMARY:
-            self._end_reign()
+            self._reign.end()
         was_listed = self.role in (Role.BACKUP, Role.CLAIMING)
         on.standing.learn(seen)
         self._claim.on_new_view()
@@ -377,7 +329,7 @@ class Member:
 
     def _halt(self, why: str) -> None:
         if self.role is Role.PRIMARY:
-            self._end_reign()
+            self._reign.end()
         if self.role is Role.HALTED:
             return
         self._become(Role.HALTED)
@@ -404,13 +356,13 @@ class Member:
         on.epoch = seen.value.epoch
         on.note("won", epoch=on.epoch, members=[member.host for member in seen.value.members])
         if self.role is Role.PRIMARY:
-            self._submission.go_on()
+            self._reign.submission.go_on()
         else:
             self._become(Role.PRIMARY)
             self._acceptance.follow(on.epoch, None)
             self._learning.stop()
-            self._submission.begin(is_unproven=self._claim.is_unproven)
-        self._after_progress()
+            self._reign.submission.begin(is_unproven=self._claim.is_unproven)
+        self._reign.after_progress()
         self._hear_what_overtook()
 
     def _hear_what_overtook(self) -> None:
@@ -428,69 +380,18 @@ class Member:
             self.on_message(*meanwhile)
 
     def _unmet(self) -> None:
-        """The record has changed: by the next sweep it will have been heard of."""
-        self._submission.maybe_commit()
-        self._sweeping.arm()
+        """Our change was not made, since the record has changed."""
+        self._reign.on_unmet()
         self._hear_what_overtook()
-
-    # --- as primary
-
-    def _served(self) -> None:
-        on = self._on
-        on.note("serving", epoch=on.epoch, committed=on.committed)
-        on.settle()
-        on.application.on_serving(on.epoch)
-
-    def _after_progress(self) -> None:
-        """An acknowledgement came, or our own sync. Who is silent or lags shows in the sweep, soon enough."""
-        if self._handover.phase is Phase.NONE and self._submission.is_steady():
-            self._sweeping.arm()
-        else:
-            self._change_what_must()
-
-    def _change_what_must(self) -> None:
-        if self._handover.phase is not Phase.RELEASED:
-            self._membership.sweep()
-        if self.is_serving:
-            successor = self._departure.take_successor()
-            if successor is not None:
-                self._handover.begin(successor, "it leaves this host")
-        self._handover.maybe_release()
-        self._sweeping.arm()
-
-    def _sweep(self) -> None:
-        if self.role is not Role.PRIMARY:
-            return
-        if self._handover.is_overdue():
-            self._reclaim()
-            return
-        self._submission.sweep()
-        self._membership.forget_useless_learners()
-        if not self._sweeping.has_learner:
-            self._offering.withdraw()
-        self._change_what_must()
-
-    def _withdraw(self, better: HostId) -> None:
-        """That one knows of more than this member held when it claimed: let it have the group (V5)."""
-        if self._on.standing.pending is None:
-            self._on.note("withdraw", to=better)
-            self._on.send(better, messages.Released(self._on.group, self._on.epoch))
 
     def _reclaim(self) -> None:
         """Nobody took what was released; this epoch is over for us all the same (K5)."""
         seen = self._on.standing.seen
         assert seen is not None
-        self._end_reign()
+        self._reign.end()
         self._become(Role.BACKUP)
         self._claim.release(seen.value.epoch)
         self._claim.maybe_claim()
-
-    def _end_reign(self) -> None:
-        self._submission.end()
-        self._membership.end()
-        self._offering.withdraw()
-        self._handover.end()
-        self._on.application.on_following()
 
     # --- as follower
 

@@ -46,8 +46,8 @@ def _resume(member: Member, seen: Seen[View]) -> None:
     member._on.standing.learn(seen)
     member._on.epoch = seen.value.epoch
     member.role = Role.PRIMARY
-    member._submission.begin(is_unproven=False)
-    member._after_progress()
+    member._reign.submission.begin(is_unproven=False)
+    member._reign.after_progress()
 
 
 def _memory_store_of_host(host: HostId, incarnation: Incarnation) -> StoreId:
