@@ -5,14 +5,11 @@ and synced together (S5).
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
-import msgspec
-
 from holdfast.authority.contract import WatchEvent
-from holdfast.authority.groups import DISK, RESTART, GroupRecord, store_in_stay
+from holdfast.authority.groups import DISK, GroupRecord
 from holdfast.authority.identity import Identity
 from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Recipes
@@ -23,10 +20,11 @@ from holdfast.housing.copying import GroupCopies
 from holdfast.housing.directory import GroupDirectory
 from holdfast.housing.freshness import Freshness
 from holdfast.housing.ground import Ground
+from holdfast.housing.grounds import Grounds
 from holdfast.housing.housed import Housed
 from holdfast.housing.keeping import Keeping
 from holdfast.housing.leaving import Leaving
-from holdfast.housing.memory import memory_ground, with_checkpoints
+from holdfast.housing.lodging import Lodging
 from holdfast.housing.nesting import Nesting
 from holdfast.housing.ports import EndingTimers, HouseConfig, HousePorts, OpenStore
 from holdfast.housing.restarting import Restarting
@@ -35,7 +33,7 @@ from holdfast.housing.stamps import Stamps
 from holdfast.housing.suspects import Suspects
 from holdfast.housing.timekeeping import Timekeeping
 from holdfast.housing.turns import Turns
-from holdfast.model.errors import DISK_ERRORS, HoldfastError
+from holdfast.model.errors import DISK_ERRORS
 from holdfast.model.ids import ClientId, Epoch, GroupId, HostId, Incarnation, Revision
 from holdfast.model.units import MILLISECOND
 from holdfast.sequence.claims import Claims
@@ -88,11 +86,6 @@ class Groups:
         self._store = store
         self._house = ports
         self._config = config
-        self._deaths: dict[HostId, Incarnation] = {}
-        self._gone: dict[GroupId, None] = {}
-        """Groups that were removed, and whose members have not ended yet."""
-        self._ended: dict[GroupId, None] = {}
-        """Groups of which a member has ended here, in this process, that still exist."""
         self.suspects = Suspects(ports.slot, ports.clock)
         self.recipes = Recipes(ports.authority)
         ports.authority.on_authority = self.guarded(self.recipes.on_authority)
@@ -126,7 +119,7 @@ class Groups:
             self._timers,
             ports.soon,
             self.guarded,
-            flush=self._flush,
+            flush=lambda: self._grounds.flush(),
             after=freshness.on_turn,
         )
         self.serving = Serving(
@@ -162,13 +155,24 @@ class Groups:
             identity=lambda: identity,
             nonce=ports.nonce,
             on_doubt_settled=self._on_doubt_settled,
-            on_superseded=self._on_superseded,
+            on_superseded=lambda group: self._lodging.on_superseded(group),
             on_lost=lambda group: self._restarting.on_lost(group),
-            on_halted=self._on_halted,
+            on_halted=lambda group, why: self._lodging.on_halted(group, why),
         )
-        self._disk = Ground(self.me, on_disk, self._keeping, lambda: store.log.is_doubtful)
-        self._memory, self._memory_log = memory_ground(self._disk, self._soon)
-        self._kept_memory = with_checkpoints(self._memory, self._memory_log, store.checkpoints, ports.journal)
+        disk = Ground(self.me, on_disk, self._keeping, lambda: store.log.is_doubtful)
+        self._grounds = Grounds(disk, store, ports.journal, self._soon)
+        self._lodging = Lodging(
+            self.housed,
+            self.directory,
+            self._grounds,
+            self.suspects,
+            ports.journal,
+            self._soon,
+            furnish=self._furnish,
+            on_given_up=self._on_given_up,
+            on_halted=ports.on_halted,
+            on_record=self._on_record,
+        )
         # Made once: these run at every message and every turn.
         self._on_group_message = self.guarded(self._pass_on)
         self._on_host_message = self.guarded(self._leases.on_message)
@@ -203,7 +207,7 @@ class Groups:
 
     def kept(self, record: GroupRecord) -> Kept | None:
         """The newest checkpoint of a group that is kept here. Raises ``Corruption``."""
-        return self._ground(record).keeping.newest(record.group)
+        return self._grounds.of(record).keeping.newest(record.group)
 
     def ask_hand_over(self, group: GroupId, to: HostId) -> None:
         """Ask whoever is primary, as far as is known here, to let *to* take over; once, and nothing may come
@@ -256,7 +260,7 @@ class Groups:
     def on_death(self, host: HostId, incarnation: Incarnation) -> None:
         """An agent has proof that exactly this process is gone (K2). What it was executing was told to
         ``suspects`` before: who takes over must know what not to run (E4)."""
-        self._deaths[host] = max(incarnation, self._deaths.get(host, incarnation))
+        self._lodging.on_death(host, incarnation)
         for housed in self.housed.values():
             housed.chronicle.on_ground(housed.view, host)
             self.guarded(housed.member.on_death)(host, incarnation)
@@ -268,23 +272,14 @@ class Groups:
         if housed is not None:
             self.guarded(housed.member.on_record)(seen)
         elif record.placement(self.me.host) is not None and not self._leaving.is_forgetting(record.group):
-            self.guarded(self._take_in)(seen)
+            self.guarded(self._lodging.take_in)(seen)
 
     def _on_gone(self, group: GroupId, is_removed: bool) -> None:
-        """Its state here goes only on the authority's word: one that was put back to an older state does not
-        know the youngest groups, and what they hold must outlive that (A5)."""
         self.nesting.on_gone(group)
         self._leaving.on_gone(group)
         housed = self.housed.get(group)
-        if housed is None:
-            return
-        self._house.journal.info("a group is gone", group=group, is_removed=is_removed)
-        if is_removed:
-            self._gone[group] = None
-        if housed.member.role is Role.HALTED:
-            self._soon(partial(self._give_up, group))
-        else:
-            housed.member.start()  # it finds that there is no such group any more, and halts
+        if housed is not None:
+            self._lodging.on_gone(housed, is_removed=is_removed)
 
     def _on_view(self, seen: Seen[View]) -> None:
         reference = self.directory.reference(seen.value.group)
@@ -296,7 +291,7 @@ class Groups:
             return
         housed.chronicle.on_view(seen.value)
         if housed.member.role is Role.WAITING:
-            self.guarded(self._start)(housed)
+            self.guarded(self._lodging.start)(housed)
         else:
             self.guarded(housed.member.on_view)(seen)
         if housed.is_ready:
@@ -323,72 +318,34 @@ class Groups:
         if not any(housed.member.is_doubtful for housed in self.housed.values()):
             self._store.log.clear_doubt()
 
-    def _on_halted(self, group: GroupId, why: str) -> None:
-        if group in self._gone:
-            # Not within the member's own event: what it holds of the log must be there until its end.
-            self._soon(partial(self._give_up, group))
-        else:
-            self._house.on_halted(group, why)
-
-    def _on_superseded(self, group: GroupId) -> None:
-        """Its state here is of a history that was given up: another member takes its place, with nothing."""
-        self._house.journal.error("a member begins anew after a forced recovery", group=group)
-        self._soon(partial(self._begin_anew, group))
-
     # --- housing
 
     def member_of(self, record: GroupRecord) -> ViewMember:
         """Who this process is, or would be, in that group."""
-        me, entry = self._ground(record).me, record.placement(self.me.host)
-        number = entry.number if entry is not None else 0
-        return msgspec.structs.replace(me, store=store_in_stay(me.store, number)) if number else me
+        return self._grounds.of(record).me
 
-    def _ground(self, record: GroupRecord) -> Ground:
-        if record.durability == DISK:
-            return self._disk
-        return self._kept_memory if record.on_total_loss == RESTART else self._memory
-
-    def _take_in(self, seen: Seen[GroupRecord]) -> None:
-        record = seen.value
-        ground = replace(self._ground(record), me=self.member_of(record))
-        try:
-            housed = Housed(
-                record,
-                self._house.define(record),
-                ground,
-                self._config,
-                style_ports=self._style_ports,
-                timers=self._timers,
-                chronicle=self._chronicle(record.group),
-                copies=self._copies(record.group) if record.durability == DISK else None,
-                later=self._turns.later,
-                on_ready=self.serving.on_served,
-                is_read=self.serving.freshness.is_awaited,
-            )
-        except DISK_ERRORS:
-            raise
-        except HoldfastError as error:
-            self._house.journal.error(
-                "a group cannot be housed", group=record.group, name=record.name, why=str(error)
-            )
-            return
-        self.housed[record.group] = housed
-        for host, incarnation in self._deaths.items():
-            housed.member.on_death(host, incarnation)
-        housed.member.on_record(seen)
-        self._start(housed)
-        self._house.journal.info(
-            "a group is housed", group=record.group, name=record.name, style=record.style
+    def _furnish(self, record: GroupRecord) -> Housed:
+        """A member of that group with all it needs. Raises what the class or the disk gives cause for."""
+        return Housed(
+            record,
+            self._house.define(record),
+            self._grounds.of(record),
+            self._config,
+            style_ports=self._style_ports,
+            timers=self._timers,
+            chronicle=self._chronicle(record.group),
+            copies=self._copies(record.group) if record.durability == DISK else None,
+            later=self._turns.later,
+            on_ready=self.serving.on_served,
+            is_read=self.serving.freshness.is_awaited,
         )
 
-    def _start(self, housed: Housed) -> None:
-        """Let it begin from the view that was listed or watched, as soon as there is one: it comes with the
-        record. One that takes another's place asks: what is known here may be older than what ended that."""
-        seen = self.directory.views.get(housed.group)
-        if housed.group in self._ended:
-            housed.member.start()
-        elif seen is not None:
-            housed.member.start(seen)
+    def _on_given_up(self, housed: Housed) -> None:
+        self.serving.freshness.forget(housed.group)
+        self._turns.forget(housed)
+
+    def _forget(self, record: GroupRecord, then: Callable[[], None]) -> None:
+        self._lodging.forget(record, then)
 
     def _chronicle(self, group: GroupId) -> Chronicle:
         ports = self._house
@@ -398,47 +355,11 @@ class Groups:
             chronicle.on_view(seen.value)
         return chronicle
 
-    def _give_up(self, group: GroupId) -> None:
-        housed = self.housed.pop(group, None)
-        if housed is None:
-            return
-        housed.close()
-        self.serving.freshness.forget(group)
-        self._turns.forget(housed)
-        self._ended[group] = None
-        if group in self._gone:
-            del self._gone[group], self._ended[group]
-            self.suspects.forget(group)
-            housed.ground.keeping.forget(group)
-
     def _copies(self, group: GroupId) -> GroupCopies | None:
         if self._house.copies is None:
             return None
         store = self._store
         return GroupCopies(group, self._house.copies, store.checkpoints, store.log, self._keeping)
-
-    def _begin_anew(self, group: GroupId) -> None:
-        if group in self._gone:
-            return  # it was removed altogether meanwhile
-        housed = self.housed.get(group)
-        self._give_up(group)
-        if housed is not None:
-            housed.ground.keeping.begin_anew(group, partial(self._take_in_again, group))
-
-    def _take_in_again(self, group: GroupId) -> None:
-        seen = self.directory.seen_records.get(group)
-        if seen is not None:
-            self._on_record(seen)
-
-    def _forget(self, record: GroupRecord, then: Callable[[], None]) -> None:
-        """The group leaves this host: its member ends, and what it held is forgotten (M6)."""
-        self._house.journal.info("a group leaves", group=record.group, name=record.name)
-        housed = self.housed.get(record.group)
-        if housed is not None:
-            housed.member.leave()
-        self._give_up(record.group)
-        self.suspects.forget(record.group)
-        self._ground(record).keeping.begin_anew(record.group, then)
 
     def _style_ports(self, housed: Housed) -> StylePorts:
         ports = self._house
@@ -461,10 +382,6 @@ class Groups:
         )
 
     # --- the host
-
-    def _flush(self) -> None:
-        self._store.log.flush()
-        self._memory_log.flush()
 
     def _watch(self, prefix: str, revision: Revision, then: Callable[[WatchEvent], None]) -> None:
         self._house.authority.watch(prefix, revision, self.guarded(then))
