@@ -1,6 +1,6 @@
 """Classes that tests run as groups, and the records that call them."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import holdfast as hf
 from holdfast.model.csn import Csn
@@ -12,6 +12,28 @@ from holdfast.styles.operation import Call, Calls, Sent, Stamp, encode_arguments
 
 A, B = ClientId("a"), ClientId("b")
 LATER_S = 1_000_000
+
+
+class Spy:
+    """Leaves a trace outside of its state whenever a method really runs."""
+
+    runs: ClassVar[list[str]] = []
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def write(self, line: str) -> int:
+        self.runs.append(line)
+        self.lines.append(line)
+        return len(self.lines)
+
+    async def ask(self, line: str) -> int:
+        await hf.context.group("other").get(line)
+        return self.write(line)
+
+    @hf.query
+    def read(self) -> list[str]:
+        return list(self.lines)
 
 
 class Counter:

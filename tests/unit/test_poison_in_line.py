@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 from fake_group import FakeGroup
-from group_classes import A, B, call, definition, sent
+from group_classes import A, B, Spy, call, definition, sent
 
-import holdfast as hf
 from holdfast.model.calls import Request
 from holdfast.model.outcome import Returned, decode_outcome, encode_outcome
 from holdfast.styles.attempts import NO_GROUP, Attempt
@@ -14,30 +13,11 @@ from holdfast.styles.config import StyleConfig
 from holdfast.styles.operation import encode_arguments
 
 ALL = ("cold", "warm", "active")
-runs: list[str] = []
-
-
-class Spy:
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def write(self, line: str) -> int:
-        runs.append(line)
-        self.lines.append(line)
-        return len(self.lines)
-
-    async def ask(self, line: str) -> int:
-        await hf.context.group("other").get(line)
-        return self.write(line)
-
-    @hf.query
-    def read(self) -> list[str]:
-        return list(self.lines)
 
 
 def with_one_in_line(style: str) -> FakeGroup:
     """Number 1 waits, and number 2 behind it is known to have ended two processes; b has just taken over."""
-    runs.clear()
+    Spy.runs.clear()
     made = FakeGroup(style, definition(Spy), StyleConfig())
     made.clock.step_ns = 1000
     made.replicas["a"].on_calls("t", sent(call(1, "ask", "asked"), call(2, "write", "deadly")))
@@ -70,7 +50,7 @@ def test_it_does_not_run_when_the_line_moves_on(style: str) -> None:
     made.settle()
     resume(made)
     assert lines(made, "b") == ["asked"]
-    assert "deadly" not in runs
+    assert "deadly" not in Spy.runs
 
 
 @pytest.mark.parametrize("style", ["cold", "warm"])
@@ -81,7 +61,7 @@ def test_it_does_not_run_though_its_client_has_given_it_up(style: str) -> None:
     made.settle()
     resume(made)
     assert lines(made, "b") == ["asked", "later"]
-    assert "deadly" not in runs
+    assert "deadly" not in Spy.runs
 
 
 @pytest.mark.parametrize("style", ["cold", "warm"])

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 from fake_group import FakeClock, FakeGroup
-from group_classes import A, B, Counter, call, definition, sent
+from group_classes import A, B, Counter, Spy, call, definition, sent
 
 import holdfast as hf
 from holdfast.model.calls import Request
@@ -45,33 +45,12 @@ CONFIG = StyleConfig(checkpoint_interval_ns=INTERVAL_NS, scan_positions=1, uncom
 PASSIVE = ("cold", "warm")
 ALL = ("cold", "warm", "active")
 
-runs: list[str] = []
 """Every real execution of a Spy's method, on whichever member."""
-
-
-class Spy:
-    """Leaves a trace outside of its state whenever a method really runs."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def write(self, line: str) -> int:
-        runs.append(line)
-        self.lines.append(line)
-        return len(self.lines)
-
-    async def ask(self, line: str) -> int:
-        await hf.context.group("other").get(line)
-        return self.write(line)
-
-    @hf.query
-    def read(self) -> list[str]:
-        return list(self.lines)
 
 
 @pytest.fixture(autouse=True)
 def _forget_runs() -> None:
-    runs.clear()
+    Spy.runs.clear()
 
 
 def group(style: str, cls: type = Spy, config: StyleConfig = CONFIG) -> FakeGroup:
@@ -183,7 +162,7 @@ def test_stale_queries_are_answered_by_any_member_that_has_an_object(style: str)
     else:
         with pytest.raises(Unavailable):
             lines(made, "b")
-    assert runs == []
+    assert Spy.runs == []
 
 
 @pytest.mark.parametrize("style", ALL)
@@ -194,7 +173,7 @@ def test_a_call_back_into_a_waiting_group_gets_call_cycle(style: str) -> None:
     ((_, _, (outcome,)),) = told(made)
     assert isinstance(outcome, Refused)
     assert outcome.code == "call_cycle"
-    assert runs == []
+    assert Spy.runs == []
 
 
 @pytest.mark.parametrize("style", ALL)
@@ -217,7 +196,7 @@ def test_asking_for_an_outcome_settles_it(style: str) -> None:
     write(made, 2)
     made.settle()
     assert isinstance(told(made)[0][2][0], Refused)
-    assert "line 2" not in runs
+    assert "line 2" not in Spy.runs
 
 
 @pytest.mark.parametrize("style", ALL)
@@ -331,7 +310,7 @@ def test_only_the_primary_of_a_passive_group_executes(style: str) -> None:
     made = group(style)
     write(made, 1, 2, 3)
     pass_interval(made)
-    assert runs == ["line 1", "line 2", "line 3"]
+    assert Spy.runs == ["line 1", "line 2", "line 3"]
 
 
 @pytest.mark.covers("FTC-128", "FTC-300", "FTC-316", "FTC-317")
@@ -345,9 +324,9 @@ def test_a_cold_backup_has_no_object_until_it_is_promoted_and_then_applies_the_w
     write(made, 3)
     made.settle()
     assert made.replicas["b"].execution is None
-    runs.clear()
+    Spy.runs.clear()
     made.fail_over("b", is_crash=True)
-    assert runs == ["line 3"], "what the checkpoint holds is not executed again"
+    assert Spy.runs == ["line 3"], "what the checkpoint holds is not executed again"
     assert lines(made, "b") == ["line 1", "line 2", "line 3"]
 
 
@@ -360,9 +339,9 @@ def test_a_warm_backup_is_given_states_and_replays_only_what_follows() -> None:
     write(made, 3)
     made.settle()
     assert lines(made, "b") == ["line 1", "line 2"]
-    runs.clear()
+    Spy.runs.clear()
     made.fail_over("b", is_crash=True)
-    assert runs == ["line 3"]
+    assert Spy.runs == ["line 3"]
     assert lines(made, "b") == ["line 1", "line 2", "line 3"]
 
 
@@ -404,12 +383,12 @@ def test_a_new_warm_backup_takes_states_only() -> None:
     write(made, 1)
     pass_interval(made)
     made.crash("c")
-    runs.clear()
+    Spy.runs.clear()
     made.restart("c", is_wiped=True)
     write(made, 2)
     pass_interval(made)
     assert lines(made, "c") == ["line 1", "line 2"]
-    assert runs == ["line 2"], "once, by the primary"
+    assert Spy.runs == ["line 2"], "once, by the primary"
 
 
 @pytest.mark.parametrize("style", PASSIVE)
@@ -452,7 +431,7 @@ def test_a_primary_does_not_run_away_from_its_backups(style: str) -> None:
     with pytest.raises(Overloaded):
         for first in range(1, 200, 10):
             write(made, *range(first, first + 10))
-    assert len(runs) == CONFIG.uncommitted_max
+    assert len(Spy.runs) == CONFIG.uncommitted_max
 
 
 class Fickle:
@@ -555,7 +534,7 @@ def test_a_passive_call_that_ends_processes_is_given_up() -> None:
     write(made, 1, 2)
     made.settle()
     assert told(made) == [("t", [1, 2], [Poisoned(2, "write('line 1')"), Returned(1)])]
-    assert runs == ["line 2"]
+    assert Spy.runs == ["line 2"]
     assert [kind for _, kind, _ in made.faults] == ["poisoned"]
     made.attempts["b"].ended(Attempt(NO_GROUP, A, 1, 1, 2))
     made.fail_over("b", is_crash=True)
@@ -603,7 +582,7 @@ def test_a_call_that_was_answered_and_cannot_be_executed_again_costs_the_object_
     with pytest.raises(Unavailable):
         write(made, 2)
     assert [(name, kind) for name, kind, _ in made.faults] == [("b", "object_failed")]
-    assert runs == ["line 1"]
+    assert Spy.runs == ["line 1"]
 
 
 def test_a_query_that_ends_processes_is_given_up_without_a_record() -> None:
@@ -677,7 +656,7 @@ def test_active_members_execute_nothing_that_is_not_committed() -> None:
     made.replicas["a"].turn()
     made.replicate("b")
     made.commit()
-    assert runs == []
+    assert Spy.runs == []
 
 
 @pytest.mark.covers("FTC-286", "FTC-300")
@@ -688,11 +667,11 @@ def test_a_new_active_member_gets_the_state_and_what_follows() -> None:
     made.crash("c")
     write(made, 2)
     made.settle()
-    runs.clear()
+    Spy.runs.clear()
     made.restart("c", is_wiped=True)
     made.settle()
     assert lines(made, "c") == ["line 1", "line 2"]
-    assert runs == []
+    assert Spy.runs == []
 
 
 def test_an_active_call_that_ends_processes_is_given_up_by_all() -> None:
@@ -705,11 +684,11 @@ def test_an_active_call_that_ends_processes_is_given_up_by_all() -> None:
     made.attempts["b"].ended(Attempt(NO_GROUP, A, 1, 1, 2))
     made.attempts["c"].ended(Attempt(NO_GROUP, A, 1, 1, 1))  # it has heard of one death only
     made.fail_over("b", is_crash=True)
-    assert runs == []
+    assert Spy.runs == []
     with pytest.raises(Unavailable):
         made.replicas["b"].on_calls("q", sent(call(1, "read"), client=B))
     made.settle()
-    assert runs == ["line 2"] * 2
+    assert Spy.runs == ["line 2"] * 2
     write(made, 1, 2, token="again")
     made.settle()
     assert told(made)[-2:] == [
@@ -880,10 +859,10 @@ def updating_group() -> FakeGroup:
 @pytest.mark.covers("FTC-294", "FTC-307")
 def test_updates_bring_backups_forward_without_executing() -> None:
     made = updating_group()
-    runs.clear()
+    Spy.runs.clear()
     write(made, 2)
     made.settle()
-    assert runs == ["line 2"], "once, by the primary"
+    assert Spy.runs == ["line 2"], "once, by the primary"
     assert lines(made, "b") == ["line 1", "line 2"]
 
 
