@@ -267,6 +267,15 @@ def check_together(explicit: Properties, effective: Properties) -> None:
 
     *explicit*: what somebody asked for, which alone may be at fault; *effective*: all that holds with it.
     """
+    check_dynamic(explicit, effective)
+    least, first = effective[MINIMUM_NUMBER], effective[INITIAL_NUMBER]
+    if least > first and (MINIMUM_NUMBER in explicit or INITIAL_NUMBER in explicit):
+        name = MINIMUM_NUMBER if MINIMUM_NUMBER in explicit else INITIAL_NUMBER
+        raise InvalidProperty(name, explicit[name], f"{least} replicas at least, but only {first} at first")
+
+
+def check_dynamic(explicit: Properties, effective: Properties) -> None:
+    """The same for a group that runs: it may well be kept larger than it was made."""
     style = Style(effective[REPLICATION_STYLE])
     if CHECKPOINT_INTERVAL in explicit:
         interval = explicit[CHECKPOINT_INTERVAL]
@@ -278,7 +287,23 @@ def check_together(explicit: Properties, effective: Properties) -> None:
             raise InvalidProperty(
                 CHECKPOINT_INTERVAL, interval, "with CONS_APP_CTRL the application checkpoints"
             )
-    least, first = effective[MINIMUM_NUMBER], effective[INITIAL_NUMBER]
-    if least > first and (MINIMUM_NUMBER in explicit or INITIAL_NUMBER in explicit):
-        name = MINIMUM_NUMBER if MINIMUM_NUMBER in explicit else INITIAL_NUMBER
-        raise InvalidProperty(name, explicit[name], f"{least} replicas at least, but only {first} at first")
+
+
+def without(own: Properties, unwanted: Properties) -> dict[str, Any]:
+    """*own* less those named in *unwanted*, each with the value it is believed to have, or None for any.
+
+    Raises :class:`UnsupportedProperty` for what is no property, :class:`InvalidProperty` for one that is not
+    set here, or not to that.
+    """
+    left = dict(own)
+    for given, value in unwanted.items():
+        name = full_name(given)
+        specified = SPECIFIED.get(name)
+        if specified is None:
+            raise UnsupportedProperty(given, value, "there is no such property")
+        if name not in left:
+            raise InvalidProperty(given, value, "it is not set here")
+        if value is not None and specified.kind(name, value) != left[name]:
+            raise InvalidProperty(given, value, f"it is set to {left[name]!r}")
+        del left[name]
+    return left
