@@ -50,6 +50,20 @@ def test_small_steps_and_drift_are_followed() -> None:
     assert machine.ahead_ns() == 3000 * SECOND
 
 
+def test_time_that_goes_by_between_two_looks_is_no_jump() -> None:
+    """A busy machine lets a process wait anywhere, also between its looks at the two clocks."""
+    machine = Machine()
+    looks = iter(range(1_000))
+
+    def busy_ns() -> int:
+        machine.time_ns += next(looks) % 7 * MILLISECOND
+        return machine.time_ns
+
+    machine.clock = SimClock(busy_ns, ClockOptions())
+    steady = SteadyClock(machine.clock, LIMIT_NS)
+    assert [steady.jump_ns for _ in range(50)] == [0] * 50
+
+
 def test_a_clock_that_was_set_right_is_followed_once_the_others_agree() -> None:
     """It was two hours ahead when its host started."""
     machine = Machine(ahead_ns=2 * HOUR)

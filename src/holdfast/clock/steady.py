@@ -20,20 +20,27 @@ class SteadyClock:
         self.now = clock.now
 
     def wall(self) -> int:
-        shown_ns = self._shown_ns()
-        if abs(shown_ns - self._ahead_ns) <= self.limit_ns:
-            self._ahead_ns = shown_ns
+        self._look()
         return self._ahead_ns + self.now()
 
     @property
     def jump_ns(self) -> int:
         """How far the machine's clock is ahead of the time given here; 0 when it is followed."""
-        self.wall()
-        return self._shown_ns() - self._ahead_ns
+        return self._look()
 
     def follow(self) -> None:
         """The machine's clock is right, however far it jumped."""
         self._ahead_ns = self._shown_ns()
+
+    def _look(self) -> int:
+        """Follow the machine's clock, unless it jumped; how far it did. Between a look at one clock and one
+        at the other time goes by, so two looks never agree to the nanosecond."""
+        shown_ns = self._shown_ns()
+        jump_ns = shown_ns - self._ahead_ns
+        if abs(jump_ns) > self.limit_ns:
+            return jump_ns
+        self._ahead_ns = shown_ns
+        return 0
 
     def _shown_ns(self) -> int:
         return self._clock.wall() - self._clock.now()
