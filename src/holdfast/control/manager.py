@@ -13,7 +13,7 @@ from holdfast.control.config import ControlConfig
 from holdfast.control.context import Context
 from holdfast.control.coordinating import Coordinator
 from holdfast.control.following import Replica
-from holdfast.control.messages import Message, Newer
+from holdfast.control.messages import Declined, Message, Newer, Prepare
 from holdfast.control.ports import Application, ControlPorts, Tell
 from holdfast.control.role import Role
 from holdfast.control.tenure import Self, Tenure
@@ -114,6 +114,9 @@ class Manager:
                 coordinator.on_message(peer, message)
             case Replica() as replica if replica.term == message.term and replica.coordinator.host == peer:
                 replica.on_message(message)
+            case Replica() as replica if replica.term == message.term and isinstance(message, Prepare):
+                why = f"{replica.coordinator.host} coordinates term {message.term}"
+                self._me.ports.network.send(peer, Declined(message.term, message.cas, why))  # IM-77
 
     def _hear_of(self, term: Term) -> None:
         """A newer term than one's own: out of date (IM-142)."""

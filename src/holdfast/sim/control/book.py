@@ -8,6 +8,7 @@ import msgspec
 from holdfast.authority import keys
 from holdfast.authority.standing import Status, Transaction
 from holdfast.control.context import Context
+from holdfast.control.role import Role
 from holdfast.model.ids import Term
 from holdfast.sim.authority.truth import Truth
 from holdfast.sim.world import World
@@ -26,6 +27,8 @@ class Book:
     told: Counter[str] = field(default_factory=Counter)
     final_tokens: list[str] = field(default_factory=list)
     """What the context holds in the end."""
+    roles: dict[str, list[Role]] = field(default_factory=dict)
+    """Of each process, in order."""
     _bodies: dict[int, tuple[bytes, str]] = field(default_factory=dict)
     _coordinators: dict[Term, str] = field(default_factory=dict)
     _accepted: dict[str, int] = field(default_factory=dict)
@@ -62,11 +65,20 @@ class Book:
         """*process* gives up a log: the update must not be committed, now or later (IM-33, N-3)."""
         self._dropped.setdefault(cas, process)
 
-    def coordinates(self, term: Term, process: str) -> None:
-        holder = self._coordinators.setdefault(term, process)
-        if holder != process:
-            self._violation("one-coordinator", f"term {term}: {holder} and {process}")
-        self.world.sometimes("a coordinator was elected")
+    def takes_role(self, role: Role, term: Term, process: str) -> None:
+        """*process* has this role now: a coordinator is alone in its term, and no role follows another but
+        through bootstrap (IM-62, IM-63)."""
+        former = self.roles.setdefault(process, [])
+        if (not former and role is not Role.BOOTSTRAP) or (
+            former and Role.BOOTSTRAP not in (former[-1], role)
+        ):
+            self._violation("IM-63", f"{process} becomes {role.value} after {former[-1:]}")
+        former.append(role)
+        if role is Role.COORDINATOR:
+            holder = self._coordinators.setdefault(term, process)
+            if holder != process:
+                self._violation("one-coordinator", f"term {term}: {holder} and {process}")
+            self.world.sometimes("a coordinator was elected")
 
     # --- what clients report
 

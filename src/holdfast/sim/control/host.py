@@ -72,8 +72,7 @@ class Tokens:
         self.host.book.holds(context, self.host.process)
 
     def on_role(self, role: Role, term: Term) -> None:
-        if role is Role.COORDINATOR:
-            self.host.book.coordinates(term, self.host.process)
+        self.host.book.takes_role(role, term, self.host.process)
 
 
 class ObservedArchive(Archive):
@@ -106,13 +105,15 @@ class ObservedArchive(Archive):
 class Host:
     """The process of one host, from its start to its end."""
 
-    def __init__(self, ports: NodePorts, book: Book) -> None:
+    def __init__(self, ports: NodePorts, book: Book, config: ControlConfig = CONFIG) -> None:
         self.book = book
         self.process = f"{ports.name}#{ports.incarnation}"
         self.manager: Manager | None = None
+        self.archive: Archive | None = None
         self.incarnation: Incarnation | None = None
         self.ports = ports
         self.name = HostId(ports.name)
+        self._config = config
         self._nonces = itertools.count(1)
         self._lease = LeaseId(0)
         self._timers = ports.timers(self._on_timer)
@@ -146,7 +147,7 @@ class Host:
 
     # --- the session
 
-    def _open(self) -> Recipe[Session]:
+    def _open(self) -> Recipe[Seen[Session]]:
         nonce = self._nonce()
         while True:
             granted = yield LeaseGrant(LEASE_SECONDS)
@@ -157,14 +158,15 @@ class Host:
                 self.name, lease=granted.lease, address=f"{self.name}:1", nonce=nonce
             )
             if isinstance(found, Seen):
-                return found.value
+                return found
 
-    def _opened(self, session: Session) -> None:
+    def _opened(self, opened: Seen[Session]) -> None:
+        session = opened.value
         self.incarnation = session.incarnation
         self._timers.set(KEEP_NS, "keep")
-        self._client.watch(keys.TERM, Revision(0), "term")
+        self._client.watch(keys.TERM, Revision(opened.modified + 1), "term")
         archive = ObservedArchive(self, self.ports.disk(DIRECTORY, self._on_synced), self._fail)
-        self._archive = archive
+        self.archive = archive
         self.manager = Manager(
             session,
             archive,
@@ -179,7 +181,7 @@ class Host:
                 on_session_lost=lambda: self.ports.stop("the session is gone"),
             ),
             application=Tokens(self),
-            config=CONFIG,
+            config=self._config,
         )
         self.manager.start()
 
@@ -237,14 +239,16 @@ class Host:
 
     def _on_watch(self, token: Hashable, event: WatchEvent) -> None:
         if isinstance(event, Compacted):
-            return  # it is polled as well (IM-66)
+            # What fell out of the history is seen at the next poll (IM-66).
+            self._client.watch(keys.TERM, event.oldest, token)
         if isinstance(event, Events) and self.manager is not None:
             for change in event.changes:
                 if change.item is not None:
                     self.manager.on_term(msgspec.json.decode(change.item.value, type=TermRecord))
 
     def _on_synced(self, token: Token, ok: bool) -> None:
-        self._archive.on_synced(token, ok)
+        if self.archive is not None:
+            self.archive.on_synced(token, ok)
 
     def _fail(self, error: HoldfastError) -> None:
         self.ports.stop(f"{error.code}: {error}")
