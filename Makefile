@@ -41,7 +41,7 @@ demo: setup      ## a ledger under load, its primary killed every 3 s, every cal
 	@$(BIN)/holdfast demo
 
 test: setup etcd ## every test, short versions
-	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadgroup $(TESTS)
+	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder $(TESTS)
 
 check: setup     ## format, lint, types, layering
 	@$(BIN)/ruff format --check src tests

@@ -81,13 +81,7 @@ def sqlite_backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqliteB
     backend.stop()
 
 
-@pytest.fixture(
-    params=[
-        pytest.param("sqlite", marks=pytest.mark.xdist_group("authority-sqlite")),
-        pytest.param("etcd", marks=[pytest.mark.etcd, pytest.mark.xdist_group("etcd")]),
-        pytest.param("sim", marks=pytest.mark.xdist_group("authority-sqlite")),
-    ]
-)
+@pytest.fixture(params=["sqlite", pytest.param("etcd", marks=pytest.mark.etcd), "sim"])
 def backend(request: pytest.FixtureRequest) -> Backend:
     if request.param == "sim":
         return SimBackend()
@@ -95,12 +89,7 @@ def backend(request: pytest.FixtureRequest) -> Backend:
     return chosen
 
 
-@pytest.fixture(
-    params=[
-        pytest.param("sqlite", marks=pytest.mark.xdist_group("authority-sqlite")),
-        pytest.param("etcd", marks=[pytest.mark.etcd, pytest.mark.xdist_group("etcd")]),
-    ]
-)
+@pytest.fixture(params=["sqlite", pytest.param("etcd", marks=pytest.mark.etcd)])
 def real_backend(request: pytest.FixtureRequest) -> SqliteBackend | EtcdBackend:
     chosen: SqliteBackend | EtcdBackend = request.getfixturevalue(f"{request.param}_backend")
     return chosen

@@ -42,7 +42,6 @@ pytestmark = [
     pytest.mark.cluster,
     pytest.mark.etcd,
     pytest.mark.anyio,
-    pytest.mark.xdist_group("etcd"),
 ]
 
 SILENCE_S = 0.5

@@ -18,7 +18,7 @@ from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.orders import CreateGroup, GroupHistory, HandedOver, HandOver, ShowHistory
 from holdfast.model.outcome import CallRefused, MethodRaised, Refused
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("bad_calls")]
+pytestmark = pytest.mark.cluster
 
 APPS = Path(__file__).parent / "apps"
 MEGABYTE = 1 << 20

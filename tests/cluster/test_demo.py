@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from domain import HOLDFAST, WAIT_S
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("demo"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 
 def surroundings(tmp_path: Path) -> dict[str, str]:

@@ -14,7 +14,7 @@ from domain import HOLDFAST, Domain, is_whole
 
 from holdfast.storage.lock import holder_of
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("domain")]
+pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 from authority_backends import EtcdBackend
 from domain import Domain, is_whole
 
-pytestmark = [pytest.mark.cluster, pytest.mark.etcd, pytest.mark.xdist_group("etcd")]
+pytestmark = [pytest.mark.cluster, pytest.mark.etcd]
 
 
 def test_a_domain_on_etcd_survives_the_loss_of_etcds_leader(

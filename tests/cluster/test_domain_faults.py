@@ -14,7 +14,7 @@ from faults.preload import CallFaults, environment
 from holdfast.node.layout import Layout
 from holdfast.storage.lock import holder_of
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("domain-faults")]
+pytestmark = pytest.mark.cluster
 
 WAIT_S = 120.0
 

@@ -14,7 +14,7 @@ from holdfast.cli.ordering import order_at
 from holdfast.model.orders import ListGroups
 from holdfast.node.layout import Layout
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("examples"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LIMIT_S = 200

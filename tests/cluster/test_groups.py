@@ -26,7 +26,7 @@ from holdfast.net import Address, Endpoint, Identity, Role
 from holdfast.node.layout import Layout
 from holdfast.node.reaching import url_of
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("groups")]
+pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(scope="module")

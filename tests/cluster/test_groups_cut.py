@@ -17,7 +17,7 @@ LEASES_BACK_S = 1.0
 FAULT_S = 1.5
 """How long the network is left so: past leases and graces."""
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("groups-cut")]
+pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture

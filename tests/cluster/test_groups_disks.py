@@ -23,7 +23,7 @@ from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import HostId
 from holdfast.node.store import FILE_BYTES
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("groups-disks")]
+pytestmark = pytest.mark.cluster
 
 HOSTS = ("host1", "host2", "host3")
 FIRST_PRIMARY, BACKUP = "host1", "host2"

@@ -14,7 +14,6 @@ from workload import Workload, check_members
 pytestmark = [
     pytest.mark.cluster,
     pytest.mark.etcd,
-    pytest.mark.xdist_group("etcd"),
     pytest.mark.timeout(600),
 ]
 

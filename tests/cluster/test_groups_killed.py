@@ -16,7 +16,7 @@ from holdfast.cli.ordering import give_at
 from holdfast.model.ids import HostId
 from holdfast.model.orders import GroupHistory, ShowHistory
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("groups-killed")]
+pytestmark = pytest.mark.cluster
 
 STYLES = ("cold_passive", "warm_passive", "active")
 

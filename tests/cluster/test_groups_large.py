@@ -16,7 +16,7 @@ from holdfast.node.layout import Layout
 from holdfast.node.store import STORE
 from holdfast.storage.checkpoint import ASIDE, COPIED, checkpoint_of
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("groups-large"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 
 WAIT_S = 90.0
 ACCOUNTS = 60_000

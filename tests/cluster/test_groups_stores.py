@@ -18,7 +18,7 @@ from holdfast.storage.directory import Directory
 from holdfast.storage.identity import load
 from holdfast.storage.inspect import inspect, records
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("groups-stores")]
+pytestmark = pytest.mark.cluster
 
 VICTIM, PEER = "host1", "host2"
 

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 from domain import WAIT_S, Domain, is_whole
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("http"), pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 RETRIES_S = 120.0

@@ -17,7 +17,7 @@ from holdfast.cli.ordering import give_at
 from holdfast.model.errors import OutcomeUnknown, Unavailable
 from holdfast.model.orders import DrainHost, ExplainGroup, GroupExplained, GroupInfo, HostList, ListHosts
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("manager")]
+pytestmark = pytest.mark.cluster
 
 HOSTS = ("host1", "host2", "host3", "host4")
 GROUPS = tuple(f"kept{number}" for number in range(6))

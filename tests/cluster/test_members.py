@@ -19,7 +19,7 @@ from holdfast.model.errors import InvalidRequest
 from holdfast.model.orders import GroupInfo
 from holdfast.node.layout import Layout
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("members")]
+pytestmark = pytest.mark.cluster
 
 HOSTS = ("host1", "host2", "host3", "host4")
 

@@ -17,7 +17,7 @@ from holdfast.model.calls import CallOutcomeUnknown
 from holdfast.model.errors import HoldfastError
 from holdfast.model.outcome import MethodRaised
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("nested_calls")]
+pytestmark = pytest.mark.cluster
 
 APPS = Path(__file__).parent / "apps"
 STYLES = ("warm_passive", "cold_passive", "active")

@@ -29,7 +29,7 @@ from holdfast.model.units import SECOND
 from holdfast.node.layout import Layout
 from holdfast.node.reaching import url_of
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("people"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 POLICY = CallPolicy(duration_ns=60 * SECOND)

@@ -12,7 +12,7 @@ from holdfast.cli.ordering import give_at
 from holdfast.model.orders import GroupHistory, ShowHistory
 from holdfast.model.outcome import CallPoisoned
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("poison")]
+pytestmark = pytest.mark.cluster
 
 APPS = Path(__file__).parent / "apps"
 

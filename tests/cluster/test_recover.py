@@ -26,7 +26,7 @@ from holdfast.model.orders import (
 from holdfast.node.layout import Layout
 from holdfast.node.store import STORE
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("recover"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

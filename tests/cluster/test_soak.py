@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from domain import HOLDFAST
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("soak")]
+pytestmark = pytest.mark.cluster
 
 
 @pytest.mark.timeout(1200)

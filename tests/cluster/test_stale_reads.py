@@ -15,7 +15,7 @@ from holdfast.model.calls import Seen
 from holdfast.model.ids import Position
 from holdfast.model.orders import GroupInfo
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("stale_reads")]
+pytestmark = pytest.mark.cluster
 
 MINUTE_MS = 60_000
 

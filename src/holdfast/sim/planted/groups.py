@@ -8,7 +8,7 @@ import msgspec
 from holdfast.authority.placing import IsListed, MayForget, may_forget
 from holdfast.authority.recipe import Recipe
 from holdfast.clock.steady import SteadyClock
-from holdfast.housing import groups, leaving
+from holdfast.housing import grounds, leaving
 from holdfast.housing import nesting as housing_nesting
 from holdfast.housing.ground import Ground
 from holdfast.housing.housed import Housed
@@ -227,7 +227,7 @@ PLANTED = (
         "memory-resumes",
         "V4",
         "a member in memory that was started again is still listed",
-        groups,
+        grounds,
         "memory_ground",
         _memory_of_host,
         profile="kills",
