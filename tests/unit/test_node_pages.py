@@ -1,38 +1,46 @@
-"""Huge pages for a heap that is copied: asked for once, and again when copies grow slow."""
+"""Huge pages for a heap that is copied: asked for before each copy."""
 
 import queue
 from collections.abc import Callable
 
-from holdfast.node.pages import HUGE_BYTES, SLOW_COPY_NS, HugePages, heap, resident_bytes
+import pytest
+
+from holdfast.node import pages as subject
+from holdfast.node.pages import HUGE_BYTES, HugePages, heap, resident_bytes
 
 WAIT_S = 60.0
+Calls = queue.Queue[tuple[Callable[..., None], int, int]]
 
 
-def test_the_heap_is_gathered_before_a_copy_and_again_when_one_was_slow() -> None:
+def let_it_gather(pages: HugePages, calls: Calls) -> None:
+    assert not pages.are_ready()
+    work, count, took_ms = calls.get(timeout=WAIT_S)
+    assert not pages.are_ready()
+    work(count, took_ms)
+
+
+def test_the_heap_is_gathered_before_each_copy() -> None:
     """Whatever the kernel has to give: no copy waits for ever, and none is made while it works."""
-    calls: queue.Queue[tuple[Callable[..., None], int]] = queue.Queue()
+    calls: Calls = queue.Queue()
     ballast = bytearray(8 * HUGE_BYTES)
-    pages = HugePages(lambda work, resident: calls.put((work, resident)), heap_bytes_min=1)
-
-    def let_it_gather() -> None:
-        work, resident = calls.get(timeout=WAIT_S)
-        assert not pages.are_ready()
-        work(resident)
-
-    assert not pages.are_ready()
-    let_it_gather()
-    assert pages.are_ready()
-    pages.copy_ns = SLOW_COPY_NS + 1
-    assert not pages.are_ready()
-    let_it_gather()
-    assert pages.are_ready()
+    pages = HugePages(lambda *call: calls.put(call), heap_bytes_min=1)
+    for _ in range(2):
+        let_it_gather(pages, calls)
+        assert pages.are_ready()
+        pages.copied()
     assert len(ballast) == 8 * HUGE_BYTES
 
 
+def test_a_gathering_that_takes_long_pauses_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pauses as long as these would not be over before the test is given up."""
+    monkeypatch.setattr(subject, "PAUSE_S", WAIT_S)
+    monkeypatch.setattr(subject, "SPREAD_S", 0.0)
+    calls: Calls = queue.Queue()
+    let_it_gather(HugePages(lambda *call: calls.put(call), heap_bytes_min=1), calls)
+
+
 def test_a_small_process_is_left_alone() -> None:
-    pages = HugePages(lambda *_: None, heap_bytes_min=1 << 60)
-    pages.copy_ns = SLOW_COPY_NS + 1
-    assert pages.are_ready()
+    assert HugePages(lambda *_: None, heap_bytes_min=1 << 60).are_ready()
 
 
 def test_the_heap_is_private_memory_on_the_bounds_of_huge_pages() -> None:

@@ -65,7 +65,7 @@ def state(
     *,
     megabytes: int = 100,
     callers: int = 32,
-    seconds: float = 60.0,
+    seconds: float = 90.0,
     rounds: int = 5,
     output: Output = "table",
 ) -> None:
@@ -75,7 +75,7 @@ def state(
     ----------
     megabytes: The size of its checkpoints; as Python objects it takes several times that, on each host.
     callers: How many call it without pause.
-    seconds: How long it is called before its primary is killed.
+    seconds: How long it is called, through several checkpoints, before its primary is killed.
     rounds: How often its primary is killed.
     output: A table for people, one JSON object for scripts.
     """
