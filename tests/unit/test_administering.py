@@ -19,7 +19,9 @@ def administering(deafness: Deafness, *, allows_chaos: bool = True) -> Administe
     """Of host a. The orders below need nothing else of it, or are refused before they would."""
     host: Any = SimpleNamespace(me=SimpleNamespace(host=A), recovery=None, directory=None)
     nothing: Any = None
-    return Administering(host, nothing, nothing, deafness, nothing, (A, B, C), allows_chaos=allows_chaos)
+    return Administering(
+        host, nothing, nothing, deafness, nothing, nothing, (A, B, C), allows_chaos=allows_chaos
+    )
 
 
 def told(order: Order, by: Role = Role.ADMIN, *, allows_chaos: bool = True) -> object:

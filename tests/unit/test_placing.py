@@ -6,7 +6,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.authority.emptying import list_host_wishes, set_draining
 from holdfast.authority.groups import (
     GroupRecord,
     Placement,
@@ -18,7 +17,7 @@ from holdfast.authority.groups import (
     store_in_stay,
 )
 from holdfast.authority.identity import Identity, read_identity
-from holdfast.authority.outcome import Contended, InDoubt, Listing, Seen
+from holdfast.authority.outcome import Contended, InDoubt, Seen
 from holdfast.authority.placing import (
     AlreadyPlaced,
     IsListed,
@@ -201,15 +200,6 @@ def test_what_was_planned_from_an_older_record_is_not_done(bench: Bench, group: 
     assert isinstance(bench.run(remove_member(group, A, nonce=bench.nonce(), as_of=seen.modified)), Contended)
     assert record_of(bench, group) == first
     assert isinstance(bench.run(remove_member(group, A, nonce=bench.nonce(), as_of=first.modified)), Seen)
-
-
-def test_a_host_is_emptied_until_it_is_told_otherwise(bench: Bench) -> None:
-    for is_draining in (True, True, False, True):
-        nonce = bench.nonce()
-        assert isinstance(bench.run(set_draining(A, is_draining, nonce=nonce)), Seen)
-        wishes = bench.run(list_host_wishes())
-        assert isinstance(wishes, Listing)
-        assert [(seen.value.host, seen.value.is_draining) for seen in wishes.items] == [(A, is_draining)]
 
 
 def test_a_group_that_is_gone_has_no_members(bench: Bench, group: GroupId) -> None:

@@ -17,7 +17,6 @@ SESSIONS: Final = "sessions/"
 NAMES: Final = "names/"
 GROUPS: Final = "groups/"
 VIEWS: Final = "views/"
-HOST_WISHES: Final = "wishes/hosts/"
 
 NAME_GUARD: Final = "guards/names"
 GROUP_GUARD: Final = "guards/groups"
@@ -37,10 +36,6 @@ TRANSACTION_LOG: Final = "transactions/"
 def host(host: HostId) -> str:
     """The host's highest incarnation: outlives every session."""
     return f"hosts/{_word(host)}"
-
-
-def host_wish(host: HostId) -> str:
-    return HOST_WISHES + _word(host)
 
 
 def session(host: HostId) -> str:

@@ -62,6 +62,13 @@ class Refused(InvalidRequest):
         self.reason = reason
 
 
+class OrderUnsettled(OutcomeUnknown):
+    """Raised when the host that was asked does not know itself whether the order was carried out."""
+
+    def __init__(self, text: str) -> None:
+        HoldfastError.__init__(self, text)
+
+
 AboutGroups = CreateGroup | DeleteGroup | ListGroups | AddMember | RemoveMember
 """Orders that are answered with the groups they are about."""
 
@@ -129,6 +136,8 @@ def _taken(answer: OrderAnswer, kind: type[Given]) -> Given:
         raise BrokenInvariant(f"an order was answered with {answer}")
     if answer.is_final:
         raise Refused(answer.code, answer.text)
+    if answer.code == OutcomeUnknown.code:
+        raise OrderUnsettled(answer.text)
     raise Unavailable(answer.text)
 
 

@@ -102,6 +102,7 @@ class Bootstrap(Tenure):
         def joined(answer: Seen[Member] | Held | NoSession) -> None:
             if isinstance(answer, NoSession):
                 self.me.ports.on_session_lost()
+                self._survey_later()
             elif isinstance(answer, Held):
                 self._end_or_wait(standing)
             else:

@@ -13,17 +13,17 @@ CONTEXT_BYTES_MAX: Final = 8 << 20
 class ControlConfig:
     """Of one host; hosts of a domain should agree on the times."""
 
-    beat_ns: int = 100 * MILLISECOND
+    beat_ns: int = 250 * MILLISECOND
     """A coordinator says so often that it is there."""
-    silence_ns: int = 1 * SECOND
+    silence_ns: int = 2 * SECOND
     """Whoever was not heard for so long is taken for gone (IM-105, IM-106)."""
-    prepare_ns: int = 1 * SECOND
+    prepare_ns: int = 2 * SECOND
     """A participant that has not accepted by then has failed (IM-24)."""
     retry_ns: int = 100 * MILLISECOND
     """What was not answered is asked again after about this."""
-    poll_ns: int = 500 * MILLISECOND
+    poll_ns: int = 1 * SECOND
     """How often the authority is asked how things stand, besides being watched (IM-66)."""
-    isolation_ns: int = 2 * SECOND
+    isolation_ns: int = 4 * SECOND
     """A coordinator that the authority has not answered for so long gives up (IM-3, IM-4): sooner than its
     session ends, so that it has stopped when another is elected."""
     waiting_max: int = 10_000

@@ -7,10 +7,11 @@ begins to, every failure is definite; from then on only the authority's record c
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
 from holdfast.authority import membership
 from holdfast.authority.outcome import InDoubt, NoAnswer, answering
-from holdfast.authority.standing import MANAGER, Participant, Standing, Status, Transaction, read_standing
+from holdfast.authority.standing import Standing, Status, Transaction, read_standing
 from holdfast.authority.transactions import AlreadyDecided, Deposed, NoTransaction, set_transaction_status
 from holdfast.control.config import CONTEXT_BYTES_MAX
 from holdfast.control.context import Context, digest_of
@@ -28,11 +29,12 @@ from holdfast.control.messages import (
 )
 from holdfast.control.opening import Opened, Short, open_update
 from holdfast.control.ports import Accepted, Failed, Tell, Unsettled
+from holdfast.control.roll import Roll
 from holdfast.control.tenure import Self, Tenure
 from holdfast.model.errors import HoldfastError, InvalidRequest, Overloaded, Rejected, Unavailable
-from holdfast.model.ids import HostId, Nonce, Term
+from holdfast.model.ids import HostId, Incarnation, Nonce, Term
 
-PREPARES: int = 3
+PREPARES: Final = 3
 """How often one asks before a participant counts as failed."""
 
 
@@ -68,8 +70,7 @@ class Coordinator(Tenure):
         self._step_down = step_down
         self._waiting: deque[tuple[bytes, Tell]] = deque()
         self._update: Update | None = None
-        self._replicas: dict[HostId, Participant] = {}
-        self._heard_at: dict[HostId, int] = {}
+        self._replicas = Roll(me.host, me.ports.clock, me.config.silence_ns)
 
     def begin(self) -> None:
         self._beat()
@@ -128,7 +129,8 @@ class Coordinator(Tenure):
     # --- opening it (IM-9, IM-10, IM-131)
 
     def _open(self, update: Update) -> None:
-        recipe = open_update(self.term, self.me.host, self.context.cas, nonce=update.nonce)
+        without = tuple(each.host for each in self._replicas.silent())
+        recipe = open_update(self.term, self.me.host, without=without, nonce=update.nonce)
         self.ask(recipe, lambda answer: self._opened(update, answer))
 
     def _opened(self, update: Update, answer: Opened | Short | Deposed | InDoubt | NoAnswer) -> None:
@@ -249,7 +251,7 @@ class Coordinator(Tenure):
 
     def on_message(self, peer: HostId, message: Message) -> None:
         """Of this term."""
-        self._heard_at[peer] = self.me.ports.clock.now()
+        self._replicas.hear(peer)
         update = self._update
         match message:
             case Hello(cas=cas, digest=digest):
@@ -262,6 +264,16 @@ class Coordinator(Tenure):
                     self._decide(update, Status.ROLLBACK, f"{peer} cannot take part: {why}")
             case BeatAnswer() | _:
                 pass
+
+    def on_death(self, host: HostId, incarnation: Incarnation) -> None:
+        """Proved (K2): nothing waits for that process, and the next update does without."""
+        update = self._update
+        if not self._replicas.on_death(host, incarnation):
+            return
+        if update is None:
+            self._remove_silent()
+        elif update.decision is None and host in update.missing:
+            self._decide(update, Status.ROLLBACK, f"{host} is dead")
 
     def _beat(self) -> None:
         for host in self._replicas:
@@ -288,16 +300,10 @@ class Coordinator(Tenure):
         if standing.current_term != self.term or coordinator is None:
             self._step_down(f"term {standing.current_term} is not this host's")
             return
-        now = self.me.ports.clock.now()
-        self._replicas = {
-            each.value.host: Participant(host=each.value.host, incarnation=each.value.incarnation)
-            for each in standing.members
-            if MANAGER in each.value.roles and each.value.host != self.me.host
-        }
-        self._heard_at = {host: self._heard_at.get(host, now) for host in self._replicas}
+        self._replicas.on_standing(standing)
         if self._update is None:
             self._end_left_open(standing.open_transaction)
-            self._remove_silent(now)
+            self._remove_silent()
 
     def _end_left_open(self, left: Transaction | None) -> None:
         """Roll back an opening that was given up in doubt, and was made after all: nobody else ends it while
@@ -308,13 +314,12 @@ class Coordinator(Tenure):
                 lambda: set_transaction_status(self.term, cas, Status.ROLLBACK, nonce=nonce), _nothing_more
             )
 
-    def _remove_silent(self, now: int) -> None:
+    def _remove_silent(self) -> None:
         """Off the list with whoever does not answer (IM-105): it comes back through bootstrap."""
-        for host, replica in self._replicas.items():
-            if now - self._heard_at[host] > self.me.config.silence_ns:
-                self.me.ports.trace.note("remove", host=host)
-                recipe = membership.leave(host, replica.incarnation, nonce=self.me.ports.nonce())
-                self.ask(recipe, _nothing_more)
+        for each in self._replicas.silent():
+            self.me.ports.trace.note("remove", host=each.host)
+            recipe = membership.leave(each.host, each.incarnation, nonce=self.me.ports.nonce())
+            self.ask(recipe, _nothing_more)
 
 
 def _nothing_more(_: object) -> None:

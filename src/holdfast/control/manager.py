@@ -77,6 +77,12 @@ class Manager:
                 return coordinator.host
         return None
 
+    def close(self) -> None:
+        """Take part no more: this process ends. Whoever waits is told as much as can be known."""
+        tenure, self._tenure = self._tenure, None
+        if tenure is not None:
+            tenure.close()
+
     # --- events
 
     def update(self, change: bytes, tell: Tell) -> None:
@@ -104,9 +110,11 @@ class Manager:
     def on_death(self, host: HostId, incarnation: Incarnation) -> None:
         """An agent has proof that exactly this process is gone (K2)."""
         self._dead[host] = max(incarnation, self._dead.get(host, incarnation))
-        tenure = self._tenure
-        if isinstance(tenure, Replica) and self._is_gone(tenure.coordinator):
-            self._enter_bootstrap(f"{host} is dead")
+        match self._tenure:
+            case Replica(coordinator=coordinator) if self._is_gone(coordinator):
+                self._enter_bootstrap(f"{host} is dead")
+            case Coordinator() as tenure:
+                tenure.on_death(host, incarnation)
 
     def _pass_on(self, peer: HostId, message: Message) -> None:
         match self._tenure:
@@ -121,7 +129,7 @@ class Manager:
     def _hear_of(self, term: Term) -> None:
         """A newer term than one's own: out of date (IM-142)."""
         self.term = term
-        if not isinstance(self._tenure, Bootstrap):
+        if isinstance(self._tenure, Coordinator | Replica):
             self._enter_bootstrap(f"term {term} has begun")
 
     # --- roles

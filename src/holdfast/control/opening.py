@@ -1,5 +1,6 @@
 """Opening an update at the authority: who takes part, and under which number (IM-9, IM-34, T3, T4)."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,9 +38,10 @@ class Short:
 
 @answering
 def open_update(
-    term: Term, host: HostId, base_cas: int, *, nonce: Nonce
+    term: Term, host: HostId, *, without: Collection[HostId], nonce: Nonce
 ) -> Recipe[Opened | Short | Deposed | InDoubt]:
-    """Open the next transaction of *term* with every manager that holds the context of *base_cas*."""
+    """Open the next transaction of *term* with every manager that holds the committed context, *without*
+    those of whom nothing is heard."""
     standing = yield from read_standing()
     last = standing.last.value
     if last is not None and last.nonce == nonce:
@@ -47,7 +49,7 @@ def open_update(
     coordinator = standing.coordinator()
     if standing.current_term != term or coordinator is None or coordinator.value.host != host:
         return Deposed(standing.current_term)
-    participants = _holders(standing, host)
+    participants = _holders(standing, host, without)
     managers = sum(MANAGER in each.value.roles for each in standing.members)
     if managers >= ENOUGH_HOSTS and len(participants) < PARTICIPANTS_MIN:
         return Short("no other host holds the state context yet")
@@ -64,11 +66,13 @@ def open_update(
     return InDoubt(nonce, str(answer))
 
 
-def _holders(standing: Standing, host: HostId) -> list[HostId]:
+def _holders(standing: Standing, host: HostId, without: Collection[HostId]) -> list[HostId]:
     """This host first."""
     others = [
         each.value.host
         for each in standing.members
-        if each.value.host != host and holds_context(standing, each.value.host)
+        if each.value.host != host
+        and each.value.host not in without
+        and holds_context(standing, each.value.host)
     ]
     return [host, *others[: PARTICIPANTS_MAX - 1]]

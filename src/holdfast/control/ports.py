@@ -68,4 +68,4 @@ class ControlPorts:
     nonce: Callable[[], Nonce]
     """A mark that no other change ever carries (A1)."""
     on_session_lost: Callable[[], None]
-    """The authority no longer knows this process: it must end (V2)."""
+    """The authority does not know this process now: it ends, or its session is put back (V2)."""

@@ -177,6 +177,10 @@ class HostList(Struct, frozen=True, kw_only=True, tag="hosts"):
     hosts: tuple[HostInfo, ...]
     manager: HostId = HostId("")
     """The host that manages the domain; empty while none does."""
+    term: int = 0
+    """In which it was elected."""
+    cas: int = 0
+    """Of the wishes that the answering host knows (T1)."""
 
 
 class GroupExplained(Struct, frozen=True, kw_only=True, tag="explained"):

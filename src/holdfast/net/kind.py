@@ -26,6 +26,7 @@ class Kind(IntEnum):
     # 32-47: hosts among themselves
     HEARTBEAT = 32
     HEARTBEAT_ANSWER = 33
+    CONTROL = 34
 
     # 48-63: agents
     AGENT_REPORT = 48

@@ -37,6 +37,7 @@ from holdfast.model.orders import (
 )
 from holdfast.model.units import MILLISECOND
 from holdfast.net import Role
+from holdfast.node.control import Control
 from holdfast.node.creating import Creating
 from holdfast.node.deafness import Deafness
 from holdfast.node.emptying import Emptying
@@ -65,6 +66,7 @@ class Administering:
         creating: Creating,
         deafness: Deafness,
         managing: Managing,
+        control: Control,
         hosts: Iterable[HostId],
         *,
         allows_chaos: bool,
@@ -75,7 +77,7 @@ class Administering:
         self._placing = Placing(groups, authority, creating, fresh_nonce)
         self._recovering = Recovering(groups.recovery, creating)
         self._explaining = Explaining(groups.directory, creating, self._recovering, managing)
-        self._hosts = Emptying(groups.directory, authority, managing, hosts, fresh_nonce)
+        self._hosts = Emptying(groups.directory, control, hosts)
         self._deafness = deafness
         self._allows_chaos = allows_chaos
         self._clock = MachineClock()
@@ -91,7 +93,7 @@ class Administering:
                 case ExplainGroup():
                     return await self._explaining.explain(order)
                 case ListHosts():
-                    return await self._hosts.list()
+                    return self._hosts.list()
                 case ShowHistory():
                     return await self._tell(order)
                 case _ if by is not Role.ADMIN:

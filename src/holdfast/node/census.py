@@ -8,6 +8,7 @@ import msgspec
 
 from holdfast.authority.groups import GroupRecord
 from holdfast.authority.sessions import Session
+from holdfast.control.domain_state import DomainState
 from holdfast.control.wishes import Facts, GroupFact, GroupWish, HostFact, Wishes
 from holdfast.housing.directory import GroupDirectory
 from holdfast.model.ids import HostId
@@ -56,10 +57,10 @@ class Census:
         found = (GroupFact(records[group], seen.value) for group, seen in views.items() if group in records)
         return Facts(self.look(), tuple(found))
 
-    def wishes(self, facts: Facts, draining: Iterable[HostId]) -> Wishes:
+    def wishes(self, facts: Facts, state: DomainState) -> Wishes:
         return Wishes(
-            {each.record.group: wish_of(each.record) for each in facts.groups},
-            draining=frozenset(draining),
+            {each.record.group: wish_of(each.record, state) for each in facts.groups},
+            draining=frozenset(state.draining),
             loss_ns=self._loss_ns,
         )
 
@@ -73,11 +74,19 @@ def location_of(session: Session) -> str:
     return session.details.get(LOCATION) or session.host
 
 
-def wish_of(record: GroupRecord) -> GroupWish:
-    """What was asked for at the group's creation, over what is built in."""
-    return _wish(record.properties)
+def wish_of(record: GroupRecord, state: DomainState | None = None) -> GroupWish:
+    """What is in effect for a group (FTC-167): what was set while it ran, over what it was made with, over
+    what is built in. The domain's defaults and its class's properties took effect when it was made."""
+    own = state.of_group(record.group) if state is not None else {}
+    if not own:
+        return _wish(record.properties)
+    return GroupWish.of(_made_with(record.properties), own)
 
 
 @lru_cache(maxsize=WISHES_KEPT_MAX)
 def _wish(properties: str) -> GroupWish:
-    return GroupWish.of(msgspec.json.decode(properties, type=dict[str, Any]))
+    return GroupWish.of(_made_with(properties))
+
+
+def _made_with(properties: str) -> dict[str, Any]:
+    return msgspec.json.decode(properties, type=dict[str, Any])

@@ -9,6 +9,7 @@ from holdfast.authority.sessions import Session
 from holdfast.housing.groups import Groups
 from holdfast.net import Endpoint
 from holdfast.node.administering import Administering
+from holdfast.node.control import Control
 from holdfast.node.messages import HostReport
 
 
@@ -23,6 +24,8 @@ class Interior:
     groups: Groups
     authority: Authority
     administering: Administering
+    control: Control
+    """The domain's wishes, and who coordinates."""
     report: Callable[[], HostReport]
     notes: Mapping[str, int]
     """How often its groups have noted what, by kind, since the process began."""

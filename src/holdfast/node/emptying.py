@@ -1,18 +1,16 @@
 """The hosts of a domain, as people see and empty them."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-from holdfast.authority.emptying import set_draining
-from holdfast.authority.outcome import Seen
-from holdfast.authority.recipe import Authority, perform
+from holdfast.control.domain_changes import SetDraining
 from holdfast.housing.directory import GroupDirectory
-from holdfast.model.errors import InvalidRequest, Unavailable
-from holdfast.model.ids import HostId, Nonce
+from holdfast.model.errors import InvalidRequest
+from holdfast.model.ids import HostId
 from holdfast.model.orders import DrainHost, HostInfo, HostList
 from holdfast.node.census import location_of
-from holdfast.node.insisting import insist
-from holdfast.node.managing import Managing
+from holdfast.node.control import Control
+from holdfast.node.wishing import granted
 
 
 class Emptying:
@@ -21,22 +19,16 @@ class Emptying:
     def __init__(
         self,
         directory: GroupDirectory,
-        authority: Authority,
-        managing: Managing,
+        control: Control,
         hosts: Iterable[HostId],
-        nonces: Callable[[], Nonce],
     ) -> None:
         self._directory = directory
-        self._authority = authority
-        self._managing = managing
+        self._control = control
         self._hosts = tuple(hosts)
-        self._nonces = nonces
 
-    async def list(self) -> HostList:
-        """All hosts. Raises ``Unavailable`` when the authority does not answer."""
-        draining = await self._managing.draining()
-        if draining is None:
-            raise Unavailable("the authority does not answer")
+    def list(self) -> HostList:
+        """All hosts, as this one knows them."""
+        draining = self._control.state().draining
         sessions, records = self._directory.sessions, list(self._directory.records.values())
         members = Counter(host for record in records for host in record.placed_on)
         leaving = Counter(each.host for record in records for each in record.members if each.is_leaving)
@@ -53,14 +45,21 @@ class Emptying:
             )
             for host in sorted({*self._hosts, *sessions})
         )
-        return HostList(hosts=hosts, manager=self._managing.leader or HostId(""))
+        return HostList(
+            hosts=hosts,
+            manager=self._control.coordinator or HostId(""),
+            term=self._control.term,
+            cas=self._control.cas,
+        )
 
     async def drain(self, order: DrainHost) -> HostList:
-        """It is a wish then; how far it has come shows in the list. Raises ``InvalidRequest``."""
+        """It is a wish then; how far it has come shows in the list.
+
+        Raises ``InvalidRequest``, ``Unavailable`` when it was not granted, ``OutcomeUnknown`` when it may
+        have been.
+        """
         if order.host not in {*self._hosts, *self._directory.sessions}:
             raise InvalidRequest(f"there is no host {order.host!r}; there are: {', '.join(self._hosts)}")
-        nonce = self._nonces()
-        await insist(
-            lambda: perform(self._authority, set_draining(order.host, order.is_draining, nonce=nonce)), Seen
-        )
-        return await self.list()
+        change = SetDraining(host=order.host, is_draining=order.is_draining)
+        granted(await self._control.wish(change))
+        return self.list()

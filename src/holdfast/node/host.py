@@ -45,12 +45,12 @@ from holdfast.node.authorities import connect_authority
 from holdfast.node.callees import HostCallees
 from holdfast.node.census import Census
 from holdfast.node.classes import add_to_path
+from holdfast.node.control import Control
 from holdfast.node.deafness import Deafness
 from holdfast.node.door import Door, Interior
 from holdfast.node.heart import Heart, LoopPulse
 from holdfast.node.heartbeats import HeartbeatConfig, PeerState, Vitals
 from holdfast.node.layout import Description, Layout
-from holdfast.node.leading import Leading
 from holdfast.node.links import HostLinks
 from holdfast.node.listening import listen, remember
 from holdfast.node.managing import Managing
@@ -113,6 +113,7 @@ class Host:
         self._early: list[tuple[Connection, bytes]] = []
         self._callees: HostCallees | None = None
         self._receiving: Receiving | None = None
+        self._control: Control | None = None
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT, or until the host must not go on (an error says why)."""
@@ -170,12 +171,22 @@ class Host:
             self._directory,
             self._trace,
         )
-        managing = self._manager(groups, session)
+        self._control = control = Control(
+            session,
+            self._directory,
+            self._authority,
+            links,
+            fresh_nonce,
+            trace=self._trace,
+            on_failed=store.fail,
+        )
+        managing = self._manager(groups, control)
         self._receiving = Receiving(
             groups,
             self._authority,
             self._deafness,
             managing,
+            control,
             hosts,
             allows_chaos=self._description.allows_chaos,
         )
@@ -184,7 +195,7 @@ class Host:
             endpoint,
             random=random.stream("agents"),
             report=lambda: self._report(store, session),
-            on_death=groups.on_death,
+            on_death=lambda host, incarnation: self._on_death(groups, control, host, incarnation),
             on_attempt=groups.suspects.on_death,
         )
         self._take_early(self._receiving)
@@ -195,6 +206,7 @@ class Host:
             groups=groups,
             authority=self._authority,
             administering=self._receiving.administering,
+            control=control,
             report=agents.report,
             notes=self._trace.counts,
         )
@@ -202,14 +214,16 @@ class Host:
             door.on_serving(interior)
         log.info("host serves", host=self._host, incarnation=session.incarnation, address=session.address)
         peers = Peers(self._authority, lambda sessions: self._on_peers(groups, sessions))
-        await _until_one_ends(peers.follow(), agents.report_always(), managing.work(), store.failed())
+        control.start()
+        await _until_one_ends(
+            peers.follow(), agents.report_always(), control.follow(), managing.work(), store.failed()
+        )
 
-    def _manager(self, groups: Groups, session: Session) -> Managing:
+    def _manager(self, groups: Groups, control: Control) -> Managing:
         """This host's part in managing the domain."""
         loss_ns = round(self._description.loss_s * SECOND)
         census = Census(groups.directory, self._description.hosts, MachineClock(), loss_ns=loss_ns)
-        leading = Leading(self._authority, session, fresh_nonce)
-        return Managing(groups, self._authority, leading, census, fresh_nonce)
+        return Managing(groups, self._authority, control, census, fresh_nonce)
 
     async def _close(self) -> None:
         """Let go of what was taken, in an order in which the heart still watches over the disk."""
@@ -219,6 +233,8 @@ class Host:
             await self._agents.close()
         if self._receiving is not None:
             await self._receiving.close()
+        if self._control is not None:
+            await self._control.close()
         await self._questions.close()
         for each in (self._callees, self._links):
             if each is not None:
@@ -290,6 +306,10 @@ class Host:
             self._links.set_peers(sessions)
         if self._agents is not None:
             self._agents.set_peers(sessions)
+
+    def _on_death(self, groups: Groups, control: Control, host: HostId, incarnation: Incarnation) -> None:
+        groups.on_death(host, incarnation)  # first: failover waits for nothing
+        control.on_death(host, incarnation)
 
     def _on_turn(self, late_ns: int) -> None:
         for door in self._doors:

@@ -52,9 +52,13 @@ class HostLinks:
 
     def send(self, peer: str, message: object) -> None:
         """Send it if the link is up; no promise either way."""
-        link = self._links.get(HostId(peer))
+        self.send_as(Kind.SEQUENCE, HostId(peer), message)
+
+    def send_as(self, kind: Kind, peer: HostId, message: object) -> None:
+        """The same, of another kind of message."""
+        link = self._links.get(peer)
         if link is not None and link.connection is not None:
-            link.send(Kind.SEQUENCE, _encode(message))
+            link.send(kind, _encode(message))
 
     async def close(self) -> None:
         await asyncio.gather(*(link.close() for link in self._links.values()))

@@ -1,7 +1,7 @@
-"""The replication manager at work: the host that leads carries out what is planned (DESIGN section 10).
+"""The replication manager at work: the coordinator carries out what is planned (DESIGN section 10).
 
 It remembers nothing between two looks. Each step is a compare-and-set from exactly the record that was
-planned from, so one that was planned on an old picture, or by a host that does not lead any more, does
+planned from, so one that was planned on an old picture, or by a host that does not coordinate any more, does
 nothing, and one that was interrupted is planned again.
 """
 
@@ -11,20 +11,20 @@ from typing import Any, Final
 
 import structlog
 
-from holdfast.authority.emptying import HostWish, list_host_wishes
-from holdfast.authority.outcome import Listing, NoAnswer, Seen
+from holdfast.authority.outcome import Seen
 from holdfast.authority.placing import add_member, remove_member
 from holdfast.authority.recipe import Authority, perform
+from holdfast.control.domain_state import DomainState
 from holdfast.control.planning import Action, Lead, Place, Plan, by_group, plan
 from holdfast.control.wishes import Facts
 from holdfast.housing.groups import Groups
 from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import GroupId, HostId, Nonce
 from holdfast.node.census import Census
-from holdfast.node.leading import Leading
+from holdfast.node.control import Control
 
 LOOK_S: Final = 1.0
-"""Between two looks at who leads and what has changed."""
+"""Between two looks at what has changed."""
 ACTIONS_MAX: Final = 100
 """Carried out before the domain is looked at again."""
 
@@ -32,20 +32,20 @@ log = structlog.get_logger("holdfast.manager")
 
 
 class Managing:
-    """The manager's part of one host; idle unless that one leads."""
+    """The manager's part of one host; idle unless that one coordinates."""
 
     def __init__(
         self,
         groups: Groups,
         authority: Authority,
-        leading: Leading,
+        control: Control,
         census: Census,
         nonces: Callable[[], Nonce],
     ) -> None:
         self._groups = groups
         self._directory = groups.directory
         self._authority = authority
-        self._leading = leading
+        self._control = control
         self._census = census
         self._nonces = nonces
         self._planned_for: tuple[Any, ...] = ()
@@ -53,7 +53,7 @@ class Managing:
     @property
     def leader(self) -> HostId | None:
         """The host that manages the domain, as far as is known here."""
-        return self._leading.leader
+        return self._control.coordinator
 
     async def work(self) -> None:
         """Look and act until cancelled. Whatever goes wrong here ends no host: its groups serve without."""
@@ -65,44 +65,35 @@ class Managing:
             await asyncio.sleep(LOOK_S)
 
     async def _look(self) -> None:
-        if await self._leading.look():
+        if self._control.is_coordinator:
             await self._act()
         else:
             self._planned_for = ()
             self._census.look()  # so that this host knows since when others are gone
 
-    async def draining(self) -> tuple[HostId, ...] | None:
-        """The hosts that are to be emptied; None when the authority does not say."""
-        found: Listing[HostWish] | NoAnswer = await perform(self._authority, list_host_wishes())
-        if isinstance(found, NoAnswer):
-            return None
-        return tuple(seen.value.host for seen in found.items if seen.value.is_draining)
-
-    async def plan(self, draining: tuple[HostId, ...]) -> Plan:
+    async def plan(self) -> Plan:
         """What would be done now. Made in a thread: with ten thousand groups it takes a while."""
-        return await asyncio.to_thread(self._plan, self._census.facts(), draining)
+        return await asyncio.to_thread(self._plan, self._census.facts(), self._control.state())
 
     async def explain(self, group: GroupId) -> list[str]:
         """What the manager does about one group, or waits for; empty when it is as wished for."""
-        draining = await self.draining()
-        if draining is None:
-            return ["the authority does not answer: nothing can be changed"]
-        return list(by_group(await self.plan(draining), group))
+        if self.leader is None:
+            return ["no host coordinates the domain now: nothing can be changed"]
+        return list(by_group(await self.plan(), group))
 
-    def _plan(self, facts: Facts, draining: tuple[HostId, ...]) -> Plan:
-        return plan(self._census.wishes(facts, draining), facts)
+    def _plan(self, facts: Facts, state: DomainState) -> Plan:
+        return plan(self._census.wishes(facts, state), facts)
 
     async def _act(self) -> None:
         """Plan and carry out, if anything has changed since there was nothing to do."""
-        draining = await self.draining()
-        if draining is None:
-            return
         living = tuple(sorted(self._directory.sessions))
-        seen = (self._directory.changes, living, self._census.lost(), draining)
+        seen = (self._directory.changes, living, self._census.lost(), self._control.cas)
         if seen == self._planned_for:
             return
-        found = await self.plan(draining)
+        found = await self.plan()
         for action in found.actions[:ACTIONS_MAX]:
+            if not self._control.is_coordinator:
+                return
             await self._do(action)
         # What was done changes what is seen; what could not be is tried again at the next look.
         self._planned_for = seen if not found.actions else ()

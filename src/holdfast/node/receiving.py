@@ -13,6 +13,7 @@ from holdfast.model.orders import Order, decode_order, encode_order
 from holdfast.net import Connection, Kind, Role, split_number, with_number
 from holdfast.node.administering import Administering
 from holdfast.node.answering import ClientConnection
+from holdfast.node.control import Control
 from holdfast.node.creating import Creating
 from holdfast.node.deafness import Deafness
 from holdfast.node.links import decode_sequence
@@ -29,18 +30,21 @@ class Receiving:
         authority: Authority,
         deafness: Deafness,
         managing: Managing,
+        control: Control,
         hosts: Iterable[HostId],
         *,
         allows_chaos: bool,
     ) -> None:
         self._groups = groups
         self._deafness = deafness
+        self._control = control
         self.administering = Administering(
             groups,
             authority,
             Creating(groups, authority, fresh_nonce),
             deafness,
             managing,
+            control,
             hosts,
             allows_chaos=allows_chaos,
         )
@@ -57,6 +61,10 @@ class Receiving:
             if not is_host:
                 raise msgspec.ValidationError(f"{peer} is no host")
             self._groups.on_sequence(HostId(peer.id), decode_sequence(payload))
+        elif kind is Kind.CONTROL:
+            if not is_host:
+                raise msgspec.ValidationError(f"{peer} is no host")
+            self._control.on_frame(HostId(peer.id), payload)
         elif kind is Kind.CALL:
             message = decode_to_host(payload)
             if isinstance(message, Nested) and not is_host:

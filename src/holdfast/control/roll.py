@@ -1,0 +1,58 @@
+"""Who follows a coordinator, and when each was last heard (IM-105)."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from holdfast.authority.standing import MANAGER, Participant, Standing
+from holdfast.model.ids import HostId, Incarnation
+from holdfast.model.ports import Clock
+
+_NEVER: Final = -(1 << 62)
+"""When one was last heard of whom nothing will be heard again."""
+
+
+class Roll:
+    """The replicas of *own*'s term, as the authority lists them."""
+
+    def __init__(self, own: HostId, clock: Clock, silence_ns: int) -> None:
+        self._own = own
+        self._clock = clock
+        self._silence_ns = silence_ns
+        self._replicas: dict[HostId, Participant] = {}
+        self._heard_at: dict[HostId, int] = {}
+
+    def __iter__(self) -> Iterator[HostId]:
+        return iter(self._replicas)
+
+    def on_standing(self, standing: Standing) -> None:
+        """The list as it is now: whoever is new on it counts as heard."""
+        known, now = self._replicas, self._clock.now()
+        members = (each.value for each in standing.members if MANAGER in each.value.roles)
+        self._replicas = {
+            each.host: Participant(host=each.host, incarnation=each.incarnation)
+            for each in members
+            if each.host != self._own
+        }
+        self._heard_at = {
+            host: self._heard_at.get(host, now) if known.get(host) == replica else now
+            for host, replica in self._replicas.items()
+        }
+
+    def hear(self, host: HostId) -> None:
+        self._heard_at[host] = self._clock.now()
+
+    def on_death(self, host: HostId, incarnation: Incarnation) -> bool:
+        """Whether it was a replica that died: it stays silent, until another process of it is listed."""
+        found = self._replicas.get(host)
+        if found is None or found.incarnation > incarnation:
+            return False
+        self._heard_at[host] = _NEVER
+        return True
+
+    def silent(self) -> tuple[Participant, ...]:
+        now = self._clock.now()
+        return tuple(
+            replica
+            for host, replica in self._replicas.items()
+            if now - self._heard_at[host] > self._silence_ns
+        )
