@@ -8,6 +8,7 @@ the scenario `control` holds to be wrong, wherever it comes from, fails the test
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -19,14 +20,14 @@ from holdfast.control.archive import Archive
 from holdfast.control.config import ControlConfig
 from holdfast.control.context import Context
 from holdfast.control.manager import Manager
-from holdfast.control.ports import Outcome
+from holdfast.control.ports import Accepted, Failed, Outcome
 from holdfast.control.role import Role
 from holdfast.model.ids import HostId
 from holdfast.sim.authority.leases import LeaseBook
 from holdfast.sim.authority.server_node import AuthorityNode
 from holdfast.sim.authority.truth import Truth
 from holdfast.sim.control.book import Book, tokens_of
-from holdfast.sim.control.host import AUTHORITY, CONFIG, DIRECTORY, Host
+from holdfast.sim.control.host import AUTHORITY, CONFIG, DIRECTORY, Apply, Host, add_token
 from holdfast.sim.control.messages import Codec
 from holdfast.sim.disk import ProcessKilled
 from holdfast.sim.network import SimNetwork
@@ -93,37 +94,38 @@ class _Reached(Exception):
 class Wished:
     """A change that was wished for, and every outcome that was told of it."""
 
-    token: str
+    change: bytes
     outcomes: list[Outcome] = field(default_factory=list)
 
     @property
     def outcome(self) -> Outcome | None:
         """None while nobody was told."""
-        assert len(self.outcomes) <= 1, f"{self.token} was answered more than once: {self.outcomes}"
+        assert len(self.outcomes) <= 1, f"{self.change!r} was answered more than once: {self.outcomes}"
         return self.outcomes[0] if self.outcomes else None
 
 
 class Stage:
-    def __init__(self, *, config: ControlConfig = CONFIG, duplicate: float = 0.0, seed: int = 1) -> None:
-        options = Options(scenario="control", seed=seed)
+    def __init__(
+        self, *, config: ControlConfig = CONFIG, apply: Apply = add_token, duplicate: float = 0.0
+    ) -> None:
+        options = Options(scenario="control", seed=1)
         network = msgspec.structs.replace(options.network, duplicate=duplicate)
         self.world = World(msgspec.structs.replace(options, network=network))
         self.network = self.world.network = WatchedNetwork(self.world)
         self.network.codec = Codec()
         self.truth = Truth(self.world)
         self.book = Book(self.world, self.truth)
-        self._config = config
         self.world.add_node(AUTHORITY, partial(AuthorityNode, truth=self.truth, leases=LeaseBook(self.world)))
         for name in HOSTS:
-            self.world.add_node(name, partial(Host, book=self.book, config=config))
+            self.world.add_node(name, partial(Host, book=self.book, config=config, apply=apply))
 
     @classmethod
-    def settled(cls, *tokens: str, **options: object) -> "Stage":
-        """A stage whose hosts have found their roles and hold *tokens*."""
-        stage = cls(**options)  # type: ignore[arg-type]  # as they came
+    def settled(cls, *changes: str | bytes, **options: Any) -> "Stage":
+        """A stage whose hosts have found their roles and made *changes*."""
+        stage = cls(**options)
         stage.settle()
-        for token in tokens:
-            stage.accepted(token)
+        for change in changes:
+            stage.accepted(change)
         return stage
 
     # --- time
@@ -247,22 +249,22 @@ class Stage:
 
     # --- what a test does
 
-    def wish(self, token: str, at: str | None = None) -> Wished:
-        """Let the coordinator, or the host *at*, be wished for *token*."""
-        wished = Wished(token)
-        name = at or self.coordinator
+    def wish(self, change: str | bytes) -> Wished:
+        """Let the coordinator be wished for *change*."""
+        wished = Wished(change.encode() if isinstance(change, str) else change)
+        name = self.coordinator
         node = self.node(name)
-        node.run(node.life, lambda: self.manager(name).update(token.encode(), wished.outcomes.append))
+        node.run(node.life, lambda: self.manager(name).update(wished.change, wished.outcomes.append))
         self.check()
         return wished
 
-    def accepted(self, token: str) -> Wished:
-        """*token* is wished for, told to be accepted, and held by everybody."""
-        wished = self.wish(token)
-        self.until(lambda: wished.outcome is not None, f"an outcome of {token}")
+    def accepted(self, change: str | bytes) -> Accepted:
+        """*change* is wished for, told to be accepted, and held by everybody."""
+        wished = self.wish(change)
+        self.until(lambda: wished.outcome is not None, f"an outcome of {change!r}")
         self.settle()
-        assert token in self.tokens(self.coordinator), wished.outcome
-        return wished
+        assert isinstance(wished.outcome, Accepted), wished.outcome
+        return wished.outcome
 
     def cut(self, one: str, *others: str) -> None:
         """Nothing passes between *one* and *others*."""
@@ -298,3 +300,58 @@ class Stage:
         """Its sender ends before the message leaves, and is started again."""
         self.restart(sent.source)
         raise ProcessKilled(f"before it sent {sent.message}")
+
+
+# --- stopped at every single step of an update
+
+
+def steps_of(stage: Stage, change: str | bytes) -> list[Sent]:
+    """Every message that the coordinator sends from the wish for *change* to its end."""
+    before, coordinator = len(stage.network.sent), stage.coordinator
+    stage.accepted(change)
+    return [sent for sent in stage.network.sent[before:] if sent.source == coordinator]
+
+
+@dataclass
+class Stopped:
+    """What became of an update whose coordinator was stopped."""
+
+    stage: Stage
+    wished: Wished
+    cas: int
+    was_posted: bool
+    """Whether commit was posted when it was stopped."""
+
+    @property
+    def is_committed(self) -> bool:
+        return self.stage.ended(self.cas, Status.COMMIT)
+
+
+def stop_at(
+    step: int, stage: Stage, change: str | bytes, stop: Callable[[Stage, Sent], bool | None]
+) -> Stopped:
+    """Let the coordinator be stopped just before its message *step*, and everybody settle again."""
+    coordinator, left, last = stage.coordinator, step, stage.last()
+    cas = 1 + (0 if last is None else last.cas)
+    was_posted: list[bool] = []
+
+    def is_due(sent: Sent) -> bool:
+        nonlocal left
+        left -= sent.source == coordinator
+        return sent.source == coordinator and left < 0
+
+    def then(sent: Sent) -> bool | None:
+        was_posted.append(stage.ended(cas, Status.COMMIT))
+        return stop(stage, sent)
+
+    stage.on_send(is_due, then)
+    wished = stage.wish(change)
+    stage.until(lambda: bool(was_posted), f"step {step}")
+    stage.run(3 * SECOND)
+    stage.settle()
+    found = Stopped(stage, wished, cas, was_posted[0])
+    if isinstance(wished.outcome, Accepted):
+        assert found.is_committed, "no false positive"
+    if isinstance(wished.outcome, Failed):
+        assert not found.is_committed, "no false negative"
+    return found

@@ -144,7 +144,7 @@ def test_a_silent_coordinator_is_replaced_by_a_replica(stage: Stage) -> None:
     stage.node(silent).pause()
     stage.settle(without=silent)
     assert stage.coordinator != silent
-    wished = stage.wish("third", at=stage.coordinator)
+    wished = stage.wish("third")
     stage.until(lambda: wished.outcome is not None)
     stage.node(silent).resume()
     stage.settle()

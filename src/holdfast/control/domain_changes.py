@@ -19,6 +19,7 @@ from holdfast.control.domain_state import (
     decode_state,
     encode_state,
 )
+from holdfast.control.index_changes import IndexChange
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import GroupId, HostId
 from holdfast.model.properties import (
@@ -191,6 +192,7 @@ Change = (
     | ForgetGroups
     | SetDraining
     | RegisterFaultNotifier
+    | IndexChange
 )
 """All kinds. Another part of the state brings its own, in a module of its own, and is named here."""
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from holdfast.control.indexes import Indexes
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import GroupId, HostId
 from holdfast.model.properties import merged
@@ -18,6 +19,8 @@ TYPES_MAX: Final = 1_000
 GROUPS_MAX: Final = 20_000
 """Groups with properties that were changed while they ran."""
 HOSTS_MAX: Final = 10_000
+NO_INDEXES: Final = Indexes()
+"""One object, so that a state without indexes has one form."""
 
 
 class NewerState(InvalidRequest):
@@ -28,8 +31,7 @@ class NewerState(InvalidRequest):
 
 
 class DomainState(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """All wishes of a domain. New fields get defaults, and have parts of their own: properties are here,
-    indexes will be beside them."""
+    """All wishes of a domain. New fields get defaults."""
 
     defaults: dict[str, Any] = {}
     """Properties of groups that are made from now on (FTC-183), in plain form by their full names."""
@@ -42,6 +44,7 @@ class DomainState(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_
     """Hosts that shall have no members, sorted."""
     fault_notifier: str = ""
     """The name of the group that takes fault reports (FTC-180); empty: none is registered."""
+    indexes: Indexes = NO_INDEXES
 
     def for_type(self, type_id: str) -> dict[str, Any]:
         """What is set for a new group of that class, before its creator's own (FTC-187)."""

@@ -1,4 +1,4 @@
-"""A host's process: its session, its archive, its manager, and a context that is a list of tokens."""
+"""A host's process: its session, its archive, its manager, and a context, by default a list of tokens."""
 
 import itertools
 from collections.abc import Callable, Hashable
@@ -56,17 +56,26 @@ BAD: Final = "bad "
 """Begins a token that no context takes."""
 
 
-class Tokens:
-    """The application: a list to which unique tokens are added."""
+Apply = Callable[[bytes, bytes], tuple[bytes, bytes]]
 
-    def __init__(self, host: "Host") -> None:
+
+def add_token(body: bytes, change: bytes) -> tuple[bytes, bytes]:
+    """A context that is a list of unique tokens."""
+    token, tokens = change.decode(), tokens_of(body)
+    if token.startswith(BAD):
+        raise InvalidRequest("no context takes this")
+    return msgspec.msgpack.encode([*tokens, token]), b"%d" % len(tokens)
+
+
+class Observed:
+    """The application: *apply*, and a book that is told what comes of it."""
+
+    def __init__(self, host: "Host", apply: Apply) -> None:
         self.host = host
+        self._apply = apply
 
     def apply(self, body: bytes, change: bytes) -> tuple[bytes, bytes]:
-        token, tokens = change.decode(), tokens_of(body)
-        if token.startswith(BAD):
-            raise InvalidRequest("no context takes this")
-        return msgspec.msgpack.encode([*tokens, token]), b"%d" % len(tokens)
+        return self._apply(body, change)
 
     def on_context(self, context: Context) -> None:
         self.host.book.holds(context, self.host.process)
@@ -105,7 +114,9 @@ class ObservedArchive(Archive):
 class Host:
     """The process of one host, from its start to its end."""
 
-    def __init__(self, ports: NodePorts, book: Book, config: ControlConfig = CONFIG) -> None:
+    def __init__(
+        self, ports: NodePorts, book: Book, config: ControlConfig = CONFIG, apply: Apply = add_token
+    ) -> None:
         self.book = book
         self.process = f"{ports.name}#{ports.incarnation}"
         self.manager: Manager | None = None
@@ -113,7 +124,7 @@ class Host:
         self.incarnation: Incarnation | None = None
         self.ports = ports
         self.name = HostId(ports.name)
-        self._config = config
+        self._config, self._apply = config, apply
         self._nonces = itertools.count(1)
         self._lease = LeaseId(0)
         self._timers = ports.timers(self._on_timer)
@@ -180,7 +191,7 @@ class Host:
                 nonce=self._nonce,
                 on_session_lost=lambda: self.ports.stop("the session is gone"),
             ),
-            application=Tokens(self),
+            application=Observed(self, self._apply),
             config=self._config,
         )
         self.manager.start()

@@ -1,0 +1,148 @@
+"""How indexes change: created, dropped, said to be active, listed (IM J). Each is one update of the context.
+
+As with every change (:mod:`~holdfast.control.domain_changes`) nothing decides but the state and the change:
+where an index shall be is laid out by whoever wishes for it, and said in the change.
+"""
+
+from collections.abc import Container
+from typing import Annotated, Final, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from holdfast.control.domain_state import DomainState
+from holdfast.control.indexes import (
+    INDEXES_MAX,
+    MAX_SLICES,
+    NOBODY,
+    Indexes,
+    IndexExists,
+    IndexInfo,
+    IndexTopology,
+    Row,
+)
+from holdfast.control.timestamps import Unsigned
+from holdfast.model.errors import InvalidRequest
+
+Value = TypeVar("Value")
+
+IDS_MAX: Final = 1_000
+"""Indexes of one change."""
+
+Ids = Annotated[tuple[Unsigned, ...], Meta(max_length=IDS_MAX)]
+
+
+class CreateIndex(Struct, frozen=True, kw_only=True, tag="create_index"):
+    """Let there be an index of that topology (IM-113); its number is the next."""
+
+    topology: IndexTopology
+
+    def applied(self, state: DomainState) -> DomainState:
+        indexes, asked = state.indexes, self.topology.indexinfo
+        _check(asked, self.topology)
+        if indexes.named(asked.Bucket, asked.Name) is not None:
+            raise IndexExists(f"bucket {asked.Bucket!r} has an index {asked.Name!r} already")
+        if len(indexes.indexeInfos) >= INDEXES_MAX:
+            raise InvalidRequest(f"{INDEXES_MAX} indexes are there already, which is the most")
+        number = indexes.lastId + 1
+        made = msgspec.structs.replace(asked, Uuid=number, Active=False)
+        topology = msgspec.structs.replace(self.topology, indexinfo=made)
+        return _with(
+            state,
+            msgspec.structs.replace(
+                indexes,
+                lastId=number,
+                indexeInfos={**indexes.indexeInfos, str(number): made},
+                indexesTopology={**indexes.indexesTopology, str(number): topology},
+            ),
+        )
+
+    def answered(self, state: DomainState) -> IndexInfo:
+        return state.indexes.indexeInfos[str(state.indexes.lastId)]
+
+
+class DropIndexes(Struct, frozen=True, kw_only=True, tag="drop_indexes"):
+    """Let these be no more: all of them, or none when one is not there (IM-116, N-10)."""
+
+    ids: Ids
+
+    def applied(self, state: DomainState) -> DomainState:
+        indexes, gone = state.indexes, _keys(state.indexes, self.ids)
+        return _with(
+            state,
+            msgspec.structs.replace(
+                indexes,
+                indexeInfos=_without(indexes.indexeInfos, gone),
+                indexesTopology=_without(indexes.indexesTopology, gone),
+                rebalances=_without(indexes.rebalances, gone),
+            ),
+        )
+
+    def answered(self, state: DomainState) -> None:
+        return None
+
+
+class ActivateIndexes(Struct, frozen=True, kw_only=True, tag="activate_indexes"):
+    """The hosts of these have built them: they can be used from now on (IM-41)."""
+
+    ids: Ids
+
+    def applied(self, state: DomainState) -> DomainState:
+        indexes = state.indexes
+        infos, topologies = dict(indexes.indexeInfos), dict(indexes.indexesTopology)
+        for key in _keys(indexes, self.ids):
+            infos[key] = msgspec.structs.replace(infos[key], Active=True)
+            topologies[key] = msgspec.structs.replace(topologies[key], indexinfo=infos[key])
+        return _with(state, msgspec.structs.replace(indexes, indexeInfos=infos, indexesTopology=topologies))
+
+    def answered(self, state: DomainState) -> None:
+        return None
+
+
+class ListIndexes(Struct, frozen=True, kw_only=True, tag="list_indexes"):
+    """Change nothing, and answer what there is (IM-117): as an update, so that all before it are seen."""
+
+    ids: Ids = ()
+
+    def applied(self, state: DomainState) -> DomainState:
+        state.indexes.require(self.ids)
+        return state
+
+    def answered(self, state: DomainState) -> tuple[IndexInfo, ...]:
+        return state.indexes.listed(self.ids)
+
+
+IndexChange = CreateIndex | DropIndexes | ActivateIndexes | ListIndexes
+
+
+def _with(state: DomainState, indexes: Indexes) -> DomainState:
+    return msgspec.structs.replace(state, indexes=indexes)
+
+
+def _keys(indexes: Indexes, ids: Ids) -> dict[str, None]:
+    """Each once, all of them there."""
+    indexes.require(ids)
+    return dict.fromkeys(map(str, ids))
+
+
+def _without(known: dict[str, Value], gone: Container[str]) -> dict[str, Value]:
+    return {key: each for key, each in known.items() if key not in gone}
+
+
+def _check(asked: IndexInfo, topology: IndexTopology) -> None:
+    if asked.IsPrimary == bool(asked.OnExprList):
+        raise InvalidRequest("an index has expressions, unless it is the primary one, which has none")
+    if len(topology.partitionMap) != topology.numPartitions:
+        raise InvalidRequest(f"{topology.numPartitions} partitions need as many rows of the map (IM-43)")
+    if len(topology.sliceMap) != MAX_SLICES:
+        raise InvalidRequest(f"the map of slices has {MAX_SLICES} rows")
+    for row in (*topology.partitionMap, *topology.sliceMap):
+        _check_row(row, len(topology.servers))
+
+
+def _check_row(row: Row, servers: int) -> None:
+    used = [place for place in row if place != NOBODY]
+    if row[: len(used)] != tuple(used) or not used:
+        raise InvalidRequest(f"{list(row)}: the master comes first, then replicas, then {NOBODY}")
+    if len({*used}) != len(used) or not all(0 <= place < servers for place in used):
+        raise InvalidRequest(f"{list(row)}: each is another one of the {servers} servers")

@@ -1,0 +1,132 @@
+"""Indexes as the control plane knows them: what each is, and which hosts have which part of it (IM E).
+
+Part of the domain's wishes. Field names are the source's: they are the interface. An index is known by a
+number that is never used again; where a key must be text, it is that number in digits (IM-50, IM-51).
+"""
+
+from collections.abc import Iterable
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+from holdfast.control.timestamps import Bucket, PersistenceTimestamp, Unsigned
+from holdfast.model.errors import InvalidRequest
+
+MAX_REPLICAS: Final = 3
+"""Copies of a partition besides its master (IM-45): four copies outlast any three hosts."""
+MAX_SLICES: Final = 64
+"""Parts in which the data of an index can be moved between hosts (IM-44)."""
+NOBODY: Final = -1
+"""Stands in a map where there is no further replica (IM-45)."""
+PARTITIONS_MAX: Final = 1_024
+INDEXES_MAX: Final = 1_000
+EXPRESSIONS_MAX: Final = 32
+EXPRESSION_CHARACTERS_MAX: Final = 4_096
+HISTORY_DEFAULT: Final = 100
+INDEXER: Final = "local-indexer-node"
+"""The role of a host that stores index data."""
+
+Text = Annotated[str, Meta(min_length=1, max_length=256)]
+Expression = Annotated[str, Meta(min_length=1, max_length=EXPRESSION_CHARACTERS_MAX)]
+Row = Annotated[tuple[int, ...], Meta(min_length=MAX_REPLICAS + 1, max_length=MAX_REPLICAS + 1)]
+"""Places in a list of servers: the master first, then the replicas, then :data:`NOBODY`."""
+
+
+class IndexNotFound(InvalidRequest):
+    """Raised when an index is named that is not there; nothing was changed."""
+
+    code = "index_not_found"
+
+    def __init__(self, ids: Iterable[int]) -> None:
+        self.ids = tuple(ids)
+        super().__init__(f"there is no index {', '.join(map(str, self.ids))}; nothing was changed")
+
+
+class IndexExists(InvalidRequest):
+    """Raised when an index is to be made whose name another of its bucket has."""
+
+    code = "index_exists"
+
+
+class Node(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A host, as those who hold or send index data know it (IM-40)."""
+
+    name: Text
+    connectionAddr: Text
+    role: tuple[Text, ...] = ()
+    """All that it does."""
+
+
+class IndexInfo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"Uuid": "id"}):
+    """What an index is (IM-41). Its number is spelled ``id`` wherever it is written (N-9)."""
+
+    Name: Text
+    Bucket: Bucket
+    Using: Text
+    """The kind of index."""
+    OnExprList: Annotated[tuple[Expression, ...], Meta(max_length=EXPRESSIONS_MAX)] = ()
+    Exprtype: Text = "json-pointer"
+    """The language of the expressions."""
+    IsPrimary: bool = False
+    """It holds every document by its own name, and has no expressions."""
+    Uuid: Unsigned = 0
+    """0 until the coordinator has given it one."""
+    Active: bool = False
+    """Its topology is made, and its hosts have built it."""
+
+
+class IndexTopology(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which host has which part of an index (IM-42)."""
+
+    indexinfo: IndexInfo
+    numPartitions: Annotated[int, Meta(ge=1, le=PARTITIONS_MAX)]
+    servers: tuple[Node, ...]
+    partitionMap: tuple[Row, ...]
+    """For each partition its master and its replicas, on different hosts (IM-43)."""
+    sliceMap: Annotated[tuple[Row, ...], Meta(min_length=MAX_SLICES, max_length=MAX_SLICES)]
+    """The same of each slice (IM-44)."""
+
+
+class Rebalance(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An index on its way to another topology (IM-56)."""
+
+    topology: IndexTopology
+
+
+class Indexes(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """All of them, and what belongs to them (IM-38, IM-46 to IM-54). The CAS is the context's own, and the
+    timestamps that move all the time are no part of what is replicated (N-12)."""
+
+    ptsMaxHistory: Annotated[int, Meta(ge=1)] = HISTORY_DEFAULT
+    """How many timestamps are kept for each bucket."""
+    persistenceTimestamps: dict[Bucket, tuple[PersistenceTimestamp, ...]] = {}
+    """By bucket, the oldest first."""
+    indexeInfos: dict[str, IndexInfo] = {}
+    indexesTopology: dict[str, IndexTopology] = {}
+    rebalances: dict[str, Rebalance] = {}
+    projectors: tuple[Node, ...] = ()
+    routers: tuple[Node, ...] = ()
+    lastId: Unsigned = 0
+    """The highest number ever given, so that none comes back."""
+
+    def named(self, bucket: str, name: str) -> IndexInfo | None:
+        found = (each for each in self.indexeInfos.values() if (each.Bucket, each.Name) == (bucket, name))
+        return next(found, None)
+
+    def listed(self, ids: Iterable[int]) -> tuple[IndexInfo, ...]:
+        """Those of *ids*, in that order; of none, all that are active (IM-118). Raises
+        :class:`IndexNotFound`."""
+        wanted = tuple(ids)
+        self.require(wanted)
+        if not wanted:
+            return tuple(each for each in self.all() if each.Active)
+        return tuple(self.indexeInfos[str(each)] for each in wanted)
+
+    def all(self) -> tuple[IndexInfo, ...]:
+        """By number."""
+        return tuple(sorted(self.indexeInfos.values(), key=lambda each: each.Uuid))
+
+    def require(self, ids: Iterable[int]) -> None:
+        missing = [each for each in ids if str(each) not in self.indexeInfos]
+        if missing:
+            raise IndexNotFound(missing)
