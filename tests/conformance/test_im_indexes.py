@@ -157,7 +157,7 @@ def test_too_few_places_are_said_and_nothing_is_laid_out() -> None:
 
 
 @pytest.mark.parametrize(
-    "row", [(0, 0, -1, -1), (5, -1, -1, -1), (-1, 0, -1, -1), (-1, -1, -1, -1), (0, -2, -1, -1)]
+    "row", [(0, 0, -1, -1), (5, -1, -1, -1), (-1, 0, -1, -1), (-1, -1, -1, -1), (0, -2, -1, -1), (0, 1)]
 )
 def test_a_map_that_says_nothing_sensible_is_refused(row: tuple[int, ...]) -> None:
     """The same server twice, one that is not there, a hole, nobody at all."""

@@ -13,8 +13,10 @@ from msgspec import Meta, Struct
 from holdfast.control.domain_state import DomainState
 from holdfast.control.indexes import (
     INDEXES_MAX,
+    MAX_REPLICAS,
     MAX_SLICES,
     NOBODY,
+    PARTITIONS_MAX,
     Indexes,
     IndexExists,
     IndexInfo,
@@ -132,8 +134,10 @@ def _without(known: dict[str, Value], gone: Container[str]) -> dict[str, Value]:
 def _check(asked: IndexInfo, topology: IndexTopology) -> None:
     if asked.IsPrimary == bool(asked.OnExprList):
         raise InvalidRequest("an index has expressions, unless it is the primary one, which has none")
+    if not 1 <= topology.numPartitions <= PARTITIONS_MAX:
+        raise InvalidRequest(f"an index has 1 to {PARTITIONS_MAX} partitions")
     if len(topology.partitionMap) != topology.numPartitions:
-        raise InvalidRequest(f"{topology.numPartitions} partitions need as many rows of the map (IM-43)")
+        raise InvalidRequest(f"{topology.numPartitions} partitions need as many rows of the map")
     if len(topology.sliceMap) != MAX_SLICES:
         raise InvalidRequest(f"the map of slices has {MAX_SLICES} rows")
     for row in (*topology.partitionMap, *topology.sliceMap):
@@ -142,6 +146,8 @@ def _check(asked: IndexInfo, topology: IndexTopology) -> None:
 
 def _check_row(row: Row, servers: int) -> None:
     used = [place for place in row if place != NOBODY]
+    if len(row) != MAX_REPLICAS + 1:
+        raise InvalidRequest(f"{list(row)}: a row has {MAX_REPLICAS + 1} places")
     if row[: len(used)] != tuple(used) or not used:
         raise InvalidRequest(f"{list(row)}: the master comes first, then replicas, then {NOBODY}")
     if len({*used}) != len(used) or not all(0 <= place < servers for place in used):

@@ -28,8 +28,9 @@ INDEXER: Final = "local-indexer-node"
 
 Text = Annotated[str, Meta(min_length=1, max_length=256)]
 Expression = Annotated[str, Meta(min_length=1, max_length=EXPRESSION_CHARACTERS_MAX)]
-Row = Annotated[tuple[int, ...], Meta(min_length=MAX_REPLICAS + 1, max_length=MAX_REPLICAS + 1)]
-"""Places in a list of servers: the master first, then the replicas, then :data:`NOBODY`."""
+Row = tuple[int, ...]
+"""Places in a list of servers: the master first, then replicas, then :data:`NOBODY`. Checked when an index
+is made and not when it is read: the constants above may grow."""
 
 
 class IndexNotFound(InvalidRequest):
@@ -79,11 +80,11 @@ class IndexTopology(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Which host has which part of an index (IM-42)."""
 
     indexinfo: IndexInfo
-    numPartitions: Annotated[int, Meta(ge=1, le=PARTITIONS_MAX)]
+    numPartitions: int
     servers: tuple[Node, ...]
     partitionMap: tuple[Row, ...]
     """For each partition its master and its replicas, on different hosts (IM-43)."""
-    sliceMap: Annotated[tuple[Row, ...], Meta(min_length=MAX_SLICES, max_length=MAX_SLICES)]
+    sliceMap: tuple[Row, ...]
     """The same of each slice (IM-44)."""
 
 
