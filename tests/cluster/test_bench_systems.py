@@ -7,6 +7,7 @@ import uvloop
 
 from holdfast.bench import growth
 from holdfast.bench.growth import measure_idle
+from holdfast.bench.handover import run_handover_bench
 from holdfast.bench.load import Load
 from holdfast.bench.systems import Absent, System
 from holdfast.bench.systems.etcd import Etcd
@@ -68,3 +69,12 @@ def test_redis_is_measured(tmp_path: Path) -> None:
     load, fail_over_s = tried(Redis(), tmp_path)
     assert load.calls >= 16
     assert fail_over_s is None
+
+
+def test_a_hand_over_is_measured() -> None:
+    """Callers that never pause see a gap, and no call of theirs fails."""
+    found = run_handover_bench(rounds=1, callers=4)
+    assert found["calls"] >= 4
+    assert found["calls_failed"] == 0
+    assert found["failures"] == []
+    assert len(found["gap_ms"]) == 1

@@ -25,6 +25,16 @@ SYSTEM_S: Final = 8.0
 """A system is started, warmed up, robbed of its leader and ended."""
 GROUP_S: Final = 0.02
 """One of many groups is made."""
+CLAIMED_GROUPS: Final = 1_000
+DOMAIN_S: Final = 10.0
+"""A domain is started, its groups settle, and it is ended."""
+HANDOVER_S: Final = 1.2
+LARGE_S: Final = 30.0
+"""A large object comes to be."""
+LARGE_KILL_S: Final = 10.0
+"""A host with a large object is killed, and has loaded it again."""
+STATE_S: Final = 90.0
+"""Long enough for several checkpoints, whatever the others get."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +92,22 @@ def agenda(*, rounds: int | None, seconds: float | None, groups: int) -> list[Pa
     log_rounds, log_s = rounds or 5, seconds or 1.0
     detect_rounds = rounds or 20
     group_rounds, load_s = rounds or 5, seconds or 2.0
+    handover_rounds, state_rounds, claim_rounds = rounds or 20, rounds or 5, rounds or 3
+    claimed = min(groups, CLAIMED_GROUPS)
+    claims = {"rounds": claim_rounds, "groups": claimed}
+    claims_s = claim_rounds * (DOMAIN_S + claimed * GROUP_S)
     return [
         Part("net", {"rounds": net_rounds, "seconds": net_s}, NET_SHAPES * net_rounds * 2 * net_s),
         Part("log", {"rounds": log_rounds, "seconds": log_s}, LOG_BATCHES * log_rounds * 2 * log_s),
         Part("detect", {"rounds": detect_rounds}, detect_rounds * KILL_S),
+        Part("handover", {"rounds": handover_rounds}, handover_rounds * HANDOVER_S),
+        Part("claims", claims, claims_s),
+        Part("claims_on_etcd", claims, claims_s),
+        Part(
+            "state",
+            {"rounds": state_rounds, "seconds": STATE_S},
+            LARGE_S + STATE_S + state_rounds * LARGE_KILL_S,
+        ),
         Part(
             "groups",
             {"rounds": group_rounds, "seconds": load_s},

@@ -8,7 +8,6 @@ of them stands the first: what one group needs.
 import asyncio
 import os
 import signal
-import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ import msgspec
 
 from holdfast.bench import within
 from holdfast.bench.making import make_groups
+from holdfast.bench.systems.ours import started_domain, url_of
 from holdfast.calling.config import CallPolicy
 from holdfast.client.domain import Domain, connect
 from holdfast.client.proxy import Group
@@ -29,8 +29,8 @@ from holdfast.model.orders import CreateGroup
 from holdfast.model.units import MILLISECOND, SECOND
 from holdfast.net import Address
 from holdfast.node.asking import ask_agent
-from holdfast.node.layout import Description, Layout
-from holdfast.node.starting import describe, start_agent, wait_until_alive
+from holdfast.node.layout import Description
+from holdfast.node.messages import DomainStatus
 
 SQLITE_LIMIT_MS: Final = 1_500.0
 ETCD_LIMIT_MS: Final = 3_000.0
@@ -59,9 +59,16 @@ def run_claims_bench(
     progress: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
     """Kill the primary of all groups, in *rounds* domains; times in milliseconds from each kill."""
+    return asyncio.run(measure_claims(rounds, groups, etcd, progress))
+
+
+async def measure_claims(
+    rounds: int, groups: int, etcd: Sequence[str], progress: Callable[[str], None]
+) -> dict[str, Any]:
+    """As :func:`run_claims_bench`."""
     last, first = [], []
     for number in range(rounds):
-        times = _round(groups, etcd, progress)
+        times = await _round(groups, etcd, progress)
         last.append(max(times))
         first.append(min(times))
         progress(f"kill {number + 1} of {rounds}: first {first[-1]:.0f} ms, last {last[-1]:.0f} ms")
@@ -80,31 +87,19 @@ def run_claims_bench(
     }
 
 
-def _round(groups: int, etcd: Sequence[str], progress: Callable[[str], None]) -> list[float]:
+async def _round(count: int, etcd: Sequence[str], progress: Callable[[str], None]) -> list[float]:
     with tempfile.TemporaryDirectory(prefix="holdfast-claims-") as directory:
-        layout = Layout(Path(directory) / "domain")
-        description = describe(layout, hosts=3, etcd=etcd)
-        agent = start_agent(layout, with_parent=True)
-        try:
-            return asyncio.run(_measure(layout, description, agent, groups, progress))
-        finally:
-            agent.terminate()
-            agent.wait()
+        async with started_domain(Path(directory), hosts=3, etcd=etcd) as (description, status):
+            return await _measure(description, status, count, progress)
 
 
 async def _measure(
-    layout: Layout,
-    description: Description,
-    agent: "subprocess.Popen[bytes]",
-    count: int,
-    progress: Callable[[str], None],
+    description: Description, status: DomainStatus, count: int, progress: Callable[[str], None]
 ) -> list[float]:
-    status = await wait_until_alive(layout, description, agent, within_s=WAIT_S, progress=lambda _: None)
     addresses = [Address.parse(host.address) for host in status.hosts if host.address]
     # By one host, which is primary of each.
     await make_groups(map(_wanted, range(count)), description, addresses[:1], progress)
-    url = f"holdfast://{','.join(map(str, addresses))}/{description.domain}"
-    async with connect(url, policy=CallPolicy(duration_ns=60 * SECOND)) as domain:
+    async with connect(url_of(description, status), policy=CallPolicy(duration_ns=60 * SECOND)) as domain:
         proxies = [await domain.group(_name(number)) for number in range(count)]
         return await _kill_and_call(description, await _wait_until_settled(domain, description), proxies)
 

@@ -84,6 +84,19 @@ def state(
 
 
 @app.command
+def handover(*, rounds: int = 20, callers: int = 32, output: Output = "table") -> None:
+    """How long callers wait while a primary hands its group over.
+
+    Parameters
+    ----------
+    rounds: How many hand-overs.
+    callers: How many call without pause.
+    output: A table for people, one JSON object for scripts.
+    """
+    _show(_measure("handover", rounds=rounds, callers=callers), output)
+
+
+@app.command
 def groups(*, rounds: int = 5, seconds: float = 2.0, output: Output = "table") -> None:
     """Groups beside etcd, PySyncObj and Redis, three members each: rate, latency, CPU, failover.
 

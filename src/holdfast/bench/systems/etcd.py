@@ -75,6 +75,11 @@ class RunningEtcd:
             [_put(f"key{number}".encode(), b"12345678") for number in range(KEYS)]
         )
 
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        """The clients' URLs of its members."""
+        return tuple(f"http://127.0.0.1:{port}" for port in self._ports)
+
     async def load(self, *, in_flight: int, seconds: float) -> Load:
         port = self._ports[await self._leader()]
         connections = [await GrpcConnection.connect("127.0.0.1", port, PUT) for _ in range(CONNECTIONS)]

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ from holdfast.bench.workload import Counter
 from holdfast.client.domain import Domain, connect
 from holdfast.client.proxy import Group
 from holdfast.model.errors import Unavailable
+from holdfast.model.orders import GroupInfo
 from holdfast.node.asking import ask_agent
 from holdfast.node.layout import Description, Layout
 from holdfast.node.messages import DomainStatus
@@ -73,9 +74,13 @@ class RunningHoldfast:
             lambda: group.call(put, payload), in_flight=in_flight, seconds=seconds, pids=self.pids
         )
 
-    async def fail_over(self) -> float:
+    async def info(self) -> GroupInfo:
+        """The group as it stands."""
         (info,) = await self._domain.groups()
-        pid = self.pids[str(info.primary)]
+        return info
+
+    async def fail_over(self) -> float:
+        pid = self.pids[str((await self.info()).primary)]
         add, group = Counter.add, self.group
         return await first_after(
             lambda: os.kill(pid, signal.SIGKILL),
@@ -86,10 +91,13 @@ class RunningHoldfast:
 
 
 @asynccontextmanager
-async def started_domain(directory: Path, *, hosts: int) -> AsyncIterator[tuple[Description, DomainStatus]]:
-    """A domain in *directory* whose hosts all live; it has ended afterwards."""
+async def started_domain(
+    directory: Path, *, hosts: int, etcd: Sequence[str] = ()
+) -> AsyncIterator[tuple[Description, DomainStatus]]:
+    """A domain in *directory* whose hosts all live; it has ended afterwards. *etcd*: endpoints of its
+    authority, if that is not to be the embedded one."""
     layout = Layout(directory / "domain")
-    description = describe(layout, hosts=hosts, etcd=(), app=directory)
+    description = describe(layout, hosts=hosts, etcd=etcd, app=directory)
     agent = start_agent(layout, with_parent=True)
     try:
         status = await wait_until_alive(layout, description, agent, within_s=START_S, progress=lambda _: None)
