@@ -71,7 +71,7 @@ def reference(version: int, primary: HostId, group: int = 1) -> Reference:
 
 
 def request(number: int, size: int = 1) -> Pending:
-    return Pending(Call(number, "m", msgspec.Raw(b"\x90"), 100), None, size, 0, 1)
+    return Pending(Call(number, "m", msgspec.Raw(b"\x90"), 100), None, size, 0, 1, 0)
 
 
 # --- the floor
@@ -178,13 +178,13 @@ def test_a_lane_has_one_frame_under_way_and_repeats_it_in_order() -> None:
     lane, requests = Lane(), [request(n) for n in (1, 2, 3, 4)]
     for each in requests[:3]:
         lane.add(each)
-    assert [each.number for each in lane.take(1000)] == [1, 2, 3]
+    assert [each.number for each in lane.take(1000, 99)] == [1, 2, 3]
     lane.add(requests[3])
-    assert lane.take(1000) == []
+    assert lane.take(1000, 99) == []
     lane.on_ended(requests[0])
     lane.add(requests[2])
     lane.add(requests[1])
-    assert [each.number for each in lane.take(1000)] == [2, 3, 4]
+    assert [each.number for each in lane.take(1000, 99)] == [2, 3, 4]
 
 
 def test_a_lane_stops_at_an_unknown_outcome_until_that_is_settled_or_expired() -> None:

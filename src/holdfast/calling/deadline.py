@@ -1,9 +1,15 @@
 """Time, as a client reckons it: one timer for many deadlines, and the group's own time."""
 
 from collections.abc import Hashable
+from typing import Final
 
 from holdfast.model.ids import Epoch
 from holdfast.model.ports import Clock, TimerId, Timers
+from holdfast.model.units import SECOND
+
+FAR_S: Final = 1 << 62
+LEAP_NS: Final = 1 * SECOND
+"""Expirations are whole seconds, rounded up: time that is set by less hurts no request."""
 
 
 class Alarm:
@@ -50,14 +56,24 @@ class GroupTime:
         self._clock = clock
         self._epoch = Epoch(0)
         self._ahead_ns = time_ns - clock.now()
+        self._leapt_ns = self._ahead_ns
+        """What that was at the last leap, or least since."""
 
-    def learn(self, time_ns: int, epoch: Epoch) -> None:
-        """A reply carried *time_ns*. Within an epoch one primary stamps: a reply that was late says less."""
+    def learn(self, time_ns: int, epoch: Epoch) -> bool:
+        """A reply of the primary carried *time_ns*. Within an epoch one primary stamps: a reply that was late
+        says less. Answers whether time has leapt ahead: what was reckoned before may have expired."""
         ahead_ns = time_ns - self._clock.now()
-        if epoch > self._epoch:
-            self._epoch, self._ahead_ns = epoch, ahead_ns
-        elif epoch == self._epoch and ahead_ns > self._ahead_ns:
-            self._ahead_ns = ahead_ns
+        if epoch < self._epoch or (epoch == self._epoch and ahead_ns <= self._ahead_ns):
+            return False
+        self._epoch, self._ahead_ns = epoch, ahead_ns
+        has_leapt = ahead_ns - self._leapt_ns > LEAP_NS
+        self._leapt_ns = ahead_ns if has_leapt else min(ahead_ns, self._leapt_ns)
+        return has_leapt
+
+    def most_s(self) -> int:
+        """What it is at most. As long as the group has not replied that is not known: where it was found need
+        not be who stamps."""
+        return self.at(self._clock.now()) // SECOND if self._epoch else FAR_S
 
     def at(self, now_ns: int) -> int:
         """What the group's time is, at *now_ns* of the local clock."""

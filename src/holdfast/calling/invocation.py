@@ -1,7 +1,8 @@
 """The requests of one client to one group, from the call to its end: exactly one outcome each.
 
 Rules. A request keeps its number and expiration for ever, and a number is never given twice (FTC-93).
-Its expiration is reckoned in the group's time (X4). It is sent again, as the same request, until its duration
+Its expiration is reckoned in the group's time (X4); what turns out to have been reckoned in another, and has
+not run, becomes a new request (:mod:`.renewal`). It is sent again, as the same request, until its duration
 has passed: to the primary of the newest reference, else to every other address in turn (FTC-71), whenever
 table 27-1 allows (:mod:`.failover`). Only newer references are adopted. It ends once: with the outcome the
 group gave; with an error that says it was not executed; or as ``CallOutcomeUnknown``, with its id, never
@@ -27,9 +28,11 @@ from holdfast.calling.failover import FAILURE_OF_REFUSAL, Completion, Failure, m
 from holdfast.calling.flights import Flights
 from holdfast.calling.floor import Floor
 from holdfast.calling.lane import Lane
+from holdfast.calling.numbering import Numbering
 from holdfast.calling.outbox import Outbox
 from holdfast.calling.pending import Flight, Pending
 from holdfast.calling.ports import Ended, InvocationPorts
+from holdfast.calling.renewal import is_reckoned_wrong, mistrust, renewed
 from holdfast.calling.resting import Rest
 from holdfast.calling.unsettled import Unsettled
 from holdfast.model.calls import (
@@ -48,7 +51,7 @@ from holdfast.model.errors import HoldfastError, InvalidRequest, Overloaded, Una
 from holdfast.model.ids import ClientId, HostId
 from holdfast.model.reference import Reference
 from holdfast.model.units import MILLISECOND, SECOND
-from holdfast.styles.operation import Call, Sent
+from holdfast.styles.operation import Sent
 
 NO_ARGUMENTS: Final = b"\x90"
 SWEEP_NS: Final = 10 * MILLISECOND
@@ -74,10 +77,9 @@ class Invocations:
         self._clock = ports.clock
         self._addresses = Addresses(reference)
         self._time = GroupTime(ports.clock, time_ns)
+        self._numbering = Numbering(self._time)
         self._floor = Floor()
         self._seen = Seen()
-        self._horizon_s = 0
-        self._next_number = 1
         self._awaited: dict[int, Pending] = {}
         self._awaited_bytes = 0
         self._window = config.window_calls
@@ -174,7 +176,7 @@ class Invocations:
         target = None if self._rest.is_on else self._addresses.target()
         if target is None:
             return
-        for requests in self._outbox.take_calls(self._awaited):
+        for requests in self._outbox.take_calls(self._awaited, self._time.most_s()):
             self._send_calls(target, requests)
         for request in self._outbox.take_asides(self._awaited):
             self._send_aside(target, request)
@@ -210,17 +212,9 @@ class Invocations:
                 raise Unavailable(f"{self.reference.name}: the domain is closed")
             raise Overloaded(f"{len(self._awaited)} requests to {self.reference.name} have no answer yet")
         now = self._clock.now()
-        # The first whole second by which both the duration and the time to ask for an outcome are over.
-        expiration_s = (self._time.at(now) + policy.duration_ns + policy.outcome_ns) // SECOND + 1
-        if expiration_s > self._horizon_s:
-            self._horizon_s = expiration_s
-        call = Call(self._take_number(), method, msgspec.Raw(arguments), expiration_s)
-        return Pending(call, handle, len(arguments), now, now + policy.duration_ns)
-
-    def _take_number(self) -> int:
-        number = self._next_number
-        self._next_number = number + 1
-        return number
+        deadline_ns, outcome_ns = now + policy.duration_ns, policy.outcome_ns
+        call = self._numbering.call(method, msgspec.Raw(arguments), deadline_ns + outcome_ns)
+        return Pending(call, handle, len(arguments), now, deadline_ns, outcome_ns)
 
     def _begin(self, request: Pending) -> None:
         self._awaited[request.call.number] = request
@@ -239,9 +233,9 @@ class Invocations:
     # --- sending
 
     def _send_calls(self, host: HostId, requests: list[Pending]) -> None:
-        floor = self._floor.value(self._awaited, self._next_number, self.time_s)
+        floor = self._floor.value(self._awaited, self._numbering.next_number, self.time_s)
         frame = self._flights.depart(host, requests)
-        horizon_s = self._horizon_s
+        horizon_s = self._numbering.horizon_s
         message = calls_frame(
             frame, self.reference, self._seen, self.client, requests, floor=floor, horizon_s=horizon_s
         )
@@ -259,33 +253,39 @@ class Invocations:
 
     def _on_replies(self, host: HostId, replies: Replies) -> None:
         seen = replies.seen
-        self._time.learn(replies.time_ns, seen.epoch)
         if (seen.epoch, seen.position) > (self._seen.epoch, self._seen.position):
             self._seen = seen
         self._flights.on_answered()
         self._rest.on_answered()
         awaited, landed, ended = self._awaited, self._flights.on_ended, self._ports.on_ended
-        first = awaited.get(replies.numbers[0]) if replies.numbers else None
+        first = next((awaited[number] for number in replies.numbers if number in awaited), None)
         if first is not None and first.stale_ms is None:
-            # Any member answers a stale read, which is alone in its frame: others show who takes calls.
+            # Any member answers a stale read, which is alone in its frame: others show who takes calls, and
+            # tell the time by which these are stamped.
             self._addresses.on_served()
+            if self._time.learn(replies.time_ns, seen.epoch):
+                mistrust(awaited.values(), self.time_s)
         for number, outcome in zip(replies.numbers, replies.outcomes, strict=True):
             request = awaited.get(number)
             if request is None:
                 continue  # answered before: another copy of it was answered too
             if not request.is_plain:
-                self._end(request, self._judged(request, outcome))
+                self._judge(request, outcome)
                 continue
             del awaited[number]
             self._awaited_bytes -= request.size
             landed(request)
             ended(request.handle, outcome)
 
-    def _judged(self, request: Pending, outcome: bytes) -> Ended:
-        """What the outcome of an unusual request means."""
+    def _judge(self, request: Pending, outcome: bytes) -> None:
+        """An unusual request, whose outcome may mean something else than it says."""
+        if is_reckoned_wrong(request, outcome, self.time_s):
+            self._forget(request)
+            self._begin(renewed(request, self._numbering))
+            return
         if request.asks_about is not None:
             self._unsettled.settle(request.asks_about)
-        return self._endings.judged(request, outcome)
+        self._end(request, self._endings.judged(request, outcome))
 
     def _on_turned(self, host: HostId, turned: Turned, reference: Reference | None) -> None:
         """Nothing of the frame was executed (completion *no*)."""

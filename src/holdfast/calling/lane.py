@@ -18,6 +18,7 @@ class Lane:
         """The call whose outcome must be known before others follow."""
         self._queue: list[Pending] = []
         self._under_way: dict[int, Pending] = {}
+        self._last_place = 0
 
     def check(self, time_s: int) -> None:
         """Raise ``Rejected`` if a call may not join now. Past its expiration a call never runs (X2)."""
@@ -28,16 +29,22 @@ class Lane:
 
     def add(self, request: Pending) -> None:
         """A new one, or one that was not answered: that goes again before everything after it."""
+        if not request.place:
+            self._last_place = request.place = self._last_place + 1
         self._under_way.pop(request.number, None)
         self._queue.append(request)
-        if len(self._queue) > 1 and self._queue[-2].number > request.number:
-            self._queue.sort(key=lambda each: each.number)
+        if len(self._queue) > 1 and self._queue[-2].place > request.place:
+            self._queue.sort(key=lambda each: each.place)
 
-    def take(self, bytes_max: int) -> list[Pending]:
-        """The calls of the next frame; none while one is under way."""
+    def take(self, bytes_max: int, time_s: int) -> list[Pending]:
+        """The calls of the next frame; none while one is under way. One that may have expired by *time_s*
+        goes alone: if it is made anew (:mod:`.renewal`), none that follows has run before."""
         if self._under_way or not self._queue:
             return []
         frame = next(frames_of(self._queue, bytes_max))
+        doubtful = [index for index, each in enumerate(frame) if each.call.expiration_s <= time_s]
+        if doubtful:
+            frame = frame[: max(1, doubtful[0])]
         self._queue = self._queue[len(frame) :]
         self._under_way = {request.number: request for request in frame}
         return frame
@@ -45,6 +52,10 @@ class Lane:
     def on_ended(self, request: Pending) -> None:
         if self._under_way.pop(request.number, None) is None:
             self._queue = [each for each in self._queue if each is not request]
+
+    def is_last(self, request: Pending) -> bool:
+        """Whether nothing is under way that follows it."""
+        return all(each.place <= request.place for each in self._under_way.values())
 
     def block(self, by: RequestId) -> list[Pending]:
         """Stop at a call without a known outcome; returns those that will not be sent, or not again."""

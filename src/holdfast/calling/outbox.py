@@ -35,15 +35,15 @@ class Outbox:
             request.lane.on_ended(request)
             self._lanes[request.lane] = None
 
-    def take_calls(self, awaited: Container[int]) -> Iterator[list[Pending]]:
-        """Frames of calls, as far as these are still *awaited*."""
+    def take_calls(self, awaited: Container[int], time_s: int) -> Iterator[list[Pending]]:
+        """Frames of calls, as far as these are still *awaited*. The group's time is *time_s* at most."""
         if self._calls:
             calls, self._calls = self._calls, []
             yield from frames_of([each for each in calls if each.call.number in awaited], self._frame_bytes)
         if self._lanes:
             lanes, self._lanes = self._lanes, {}
             for lane in lanes:
-                if frame := lane.take(self._frame_bytes):
+                if frame := lane.take(self._frame_bytes, time_s):
                     yield frame
 
     def take_asides(self, awaited: Container[int]) -> list[Pending]:

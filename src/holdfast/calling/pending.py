@@ -23,6 +23,8 @@ class Pending(msgspec.Struct, eq=False):  # a Struct, as one is made for every c
     size: int
     began_ns: int
     deadline_ns: int
+    outcome_ns: int
+    """For how long after that its outcome can be asked for."""
     flight: "Flight | None" = None
     """The frame that carries it now; None while it waits to be sent."""
     is_plain: bool = True
@@ -35,6 +37,8 @@ class Pending(msgspec.Struct, eq=False):  # a Struct, as one is made for every c
     is_query: bool = False
     """Changes nothing, so it is harmless whether it was executed."""
     lane: "Lane | None" = None
+    place: int = 0
+    """Among the calls of its lane, from 1."""
     stale_ms: int | None = None
     """A read that any member may answer from a state this old."""
     asks_about: RequestId | None = None

@@ -4,6 +4,7 @@ import msgspec
 
 from holdfast.calling.addresses import Addresses
 from holdfast.calling.deadline import GroupTime
+from holdfast.calling.endings import Endings
 from holdfast.calling.failover import Failure
 from holdfast.calling.floor import Floor
 from holdfast.calling.invocation import Invocations
@@ -19,16 +20,18 @@ from holdfast.sim.planted import Planted, replacing
 
 NUMBERS = 40
 
+_begin = Invocations._begin
 _wait_again = Invocations._wait_again
 _lose = Invocations._lose
 _on_replies = Invocations._on_replies
-_take_number = Invocations._take_number
 
 
 def _renumber(invocations: Invocations, request: Pending) -> None:
     """Send it again as another request."""
     invocations._awaited.pop(request.number)
-    request.call = msgspec.structs.replace(request.call, number=_take_number(invocations))
+    number = invocations._numbering.next_number
+    invocations._numbering.next_number += 1
+    request.call = msgspec.structs.replace(request.call, number=number)
     invocations._awaited[request.number] = request
     request.handle.number = request.number  # type: ignore[attr-defined]  # so that only the group can tell
 
@@ -38,10 +41,12 @@ def _wait_again_renumbered(invocations: Invocations, request: Pending) -> None:
     _wait_again(invocations, request)
 
 
-def _take_a_number_again(invocations: Invocations) -> int:
-    number = invocations._next_number % NUMBERS + 1
-    invocations._next_number += 1
-    return number if number not in invocations._awaited else _take_a_number_again(invocations)
+def _begin_under_a_used_number(invocations: Invocations, request: Pending) -> None:
+    number = request.number % NUMBERS + 1
+    while number in invocations._awaited:
+        number = number % NUMBERS + 1
+    request.call = msgspec.structs.replace(request.call, number=number)
+    _begin(invocations, request)
 
 
 def _lose_for_certain(invocations: Invocations, host: HostId, failure: Failure) -> None:
@@ -81,9 +86,7 @@ def _floor_at_newest(floor: Floor, awaited: object, next_number: int, time_s: in
     return next_number - 1
 
 
-def _take_outcome_as_it_is(invocations: Invocations, request: Pending, outcome: bytes) -> Ended:
-    if request.asks_about is not None:
-        invocations._unsettled.settle(request.asks_about)
+def _take_outcome_as_it_is(endings: Endings, request: Pending, outcome: bytes) -> Ended:
     return outcome
 
 
@@ -91,7 +94,7 @@ def _take_any_reference(addresses: Addresses, reference: Reference) -> bool:
     return reference.version != addresses.reference.version
 
 
-def _send_all(lane: Lane, bytes_max: int) -> list[Pending]:
+def _send_all(lane: Lane, bytes_max: int, time_s: int) -> list[Pending]:
     """Do not wait for the frame before."""
     frame = next(frames_of(lane._queue, bytes_max), [])
     lane._queue = lane._queue[len(frame) :]
@@ -123,7 +126,7 @@ PLANTED = (
         rule="FTC-92",
         scenario="calls",
         summary="numbers are used again, so that a late reply is taken for another call's",
-        plant=lambda: replacing(Invocations, "_take_number", _take_a_number_again),
+        plant=lambda: replacing(Invocations, "_begin", _begin_under_a_used_number),
     ),
     Planted(
         name="calls-retry-after-completed-yes",
@@ -151,7 +154,7 @@ PLANTED = (
         rule="X2",
         scenario="calls",
         summary="the refusal of a late copy is taken for the fate of the call",
-        plant=lambda: replacing(Invocations, "_judged", _take_outcome_as_it_is),
+        plant=lambda: replacing(Endings, "judged", _take_outcome_as_it_is),
     ),
     Planted(
         name="calls-older-reference-adopted",

@@ -1,0 +1,44 @@
+"""Requests that a group refused as expired before their duration was over, and that are made anew (X4).
+
+A request's expiration is reckoned in the group's time, as far as that is known: until the group has replied
+it is the guess of a host, and later a primary may take over whose clock is ahead. The reply that refuses a
+request tells the time in which it should have been reckoned. What has expired is never executed (X2), so if
+no copy of it was ever lost the call can be made again, as another request.
+*Without it:* B's clock is an hour behind, so B is no primary; a client finds the group through B, and its
+first calls are refused.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from holdfast.calling.numbering import Numbering
+from holdfast.calling.pending import Pending
+from holdfast.model.outcome import Refused, decode_outcome
+
+
+def mistrust(requests: Iterable[Pending], time_s: int) -> None:
+    """The group's time has leapt to *time_s*: outcomes of those that have expired by it are looked at."""
+    for request in requests:
+        if request.call.expiration_s <= time_s:
+            request.is_plain = False
+
+
+def is_reckoned_wrong(request: Pending, outcome: bytes, time_s: int) -> bool:
+    """Whether it is to be made anew: *outcome* says that it has expired, by the group's time it has, and no
+    copy of it has run. A group's own call keeps its id (E3), a lane its order (X5)."""
+    if request.call.expiration_s > time_s or request.relayed is not None or request.asks_about is not None:
+        return False
+    if request.is_maybe and not request.is_query:
+        return False
+    if request.lane is not None and not request.lane.is_last(request):
+        return False
+    found = decode_outcome(outcome)
+    return isinstance(found, Refused) and found.code == "expired"
+
+
+def renewed(request: Pending, numbering: Numbering) -> Pending:
+    """The same call under another id. It ends no later."""
+    over_ns = request.deadline_ns + request.outcome_ns
+    call = numbering.call(request.call.method, request.call.arguments, over_ns)
+    return msgspec.structs.replace(request, call=call, flight=None, is_plain=False)
