@@ -1,7 +1,12 @@
-"""A client's connections: one to every host it knows of, made anew when it ends."""
+"""A client's connections: one to every host it knows of, made anew when it ends.
+
+A host may have several addresses. Those by which a process is reached that is connected already rest until
+that connection ends.
+"""
 
 import asyncio
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Protocol
 
 from holdfast.calling.config import ClientConfig
@@ -45,6 +50,8 @@ class Hosts:
         self._insecure = insecure
         self._links: dict[Address, Link] = {}
         self._connections: dict[HostId, Connection] = {}
+        self._resting: dict[Address, HostId] = {}
+        """Other addresses of hosts that are connected."""
         self._random = MachineRandom().stream("links")
         self._closing: dict[asyncio.Task[None], None] = {}
         self._timers: list[LoopTimers] = []
@@ -64,11 +71,12 @@ class Hosts:
     def keep(self, wanted: Iterable[Address]) -> None:
         """Be connected to these addresses, and to no others."""
         addresses = dict.fromkeys(wanted)
+        self._resting = {address: host for address, host in self._resting.items() if address in addresses}
         for address in [each for each in self._links if each not in addresses]:
-            task = asyncio.get_running_loop().create_task(self._links.pop(address).close())
-            self._closing[task] = None
-            task.add_done_callback(lambda done: self._closing.pop(done))
+            self._unlink(address)
         for address in addresses:
+            if address in self._resting:
+                continue
             if address not in self._links:
                 self._links[address] = self._link(address)
             elif self._links[address].connection is None:
@@ -97,23 +105,31 @@ class Hosts:
         return Link(
             str(address),
             lambda: address,
-            self._on_open,
+            partial(self._on_open, address),
             self._endpoint,
             random=self._random,
             insecure=self._insecure,
         )
+
+    def _unlink(self, address: Address) -> None:
+        task = asyncio.get_running_loop().create_task(self._links.pop(address).close())
+        self._closing[task] = None
+        task.add_done_callback(lambda done: self._closing.pop(done))
 
     def _make_timers(self, on_timer: Callable[[object], None]) -> LoopTimers:
         timers = LoopTimers(asyncio.get_running_loop(), on_timer)
         self._timers.append(timers)
         return timers
 
-    def _on_open(self, connection: Connection) -> "Hosts":
+    def _on_open(self, address: Address, connection: Connection) -> "Hosts":
         host = HostId(connection.peer.id)
         known = self._connections.get(host)
         if known is not None and known.peer.incarnation == connection.peer.incarnation:
             # The same process by another of its addresses: one connection is enough.
             connection.close()
+            if address in self._links:
+                self._resting[address] = host
+                self._unlink(address)
             return self
         if known is not None:
             known.close(Reason(Why.DONE, "the host was started anew"))
@@ -136,7 +152,14 @@ class Hosts:
         if self._connections.get(host) is connection:
             del self._connections[host]
             self._heartbeats.on_disconnected(host)
+            self._wake(host)
             self._events.on_down(host)
+
+    def _wake(self, host: HostId) -> None:
+        """It may be reached by another of its addresses."""
+        for address in [each for each, known in self._resting.items() if known == host]:
+            del self._resting[address]
+            self._links[address] = self._link(address)
 
     def _give_up(self, host: HostId) -> None:
         self._connections[host].close(Reason(Why.IDLE, "no answer to heartbeats"))
