@@ -16,7 +16,7 @@ from holdfast.model.ids import HostId
 from holdfast.net import Role
 from holdfast.net.certificates import create_domain, issue
 from holdfast.node.layout import Layout
-from holdfast.web.door import HttpDoor
+from holdfast.web.door import ADDRESS, HttpDoor
 from holdfast.web.settings import FILE, Client, HttpSettings
 
 HOST = HostId("host1")
@@ -43,6 +43,7 @@ def opened(
         door = HttpDoor(layout, "main", HOST)
         try:
             details = dict(await door.open())
+            await door.settle()
             if work is not None:
                 await work(details["http"])
             return details
@@ -57,6 +58,22 @@ def test_a_door_is_on_loopback_and_stays_where_it_was(layout: Layout) -> None:
     first = opened(layout)
     assert first["http"].startswith("http://127.0.0.1:")
     assert opened(layout) == first
+
+
+def test_nothing_is_written_before_the_heart_watches_over_the_disk(layout: Layout) -> None:
+    """A disk that hangs would hang the host, unseen (K3)."""
+
+    async def run() -> None:
+        door = HttpDoor(layout, "main", HOST)
+        try:
+            await door.open()
+            assert list(layout.host(HOST).iterdir()) == []
+            await door.settle()
+            assert [each.name for each in layout.host(HOST).iterdir()] == [ADDRESS]
+        finally:
+            await door.close()
+
+    asyncio.run(run())
 
 
 def test_another_may_have_taken_its_place(layout: Layout) -> None:

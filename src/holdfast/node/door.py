@@ -32,10 +32,15 @@ class Interior:
 
 
 class Door(Protocol):
-    """A way in. No failure of its own may end the host."""
+    """A way in. No failure of its own may end the host, but for a disk that fails it."""
 
     async def open(self) -> Mapping[str, str]:
-        """Listen; answers what the session's details shall say of it. The host is still starting."""
+        """Listen; answers what the session's details shall say of it. The host is still starting, and nobody
+        watches over its disk yet: nothing is written."""
+
+    async def settle(self) -> None:
+        """Write down what the host's next process shall know of it. Raises ``NoSpace`` or ``DiskFailed``, and
+        these alone end the host (D1)."""
 
     def on_turn(self, late_ns: int) -> None:
         """The host's loop has turned, so much later than it meant to."""

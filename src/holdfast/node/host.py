@@ -155,6 +155,8 @@ class Host:
         self._heart.start(session.incarnation, self._vitals)
         await store.open()
         await asyncio.to_thread(remember, Address.parse(session.address), self._directory)
+        for door in self._doors:
+            await door.settle()
         endpoint, random = self._endpoint(session.incarnation), MachineRandom()
         self._links = links = HostLinks(self._host, endpoint, random=random.stream("links"))
         hosts, domain = self._description.hosts, self._description.domain

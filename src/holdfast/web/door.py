@@ -45,6 +45,7 @@ class HttpDoor:
         self._host = host
         self._leadership = leadership or NoCoordinator()
         self._metrics = Metrics()
+        self._address: Address | None = None
         self._site: Site | None = None
         self._serving: Serving | None = None
         self._entering: asyncio.Task[None] | None = None
@@ -63,11 +64,14 @@ class HttpDoor:
         directory = self._layout.host(self._host)
         tls = self._tls(settings)
         listening = await listen(Address.parse(settings.listen), directory, bind, ADDRESS)
-        address = Address(*listening.getsockname()[:2])
-        await asyncio.to_thread(remember, address, directory, ADDRESS)
+        self._address = address = Address(*listening.getsockname()[:2])
         self._site = Site(Policy(settings, self._domain), self._metrics, self._leadership)
         self._serving = Serving(make_app(self._site, ENDPOINTS), listening, tls)
         return {"http": f"{'https' if tls is not None else 'http'}://{address}"}
+
+    async def settle(self) -> None:
+        if self._address is not None:
+            await asyncio.to_thread(remember, self._address, self._layout.host(self._host), ADDRESS)
 
     def _tls(self, settings: HttpSettings) -> ssl.SSLContext | None:
         if not settings.certs:
