@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 import msgspec
 
 from holdfast.authority import keys
-from holdfast.authority.standing import Status, Transaction
+from holdfast.authority.contract import Events
+from holdfast.authority.standing import Member, Participant, Status, Transaction
 from holdfast.control.context import Context
+from holdfast.control.opening import ENOUGH_HOSTS, PARTICIPANTS_MIN
 from holdfast.control.role import Role
 from holdfast.model.ids import Term
 from holdfast.sim.authority.truth import Truth
@@ -38,6 +40,9 @@ class Book:
     _logged: set[tuple[str, int]] = field(default_factory=set)
     """Which host has had the log of which update durable."""
     _dropped: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.truth.watchers.append(self._on_revision)
 
     def arrives(self, token: str) -> bool:
         """False for a copy that the network made: clients speak over connections, which deliver once."""
@@ -79,6 +84,36 @@ class Book:
             if holder != process:
                 self._violation("one-coordinator", f"term {term}: {holder} and {process}")
             self.world.sometimes("a coordinator was elected")
+
+    # --- what the authority keeps
+
+    def _on_revision(self, events: Events) -> bool:
+        for change in events.changes:
+            if change.key == keys.LAST_TRANSACTION and change.item is not None:
+                transaction = msgspec.json.decode(change.item.value, type=Transaction)
+                if transaction.status is Status.INITIAL:
+                    self._opened(transaction)
+        return True
+
+    def _opened(self, transaction: Transaction) -> None:
+        """Everybody who takes part holds the committed context, and nobody is left alone with it (T3, T4)."""
+        members = [
+            msgspec.json.decode(item.value, type=Member)
+            for key, item in self.truth.items.items()
+            if key.startswith(keys.MEMBERS)
+        ]
+        item = self.truth.items.get(keys.COMMITTED)
+        committed = None if item is None else msgspec.json.decode(item.value, type=Transaction)
+        holders = [
+            Participant(host=each.host, incarnation=each.incarnation)
+            for each in members
+            if each.context_cas == (0 if committed is None else committed.cas)
+        ] + ([] if committed is None else list(committed.participants))
+        for each in transaction.participants:
+            if each not in holders:
+                self._violation("T3", f"{each} takes part in {transaction.cas} without the context before it")
+        if len(members) >= ENOUGH_HOSTS and len(transaction.participants) < PARTICIPANTS_MIN:
+            self._violation("T4", f"{transaction} was opened alone, of {len(members)} managers")
 
     # --- what clients report
 

@@ -1,25 +1,31 @@
 """Bugs planted in the control plane: each leaves out one rule of its two-phase commit or of its roles."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final
 
 from holdfast.authority import election, membership, transactions
-from holdfast.authority.outcome import Contended, InDoubt, NoAnswer
-from holdfast.authority.standing import MANAGER, Standing, Status, Transaction
+from holdfast.authority.outcome import Contended, InDoubt, NoAnswer, Seen
+from holdfast.authority.standing import MANAGER, Member, Standing, Status, Transaction
 from holdfast.authority.transactions import set_transaction_status
+from holdfast.control import opening
 from holdfast.control.bootstrap import Bootstrap
 from holdfast.control.context import Context
 from holdfast.control.coordinating import Coordinator, Update
 from holdfast.control.following import Replica
+from holdfast.control.manager import Manager
 from holdfast.control.messages import Decided, Prepare, Prepared
 from holdfast.control.ports import Accepted
 from holdfast.model.errors import InvalidRequest, Rejected
-from holdfast.model.ids import HostId
-from holdfast.sim.planted import Planting
+from holdfast.model.ids import HostId, Term
+from holdfast.sim.planted import Planted, Planting, replacing
 from holdfast.sim.planted.authority import changing, is_decision, read_standing_as_closed
 
 _accepted = Coordinator._accepted
 _close = Coordinator.close
 _decide = Coordinator._decide
+_hear_of = Manager._hear_of
 _keep = Replica._keep
 _prepare = Coordinator._prepare
 _settle = Bootstrap._settle
@@ -143,6 +149,55 @@ def _prepare_unkept(coordinator: Coordinator, update: Update, transaction: Trans
     coordinator._accepted(coordinator.me.host, update)
 
 
+def _ignore_log(bootstrap: Bootstrap, standing: Standing, left: Any) -> None:
+    """What is left over is left to whoever coordinates."""
+    mine = standing.member(bootstrap.me.host)
+    if mine is None or mine.value.incarnation != bootstrap.me.incarnation:
+        bootstrap._join(standing)
+    else:
+        bootstrap._take_role(standing)
+
+
+def _coordinates_again(standing: Standing) -> Seen[Member] | None:
+    """Whoever was elected, as whichever process."""
+    elected = None if standing.term.value is None else standing.term.value.coordinator
+    return None if elected is None else standing.member(elected.host)
+
+
+def _follow_at_once(manager: Manager, term: Term) -> None:
+    """A replica that hears of a new term goes on following."""
+    if isinstance(manager._tenure, Replica):
+        manager._follow(term, manager._tenure.coordinator)
+    else:
+        _hear_of(manager, term)
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Nobody but the coordinator takes part, and that is enough."""
+    with (
+        replacing(opening, "_holders", lambda standing, host, without: [host]),
+        replacing(opening, "PARTICIPANTS_MIN", 1),
+    ):
+        yield
+
+
+def _any_manager(standing: Standing, host: HostId) -> bool:
+    found = standing.member(host)
+    return found is not None and MANAGER in found.value.roles
+
+
+def _cas_after_committed(standing: Standing) -> int:
+    """A number that was rolled back is free again."""
+    return max(standing.committed_cas, standing.floors.cas) + 1
+
+
+@contextmanager
+def _where_updates_open(attribute: str, broken: object) -> Iterator[None]:
+    with replacing(transactions, attribute, broken), replacing(opening, attribute, broken):
+        yield
+
+
 _bug: Final = Planting("control")
 
 
@@ -264,5 +319,59 @@ PLANTED: Final = (
         Coordinator,
         "_prepare",
         _prepare_unkept,
+    ),
+    _bug(
+        "log-ignored",
+        "IM-65",
+        "A role is taken although a log is left over.",
+        Bootstrap,
+        "_settle",
+        _ignore_log,
+    ),
+    _bug(
+        "role-resumed",
+        "IM-2",
+        "A coordinator that was started again goes on in its term.",
+        Standing,
+        "coordinator",
+        _coordinates_again,
+    ),
+    _bug(
+        "bootstrap-skipped",
+        "IM-63",
+        "A replica goes on into a new term without bootstrap.",
+        Manager,
+        "_hear_of",
+        _follow_at_once,
+        "terms",
+    ),
+    _bug(
+        "term-leaves-open",
+        "T2",
+        "A new term leaves open what the old one had opened.",
+        election,
+        "_closing",
+        lambda standing, nonce: [],
+    ),
+    Planted(
+        name="control-alone",
+        rule="T4",
+        scenario="control",
+        summary="The coordinator changes the context alone while others are there.",
+        plant=_alone,
+    ),
+    Planted(
+        name="control-takes-part-without-context",
+        rule="T3",
+        scenario="control",
+        summary="A host without the committed context takes part in an update.",
+        plant=partial(_where_updates_open, "holds_context", _any_manager),
+    ),
+    Planted(
+        name="control-cas-again",
+        rule="IM-19",
+        scenario="control",
+        summary="The number of an update that was rolled back is given again.",
+        plant=partial(_where_updates_open, "next_cas", _cas_after_committed),
     ),
 )
