@@ -1,5 +1,6 @@
 """The runner and its command: counts, kept failures, replays, shrinking, planted bugs, exit codes."""
 
+import gc
 import json
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from msgspec import structs
 
 from holdfast.cli.sim import app, parse_seeds
 from holdfast.model.errors import InvalidRequest
+from holdfast.model.units import SECOND
 from holdfast.sim import Scenario, World, expand, simulate
 from holdfast.sim.planted import planted_bugs, register, replacing
 from holdfast.sim.report import load_failure, merge
@@ -43,6 +45,15 @@ def test_one_process_and_two_add_up_to_the_same() -> None:
     assert (one.events, one.faults, one.operations) == (two.events, two.faults, two.operations)
     assert one.seeds == 20
     assert one.events_per_cpu_second > 0
+
+
+def test_a_run_leaves_nothing_behind() -> None:
+    """A database that is never closed, as no dead process closes one, must not keep its world."""
+    options = structs.replace(expand("sequence", 3, "calm"), fault_ns=SECOND // 5, heal_ns=SECOND)
+    before = sum(isinstance(each, World) for each in gc.get_objects())
+    simulate(options)
+    gc.collect()
+    assert sum(isinstance(each, World) for each in gc.get_objects()) <= before
 
 
 def test_ranges_merge_into_their_sums() -> None:

@@ -249,7 +249,7 @@ class DiskHandle:
     Once the process has ended the handle does nothing: writes vanish and reads find nothing.
     """
 
-    __slots__ = ("_directory", "_disk", "_life", "_on_synced", "_turns")
+    __slots__ = ("__weakref__", "_directory", "_disk", "_life", "_on_synced", "_turns")
 
     def __init__(
         self,

@@ -8,6 +8,7 @@ Shared memory is not offered: WAL works in exclusive locking mode only.
 
 import itertools
 import random
+import weakref
 from collections.abc import Callable
 from typing import Final, ParamSpec, TypeVar
 
@@ -66,10 +67,14 @@ class _Nowhere:
         return None
 
 
-class SimVfs(apsw.VFS):
-    """The file system of one process; pass :attr:`name` to ``apsw.Connection``."""
+_NOWHERE: Final = _Nowhere()
 
-    _disk: DiskHandle | _Nowhere = _Nowhere()
+
+class SimVfs(apsw.VFS):
+    """The file system of one process, which keeps it for as long as it lives; pass :attr:`name` to
+    ``apsw.Connection``."""
+
+    _disk: DiskHandle | _Nowhere = _NOWHERE
 
     def __init__(self, disk: DiskHandle, *, rng: random.Random, wall: Callable[[], int]) -> None:
         self.name = f"holdfast-sim-{next(_names)}"
@@ -129,17 +134,22 @@ class SimVfs(apsw.VFS):
 
 
 class SimVfsFile:
-    """One open file. Locks are granted always: a simulated file has one process at a time."""
+    """One open file. Locks are granted always: a simulated file has one process at a time.
 
-    _disk: DiskHandle | _Nowhere = _Nowhere()
-    _path = ""
+    SQLite holds it where the collector does not look, so it must not hold the disk, and with it the world: of
+    connections that are never closed, as a dead process closes none, every world would stay.
+    """
 
     def __init__(self, disk: DiskHandle | _Nowhere, path: str, *, syncs_directory: bool) -> None:
-        self._disk = disk
+        self._reach: Callable[[], DiskHandle | _Nowhere | None] = weakref.ref(disk)
         self._path = path
         # As SQLite's own file system does: the first sync of a journal that this process may have created
         # makes its name durable too.
         self._syncs_directory = syncs_directory
+
+    @property
+    def _disk(self) -> DiskHandle | _Nowhere:
+        return self._reach() or _NOWHERE
 
     def xRead(self, amount: int, offset: int) -> bytes:
         return _translated(self._disk.read, self._path, offset, amount)
