@@ -173,8 +173,8 @@ def test_only_an_in_sync_backup_is_handed_a_group(whole: Domain) -> None:
     primary = shown(whole, "single").primary
     other = next(host for host in ("host1", "host2") if host != primary)
     said = refused(whole, "group", "handover", "single", other)
-    assert said == f"{other} is no in-sync backup of single; these are: none"
-    assert "primary of single already" in refused(whole, "group", "handover", "single", primary)
+    assert said == f"single has no member on {other}"
+    assert f"{primary} is the primary of single" in done(whole, "group", "handover", "single", primary)
 
 
 @pytest.mark.parametrize(

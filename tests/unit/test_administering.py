@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from holdfast.model.ids import Epoch, HostId
-from holdfast.model.orders import Deafen, Deafened, DrainHost, HandOver, Order, OrderRefused, RecoverGroup
+from holdfast.model.orders import Deafen, Deafened, DrainHost, Order, OrderRefused, RecoverGroup
 from holdfast.net import Role
 from holdfast.node.administering import Administering
 from holdfast.node.deafness import Deafness
@@ -52,11 +52,10 @@ def test_a_domain_without_chaos_cannot_be_cut() -> None:
     "order",
     [
         Deafen(hosts=(B,)),
-        HandOver(name="g", to=B),
         RecoverGroup(name="g", source=B, epoch=Epoch(1)),
         DrainHost(host=B),
     ],
-    ids=["deafen", "hand over", "recover", "drain"],
+    ids=["deafen", "recover", "drain"],
 )
 @pytest.mark.parametrize("role", [Role.CLIENT, Role.HOST, Role.AGENT])
 def test_what_breaks_or_moves_groups_is_for_admins(order: Order, role: Role) -> None:

@@ -7,7 +7,9 @@ nobody is placed anew on a host that still holds, or is still forgetting, what i
 has a number, which is part of the member's identity.
 """
 
-from typing import Final
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
@@ -67,13 +69,33 @@ class Stays(msgspec.Struct, frozen=True, tag="stays"):
 
 
 Placed = Seen[GroupRecord] | NoGroup | Contended | InDoubt
+Answer = TypeVar("Answer")
 
 
-@answering
-def add_member(
-    group: GroupId, host: HostId, *, nonce: Nonce, as_of: Revision | None = None
-) -> Recipe[Placed | AlreadyPlaced | StillLeaving | TooMany]:
-    """Let the group have a member on *host*; one that is leaving and still listed stays.
+@dataclass(frozen=True, slots=True)
+class _Next:
+    """The record that is to stand; the same when it is as wished for already."""
+
+    record: GroupRecord
+    while_listed: HostId | None = None
+    """Only while the view lists that host."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Not(Generic[Answer]):
+    """Nothing is to be changed, since."""
+
+    why: Answer
+
+
+def _changed(
+    group: GroupId,
+    decide: Callable[[GroupRecord], _Next | _Not[Answer]],
+    *,
+    nonce: Nonce,
+    as_of: Revision | None = None,
+) -> Recipe[Placed | StillLeaving | Answer]:
+    """Change the record as *decide* says of the one that stands.
 
     *as_of*: only if the record is still the one of that revision; Contended when it is not.
     """
@@ -84,56 +106,64 @@ def add_member(
             return NoGroup(group)
         if as_of not in (None, found.modified):
             break
-        entry = record.placement(host)
+        decided = decide(record)
+        if isinstance(decided, _Not):
+            return decided.why
+        if decided.record is record:
+            return Seen(found.key, record, found.modified)
         compares = [found.unchanged()]
-        if entry is not None and not entry.is_leaving:
-            return Seen(found.key, record, found.modified) if entry.nonce == nonce else AlreadyPlaced(record)
-        if entry is not None:
-            # Since it was told to leave no view can have come to list it anew: it has forgotten nothing yet.
+        if decided.while_listed is not None:
             view = yield from read(keys.view(group), View)
-            if view.value is None or all(each.host != host for each in view.value.members):
+            if view.value is None or all(each.host != decided.while_listed for each in view.value.members):
                 return StillLeaving(record)
             compares.append(view.unchanged())
-            changed = _with_entry(record, msgspec.structs.replace(entry, is_leaving=False, nonce=nonce))
-        elif len(record.members) >= MEMBERS_MAX:
-            return TooMany(record)
-        else:
-            number = record.stays + 1
-            entry = Placement(host=host, store=UNKNOWN_STORE, number=number, nonce=nonce)
-            changed = msgspec.structs.replace(record, members=(*record.members, entry), stays=number)
-        result = yield from change(compares, [put(found.key, changed)], nonce=nonce)
+        result = yield from change(compares, [put(found.key, decided.record)], nonce=nonce)
         if isinstance(result, Applied):
-            return Seen(found.key, changed, result.revision)
+            return Seen(found.key, decided.record, result.revision)
         if isinstance(result, InDoubt):
             return result
     return Contended(f"the members of group {group}")
 
 
 @answering
+def add_member(
+    group: GroupId, host: HostId, *, nonce: Nonce, as_of: Revision | None = None
+) -> Recipe[Placed | AlreadyPlaced | StillLeaving | TooMany]:
+    """Let the group have a member on *host*; one that is leaving and still listed stays. *as_of* as above."""
+
+    def decide(record: GroupRecord) -> _Next | _Not[AlreadyPlaced | TooMany]:
+        entry = record.placement(host)
+        if entry is not None and not entry.is_leaving:
+            return _Next(record) if entry.nonce == nonce else _Not(AlreadyPlaced(record))
+        if entry is not None:
+            # Since it was told to leave no view can have come to list it anew: it has forgotten nothing yet.
+            stays = msgspec.structs.replace(entry, is_leaving=False, nonce=nonce)
+            return _Next(_with_entry(record, stays), while_listed=host)
+        if len(record.members) >= MEMBERS_MAX:
+            return _Not(TooMany(record))
+        number = record.stays + 1
+        entry = Placement(host=host, store=UNKNOWN_STORE, number=number, nonce=nonce)
+        return _Next(msgspec.structs.replace(record, members=(*record.members, entry), stays=number))
+
+    return (yield from _changed(group, decide, nonce=nonce, as_of=as_of))
+
+
+@answering
 def remove_member(
     group: GroupId, host: HostId, *, nonce: Nonce, as_of: Revision | None = None
-) -> Recipe[Placed | NotPlaced | TooFew]:
+) -> Recipe[Placed | StillLeaving | NotPlaced | TooFew]:
     """Let the group have no member on *host*: it leaves as soon as it can be spared. *as_of* as above."""
-    for _ in range(ATTEMPTS_MAX):
-        found = yield from read(keys.group(group), GroupRecord)
-        record = found.value
-        if record is None:
-            return NoGroup(group)
-        if as_of not in (None, found.modified):
-            break
+
+    def decide(record: GroupRecord) -> _Next | _Not[NotPlaced | TooFew]:
         entry = record.placement(host)
         if entry is None or entry.is_leaving:
             is_ours = entry is not None and entry.nonce == nonce
-            return Seen(found.key, record, found.modified) if is_ours else NotPlaced(record)
+            return _Next(record) if is_ours else _Not(NotPlaced(record))
         if len(record.placed_on) <= max(record.min_in_sync, 1):
-            return TooFew(record)
-        changed = _with_entry(record, msgspec.structs.replace(entry, is_leaving=True, nonce=nonce))
-        result = yield from change([found.unchanged()], [put(found.key, changed)], nonce=nonce)
-        if isinstance(result, Applied):
-            return Seen(found.key, changed, result.revision)
-        if isinstance(result, InDoubt):
-            return result
-    return Contended(f"the members of group {group}")
+            return _Not(TooFew(record))
+        return _Next(_with_entry(record, msgspec.structs.replace(entry, is_leaving=True, nonce=nonce)))
+
+    return (yield from _changed(group, decide, nonce=nonce, as_of=as_of))
 
 
 @answering
@@ -153,19 +183,16 @@ def may_forget(group: GroupId, host: HostId) -> Recipe[MayForget | IsListed | St
 @answering
 def have_left(group: GroupId, host: HostId, *, nonce: Nonce) -> Recipe[Stays | Contended | InDoubt]:
     """*host* has forgotten, durably, what it held: its entry goes."""
-    for _ in range(ATTEMPTS_MAX):
-        found = yield from read(keys.group(group), GroupRecord)
-        entry = found.value.placement(host) if found.value is not None else None
-        if found.value is None or entry is None or not entry.is_leaving:
-            return Stays()
-        others = tuple(each for each in found.value.members if each is not entry)
-        changed = msgspec.structs.replace(found.value, members=others)
-        result = yield from change([found.unchanged()], [put(found.key, changed)], nonce=nonce)
-        if isinstance(result, Applied):
-            return Stays()
-        if isinstance(result, InDoubt):
-            return result
-    return Contended(f"the members of group {group}")
+
+    def decide(record: GroupRecord) -> _Next | _Not[Stays]:
+        entry = record.placement(host)
+        if entry is None or not entry.is_leaving:
+            return _Not(Stays())
+        others = tuple(each for each in record.members if each is not entry)
+        return _Next(msgspec.structs.replace(record, members=others))
+
+    done = yield from _changed(group, decide, nonce=nonce)
+    return done if isinstance(done, Contended | InDoubt) else Stays()
 
 
 def _with_entry(record: GroupRecord, entry: Placement) -> GroupRecord:

@@ -1,6 +1,5 @@
 """`holdfast group`: create, list, show, history, handover, members, recover, delete."""
 
-import asyncio
 from typing import Literal
 
 import msgspec
@@ -9,27 +8,21 @@ from cyclopts import App
 
 from holdfast.cli.domain import Dir
 from holdfast.cli.history import print_history, print_poisoned
-from holdfast.cli.members import add_member, remove_member, set_primary
+from holdfast.cli.members import add_member, primary_set, remove_member, set_primary
 from holdfast.cli.ordering import check_host, give_at, order_at
 from holdfast.cli.output import Output, print_json, print_table, talk
 from holdfast.cli.recover import recover
-from holdfast.model.errors import BrokenInvariant, InvalidRequest, Unavailable
 from holdfast.model.orders import (
     REPLICAS_DEFAULT,
     CreateGroup,
     DeleteGroup,
     GroupHistory,
     GroupInfo,
-    HandedOver,
-    HandOver,
     ListGroups,
+    SetPrimary,
     ShowHistory,
 )
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
-
-ATTEMPTS_MAX = 5
-PAUSE_S = 0.2
-"""A group that has just changed its primary is worth another attempt."""
 
 STATELESS = "stateless"
 
@@ -160,7 +153,7 @@ def history(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table"
 
 @app.command
 def handover(name: str, host: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
-    """Let an in-sync backup become primary, without a failed call: to empty a machine, or to move load.
+    """As set-primary, for groups of every style: in active ones, whoever orders their operations.
 
     Parameters
     ----------
@@ -171,28 +164,9 @@ def handover(name: str, host: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Outp
     output
         `table` for people, `json` for machines.
     """
-    done = uvloop.run(_hand_over(Layout(dir), name, host))
-    if output == "json":
-        print_json({"group": done.group, "took_ms": done.took_ms})
-    else:
-        talk.print(f"{done.group.primary} is the primary of {name}, {done.took_ms:.1f} ms after the order")
-    return 0
-
-
-async def _hand_over(layout: Layout, name: str, host: str) -> HandedOver:
-    """Ask whoever is primary; that may have changed meanwhile."""
-    to = check_host(layout, host)
-    for attempt in range(1, ATTEMPTS_MAX + 1):
-        (group,) = await order_at(layout, ListGroups(name=name))
-        if group.primary == to:
-            raise InvalidRequest(f"{host} is the primary of {name} already")
-        try:
-            return await give_at(layout, HandOver(name=name, to=to), HandedOver, host=group.primary)
-        except Unavailable:
-            if attempt == ATTEMPTS_MAX:
-                raise
-        await asyncio.sleep(PAUSE_S)
-    raise BrokenInvariant("the last attempt returns or raises")
+    return primary_set(
+        SetPrimary(name=name, host=check_host(Layout(dir), host), is_any_style=True), dir, output
+    )
 
 
 @app.command

@@ -63,7 +63,7 @@ def remove_member(
 
 
 def set_primary(name: str, host: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
-    """Let an in-sync member be primary, without a failed call.
+    """Let an in-sync member be primary, without a failed call: to empty a machine, or to move load.
 
     Parameters
     ----------
@@ -74,12 +74,17 @@ def set_primary(name: str, host: str, *, dir: Dir = DIRECTORY_DEFAULT, output: O
     output
         `table` for people, `json` for machines.
     """
-    wanted = SetPrimary(name=name, host=HostId(host))
+    return primary_set(SetPrimary(name=name, host=HostId(host)), dir, output)
+
+
+def primary_set(wanted: SetPrimary, dir: Dir, output: Output) -> int:
+    """Have it done, and say so."""
     done = uvloop.run(give_at(Layout(dir), wanted, HandedOver))
     if output == "json":
         print_json({"group": done.group, "took_ms": done.took_ms})
     else:
-        talk.print(f"{host} is the primary of {name}", markup=False)
+        said = f"{wanted.host} is the primary of {wanted.name}, {done.took_ms:.1f} ms after the order"
+        talk.print(said, markup=False)
     return 0
 
 

@@ -11,7 +11,7 @@ from typing import Final
 from holdfast.demo.domain import LocalDomain
 from holdfast.model.errors import HoldfastError, OutcomeUnknown, Rejected, Unavailable
 from holdfast.model.ids import HostId
-from holdfast.model.orders import Deafen, Deafened, HandedOver, HandOver
+from holdfast.model.orders import Deafen, Deafened, HandedOver, SetPrimary
 
 MEND_S: Final = 30.0
 """How long a cut is tried to be healed: the hosts may be on their way up."""
@@ -79,7 +79,7 @@ class Chaos:
         backups = [host for host in group.in_sync if host != group.primary]
         if not backups:
             return False
-        order = HandOver(name=group.name, to=self._rng.choice(backups))
+        order = SetPrimary(name=group.name, host=self._rng.choice(backups), is_any_style=True)
         await self._domain.ask(order, HandedOver, host=group.primary)
         return True
 

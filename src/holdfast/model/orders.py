@@ -66,13 +66,6 @@ class ShowHistory(Struct, frozen=True, kw_only=True, tag="history"):
     name: Name
 
 
-class HandOver(Struct, frozen=True, kw_only=True, tag="hand_over"):
-    """Let the in-sync backup on *to* become primary (K5). To be given to the primary's host, by an admin."""
-
-    name: Name
-    to: HostId
-
-
 class AddMember(Struct, frozen=True, kw_only=True, tag="add_member"):
     """Let the group have a member on *host*; it is in-sync once it has caught up."""
 
@@ -92,6 +85,8 @@ class SetPrimary(Struct, frozen=True, kw_only=True, tag="set_primary"):
 
     name: Name
     host: HostId
+    is_any_style: bool = False
+    """Also of a group that is not passive: let that member order its operations."""
 
 
 class ExplainGroup(Struct, frozen=True, kw_only=True, tag="explain"):
@@ -307,7 +302,6 @@ Order = (
     | ExplainGroup
     | ListHosts
     | DrainHost
-    | HandOver
     | InspectGroup
     | RecoverGroup
     | Deafen

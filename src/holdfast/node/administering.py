@@ -1,16 +1,14 @@
-"""What people order of a host besides making groups: tell a history, hand over, recover, be deaf."""
+"""What people order of a host besides making groups: tell a history, recover, be deaf."""
 
-import asyncio
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from holdfast.authority.history import Chapter, History, read_history
 from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Authority, perform
-from holdfast.authority.views import NoGroup, View, read_view
-from holdfast.machine import MachineClock
-from holdfast.model.errors import HoldfastError, InvalidRequest, Rejected, Unavailable
-from holdfast.model.ids import GroupId, HostId
+from holdfast.authority.views import NoGroup, read_view
+from holdfast.model.errors import HoldfastError, InvalidRequest
+from holdfast.model.ids import HostId
 from holdfast.model.orders import (
     AddMember,
     CreateGroup,
@@ -21,8 +19,6 @@ from holdfast.model.orders import (
     ExplainGroup,
     GivenUpInfo,
     GroupHistory,
-    HandedOver,
-    HandOver,
     InspectGroup,
     ListGroups,
     ListHosts,
@@ -51,10 +47,6 @@ from holdfast.node.wiring import fresh_nonce
 if TYPE_CHECKING:
     from holdfast.housing.groups import Groups
 
-HAND_OVER_S: Final = 5.0
-"""By then the chosen backup has taken over, or the primary has claimed its group back."""
-POLL_S: Final = 0.002
-
 
 class Administering:
     """Does the orders of people, through one host. *allows_chaos*: also those that break something."""
@@ -80,7 +72,6 @@ class Administering:
         self._hosts = Emptying(groups.directory, control, hosts)
         self._deafness = deafness
         self._allows_chaos = allows_chaos
-        self._clock = MachineClock()
 
     async def do(self, order: Order, by: Role) -> OrderAnswer:
         """Do it, however long the authority takes."""
@@ -100,8 +91,6 @@ class Administering:
                     raise InvalidRequest(f"that is for an admin to order, not for a {by.value}")
                 case DrainHost():
                     return await self._hosts.drain(order)
-                case HandOver():
-                    return await self._hand_over(order)
                 case InspectGroup():
                     return await self._recovering.inspect(order)
                 case RecoverGroup():
@@ -123,35 +112,6 @@ class Administering:
             for each in history.given_up
         )
         return GroupHistory(group=info, views=tuple(views), poisoned=tuple(poisoned))
-
-    async def _hand_over(self, order: HandOver) -> HandedOver:
-        info = await self._creating.info(order.name)
-        housed = self._groups.housed.get(info.group)
-        if housed is None or not housed.is_primary:
-            raise Rejected(f"{info.primary} is the primary of {order.name}, not {self._groups.me.host}")
-        began = self._clock.now()
-        try:
-            housed.member.hand_over(order.to)
-        except InvalidRequest:
-            in_sync = ", ".join(host for host in info.in_sync if host != info.primary) or "none"
-            raise InvalidRequest(
-                f"{order.to} is no in-sync backup of {order.name}; these are: {in_sync}"
-            ) from None
-        try:
-            async with asyncio.timeout(HAND_OVER_S):
-                while (view := self._view(info.group)) is None or view.primary != order.to:
-                    await asyncio.sleep(POLL_S)
-        except TimeoutError:
-            raise Unavailable(
-                f"{order.to} did not take {order.name} over within {HAND_OVER_S:g} s; "
-                f"`holdfast group show {order.name}` says who has it"
-            ) from None
-        took_ms = round((self._clock.now() - began) / MILLISECOND, 3)
-        return HandedOver(group=await self._creating.info(order.name), took_ms=took_ms)
-
-    def _view(self, group: GroupId) -> View | None:
-        seen = self._groups.directory.views.get(group)
-        return seen.value if seen is not None else None
 
     def _deafen(self, order: Deafen) -> Deafened:
         if not self._allows_chaos:

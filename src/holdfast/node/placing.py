@@ -101,7 +101,7 @@ class Placing:
 
     async def _set_primary(self, order: SetPrimary) -> HandedOver:
         info, began = await self._creating.info(order.name), self._clock.now()
-        if info.style not in PASSIVE:
+        if info.style not in PASSIVE and not order.is_any_style:
             raise BadReplicationStyle(
                 f"{order.name} is {info.style}: only passive groups have a primary to set; "
                 f"`holdfast group handover` moves whoever orders its operations"
