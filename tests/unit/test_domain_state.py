@@ -59,7 +59,7 @@ def test_defaults_are_set_beside_each_other_told_and_removed(held: Held) -> None
     held.take(SetDefaultProperties(properties={"InitialNumberReplicas": 5}))
     held.take(SetDefaultProperties(properties={"MinimumNumberReplicas": 4}))
     assert held.state.defaults == {INITIAL: 5, MINIMUM: 4}
-    left = held.take(RemoveDefaultProperties(properties={"MinimumNumberReplicas": 4}))
+    left, _ = held.take(RemoveDefaultProperties(properties={"MinimumNumberReplicas": 4}))
     assert left == held.state.defaults == {INITIAL: 5}
 
 
@@ -78,13 +78,13 @@ def test_a_types_properties_go_over_the_defaults_for_that_type_alone(held: Held)
 def test_a_running_group_keeps_what_is_not_overridden(held: Held) -> None:
     made = {INITIAL: 3, MINIMUM: 3, CHECKPOINT: 100}
     change = SetGroupProperties(group=G, made_with=made, properties={"MinimumNumberReplicas": 5})
-    effective = held.take(change)
+    _, effective = held.take(change)
     assert (effective[MINIMUM], effective[CHECKPOINT], effective[INITIAL]) == (5, 100, 3)
     again = SetGroupProperties(group=G, made_with=made, properties={"CheckpointInterval": 50})
-    assert (held.take(again)[MINIMUM], held.state.of_group(G)) == (5, {MINIMUM: 5, CHECKPOINT: 50})
+    assert (held.take(again)[1][MINIMUM], held.state.of_group(G)) == (5, {MINIMUM: 5, CHECKPOINT: 50})
     assert held.state.for_group(GroupId(8), made)[MINIMUM] == 3
     gone = RemoveGroupProperties(group=G, made_with=made, properties={"MinimumNumberReplicas": 5})
-    assert held.take(gone)[MINIMUM] == 3
+    assert held.take(gone)[1][MINIMUM] == 3
     held.take(ForgetGroups(groups=(G,)))
     assert held.state.groups == {}
 

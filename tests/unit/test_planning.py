@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from holdfast.authority.groups import GroupRecord, Placement, store_in_stay
 from holdfast.authority.views import View, ViewMember
-from holdfast.control.choosing import choose, choose_many, is_within, shared
+from holdfast.control.choosing import choose, choose_many, shared
 from holdfast.control.planning import LEARNERS_MAX, Action, Lead, Place, Plan, Remove, by_group, plan
 from holdfast.control.wishes import Facts, GroupFact, GroupWish, HostFact, Wishes
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Nonce, Opening, StoreId
-from holdfast.model.properties import MembershipStyle
+from holdfast.model.properties import MembershipStyle, is_within
 
 LOSS = 10
 STEPS_MAX = 400

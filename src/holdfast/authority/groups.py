@@ -42,6 +42,8 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     """It shall be a member no longer. The entry stays until the host has forgotten what it held (M6)."""
     nonce: Nonce = Nonce("")
     """Of who placed it, or told it to leave."""
+    criteria: str = "{}"
+    """What the factory there is told for this member alone, as a JSON object (FTC-192, FTC-212)."""
 
 
 DISK: Final = "disk"
@@ -74,6 +76,12 @@ class GroupRecord(msgspec.Struct, frozen=True, kw_only=True, tag="group"):
     """Fault tolerance properties asked for at its creation, in plain form, as a JSON object (FTC-167)."""
     stays: int = 0
     """The highest number of a stay ever given (:attr:`Placement.number`)."""
+    is_begun: bool = True
+    """It has a view, or had one. Without: it was made without members, and the first host that is placed
+    begins it (:func:`begin_group`)."""
+    tuned: str = "{}"
+    """Properties that were set while it ran and that its hosts must know, in plain form, as a JSON object
+    (FTC-189): carried over from the wishes by the manager."""
 
     def placement(self, host: HostId) -> Placement | None:
         """The entry of *host*, also while it is leaving."""
@@ -205,16 +213,77 @@ def create_group(
 
 
 @answering
+def create_unbegun_group(record: GroupRecord) -> Recipe[Seen[GroupRecord] | NameTaken | Contended | InDoubt]:
+    """Store *record*, under an id reserved for it, with its name and without a view (FTC-213)."""
+    nonce, record = record.nonce, msgspec.structs.replace(record, is_begun=False)
+    for _ in range(ATTEMPTS_MAX):
+        found = yield from read(keys.group(record.group), GroupRecord)
+        if found.value is not None:
+            return Seen(found.key, found.value, found.modified)
+        guard = yield from read(keys.GROUP_GUARD, Guard)
+        named = yield from read(keys.group_name(record.name), GroupName)
+        if named.value is not None:
+            return NameTaken(record.name, named.value.group)
+        name = GroupName(name=record.name, group=record.group, nonce=nonce)
+        result = yield from change(
+            [found.unchanged(), guard.unchanged(), named.unchanged()],
+            [put(found.key, record), put(named.key, name)],
+            nonce=nonce,
+        )
+        if isinstance(result, Applied):
+            return Seen(found.key, record, result.revision)
+        if isinstance(result, InDoubt):
+            return result
+    return Contended(f"the creation of group {record.group}")
+
+
+@answering
+def begin_group(
+    group: GroupId, member: ViewMember, *, at_ns: int, nonce: Nonce
+) -> Recipe[Seen[View] | NoGroup | Contended | InDoubt]:
+    """Let *member*, whose host the record names, be the first of a group that has not begun; whoever comes
+    later finds the view that stands. NoGroup also when the host is not to have it."""
+    for _ in range(ATTEMPTS_MAX):
+        found = yield from read(keys.group(group), GroupRecord)
+        if found.value is None or member.host not in found.value.placed_on:
+            return NoGroup(group)
+        standing = yield from read(keys.view(group), View)
+        if standing.value is not None:
+            return Seen(standing.key, standing.value, standing.modified)
+        floors, identity = yield from read_floors()
+        view = View(
+            group=group,
+            epoch=Epoch(floors.epoch + 1),
+            primary=member.host,
+            members=(member,),
+            nonce=nonce,
+            cause=Cause(why=Why.CREATED, host=member.host, at_ns=at_ns),
+        )
+        result = yield from change(
+            [found.unchanged(), standing.unchanged(), identity.unchanged()],
+            [put(found.key, msgspec.structs.replace(found.value, is_begun=True)), put(standing.key, view)],
+            nonce=nonce,
+        )
+        if isinstance(result, Applied):
+            return Seen(standing.key, view, result.revision)
+        if isinstance(result, InDoubt):
+            return result
+    return Contended(f"the beginning of group {group}")
+
+
+@answering
 def remove_group(group: GroupId, *, nonce: Nonce) -> Recipe[Removed | Contended | InDoubt]:
     """Remove record, view, history and name; the id is not issued again."""
     for _ in range(ATTEMPTS_MAX):
         found = yield from read(keys.view(group), View)
-        if found.value is None:
-            return Removed()
         record = yield from read(keys.group(group), GroupRecord)
+        if found.value is None and record.value is None:
+            return Removed()
         name = record.value.name if record.value is not None else ""
+        # One that has no view may begin meanwhile, which changes its record.
+        compares = [found.unchanged()] if found.value is not None else [found.unchanged(), record.unchanged()]
         result = yield from change(
-            [found.unchanged()],
+            compares,
             [
                 Delete(keys.group(group)),
                 Delete(keys.view(group)),

@@ -127,9 +127,10 @@ def _changed(
 
 @answering
 def add_member(
-    group: GroupId, host: HostId, *, nonce: Nonce, as_of: Revision | None = None
+    group: GroupId, host: HostId, *, nonce: Nonce, as_of: Revision | None = None, criteria: str = "{}"
 ) -> Recipe[Placed | AlreadyPlaced | StillLeaving | TooMany]:
-    """Let the group have a member on *host*; one that is leaving and still listed stays. *as_of* as above."""
+    """Let the group have a member on *host*; one that is leaving and still listed stays. *as_of* as above.
+    *criteria*: what the factory there is told."""
 
     def decide(record: GroupRecord) -> _Next | _Not[AlreadyPlaced | TooMany]:
         entry = record.placement(host)
@@ -142,7 +143,7 @@ def add_member(
         if len(record.members) >= MEMBERS_MAX:
             return _Not(TooMany(record))
         number = record.stays + 1
-        entry = Placement(host=host, store=UNKNOWN_STORE, number=number, nonce=nonce)
+        entry = Placement(host=host, store=UNKNOWN_STORE, number=number, nonce=nonce, criteria=criteria)
         return _Next(msgspec.structs.replace(record, members=(*record.members, entry), stays=number))
 
     return (yield from _changed(group, decide, nonce=nonce, as_of=as_of))
@@ -162,6 +163,19 @@ def remove_member(
         if len(record.placed_on) <= max(record.min_in_sync, 1):
             return _Not(TooFew(record))
         return _Next(_with_entry(record, msgspec.structs.replace(entry, is_leaving=True, nonce=nonce)))
+
+    return (yield from _changed(group, decide, nonce=nonce, as_of=as_of))
+
+
+@answering
+def tune_group(
+    group: GroupId, tuned: str, *, nonce: Nonce, as_of: Revision | None = None
+) -> Recipe[Placed | StillLeaving]:
+    """Let the hosts of a group know these properties, which were set while it runs (FTC-189)."""
+
+    def decide(record: GroupRecord) -> _Next | _Not[NoGroup]:
+        same = record.tuned == tuned
+        return _Next(record if same else msgspec.structs.replace(record, tuned=tuned))
 
     return (yield from _changed(group, decide, nonce=nonce, as_of=as_of))
 

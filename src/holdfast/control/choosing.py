@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from holdfast.control.wishes import HostFact
 from holdfast.model.ids import HostId
+from holdfast.model.properties import is_within
 
 
 def choose(
@@ -70,7 +71,3 @@ def shared(one: str, other: str) -> int:
             break
         count += 1
     return count
-
-
-def is_within(location: str, region: str) -> bool:
-    return location == region or location.startswith(f"{region}/")

@@ -39,6 +39,8 @@ FORGOTTEN_MAX: Final = 1_000
 """Groups of one :class:`ForgetGroups`."""
 
 Set = dict[str, Any]
+Shown = tuple[Set, Set]
+"""What is set there, and what that comes to with what it goes over."""
 
 
 class TooMuch(InvalidRequest):
@@ -59,8 +61,8 @@ class SetDefaultProperties(Struct, frozen=True, kw_only=True, tag="set_defaults"
     def applied(self, state: DomainState) -> DomainState:
         return _with_defaults(state, {**state.defaults, **checked(self.properties, Level.DEFAULT)})
 
-    def answered(self, state: DomainState) -> Set:
-        return state.defaults
+    def answered(self, state: DomainState) -> Shown:
+        return state.defaults, state.defaults
 
 
 class RemoveDefaultProperties(Struct, frozen=True, kw_only=True, tag="remove_defaults"):
@@ -71,8 +73,8 @@ class RemoveDefaultProperties(Struct, frozen=True, kw_only=True, tag="remove_def
     def applied(self, state: DomainState) -> DomainState:
         return _with_defaults(state, without(state.defaults, self.properties))
 
-    def answered(self, state: DomainState) -> Set:
-        return state.defaults
+    def answered(self, state: DomainState) -> Shown:
+        return state.defaults, state.defaults
 
 
 class SetTypeProperties(Struct, frozen=True, kw_only=True, tag="set_type"):
@@ -85,8 +87,8 @@ class SetTypeProperties(Struct, frozen=True, kw_only=True, tag="set_type"):
         known = state.types.get(self.type_id, {})
         return _with_type(state, self.type_id, {**known, **checked(self.properties, Level.TYPE)})
 
-    def answered(self, state: DomainState) -> Set:
-        return state.types.get(self.type_id, {})
+    def answered(self, state: DomainState) -> Shown:
+        return state.types.get(self.type_id, {}), state.for_type(self.type_id)
 
 
 class RemoveTypeProperties(Struct, frozen=True, kw_only=True, tag="remove_type"):
@@ -99,8 +101,8 @@ class RemoveTypeProperties(Struct, frozen=True, kw_only=True, tag="remove_type")
         known = state.types.get(self.type_id, {})
         return _with_type(state, self.type_id, without(known, self.properties))
 
-    def answered(self, state: DomainState) -> Set:
-        return state.types.get(self.type_id, {})
+    def answered(self, state: DomainState) -> Shown:
+        return state.types.get(self.type_id, {}), state.for_type(self.type_id)
 
 
 class SetGroupProperties(Struct, frozen=True, kw_only=True, tag="set_group"):
@@ -116,8 +118,8 @@ class SetGroupProperties(Struct, frozen=True, kw_only=True, tag="set_group"):
         check_dynamic(own, merged(self.made_with, own))
         return _with_group(state, self.group, own)
 
-    def answered(self, state: DomainState) -> Set:
-        return state.for_group(self.group, self.made_with)
+    def answered(self, state: DomainState) -> Shown:
+        return state.of_group(self.group), state.for_group(self.group, self.made_with)
 
 
 class RemoveGroupProperties(Struct, frozen=True, kw_only=True, tag="remove_group"):
@@ -130,8 +132,8 @@ class RemoveGroupProperties(Struct, frozen=True, kw_only=True, tag="remove_group
     def applied(self, state: DomainState) -> DomainState:
         return _with_group(state, self.group, without(state.of_group(self.group), self.properties))
 
-    def answered(self, state: DomainState) -> Set:
-        return state.for_group(self.group, self.made_with)
+    def answered(self, state: DomainState) -> Shown:
+        return state.of_group(self.group), state.for_group(self.group, self.made_with)
 
 
 class ForgetGroups(Struct, frozen=True, kw_only=True, tag="forget_groups"):

@@ -43,6 +43,13 @@ class Remove(Action):
     """Let the group have no member on *host*."""
 
 
+@dataclass(frozen=True, slots=True)
+class Tune(Action):
+    """Let the group's hosts know what was set while it ran."""
+
+    tuned: str
+
+
 class Lead(Action):
     """Let the in-sync member on *host* be primary."""
 
@@ -89,6 +96,9 @@ class _Planner:
 
     def see_to(self, group: GroupFact) -> None:
         wish = self.wishes.of(group.record.group)
+        if wish.tuned != group.record.tuned:
+            said = "its properties were changed"
+            self.actions.append(Tune(group.record.group, HostId(""), said, wish.tuned))
         if wish.membership is MembershipStyle.MEMB_APP_CTRL:
             self._say_what_lacks(group, wish)
             return
@@ -187,12 +197,23 @@ def _why_placed(good: int, wanted: int) -> str:
     return f"{good} of {wanted} members" if good < wanted else "in place of one that is emptied"
 
 
+def _words(action: Action) -> str:
+    match action:
+        case Place():
+            return f"place a member on {action.host}"
+        case Remove():
+            return f"remove the member on {action.host}"
+        case Tune():
+            return "tell its hosts"
+        case _:
+            return f"hand over to {action.host}"
+
+
 def by_group(found: Plan, group: GroupId) -> Iterator[str]:
     """What the plan means for one group, in words."""
     for action in found.actions:
         if action.group == group:
-            verb = {Place: "place a member on", Remove: "remove the member on", Lead: "hand over to"}
-            yield f"{verb[type(action)]} {action.host}: {action.why}"
+            yield f"{_words(action)}: {action.why}"
     for waiting in found.waiting:
         if waiting.group == group:
             yield waiting.why

@@ -5,13 +5,16 @@ live, each group's record and view. Values, compared as such; nothing here decid
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+import msgspec
 
 from holdfast.authority.groups import GroupRecord
 from holdfast.authority.views import View
 from holdfast.model.ids import GroupId, HostId
 from holdfast.model.properties import (
+    CHECKPOINT_INTERVAL,
     FACTORIES,
     INITIAL_NUMBER,
     MEMBERSHIP_STYLE,
@@ -22,6 +25,8 @@ from holdfast.model.properties import (
 )
 from holdfast.model.units import SECOND
 
+OF_HOSTS: Final = (CHECKPOINT_INTERVAL,)
+"""Properties that take effect where the members are; the others the manager sees to."""
 LOSS_NS: Final = 10 * SECOND
 """A host that has been out of session for so long is taken for lost: its members are made anew elsewhere. Its
 agent starts a host that crashed again within a second, and copying what it holds costs more than waiting."""
@@ -36,6 +41,10 @@ class GroupWish:
     minimum: int = 2
     locations: tuple[str, ...] = ()
     """Where factories can make members (FTC-148); empty: at every host."""
+    factories: tuple[Mapping[str, Any], ...] = ()
+    """With what each place is told."""
+    tuned: str = "{}"
+    """What was set while the group ran and its hosts must know, as its record has it."""
 
     @classmethod
     def of(cls, *levels: Properties) -> "GroupWish":
@@ -46,7 +55,13 @@ class GroupWish:
             initial=effective[INITIAL_NUMBER],
             minimum=effective[MINIMUM_NUMBER],
             locations=tuple(each["location"] for each in effective.get(FACTORIES, ())),
+            factories=tuple(effective.get(FACTORIES, ())),
         )
+
+    def with_tuned(self, dynamic: Properties) -> "GroupWish":
+        """The same for a group of which these were set while it ran."""
+        known = {name: dynamic[name] for name in OF_HOSTS if name in dynamic}
+        return replace(self, tuned=msgspec.json.encode(known, order="deterministic").decode())
 
 
 @dataclass(frozen=True, slots=True)

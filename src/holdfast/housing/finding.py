@@ -6,7 +6,8 @@ from holdfast.authority.recipe import Recipe
 from holdfast.authority.views import NoGroup, View, read_view
 from holdfast.model.ids import GroupId
 
-Found = tuple[GroupRecord, View] | NoSuchName | NoGroup | NoAnswer
+Found = tuple[GroupRecord, View] | GroupRecord | NoSuchName | NoGroup | NoAnswer
+"""A record alone: the group is there, and has no members yet."""
 
 
 def found_at_authority(name: str, group: GroupId) -> Recipe[Found]:
@@ -15,4 +16,6 @@ def found_at_authority(name: str, group: GroupId) -> Recipe[Found]:
     if not isinstance(record, Seen):
         return record
     view = yield from read_view(record.value.group)
+    if isinstance(view, NoGroup) and not record.value.is_begun:
+        return record.value
     return (record.value, view.value) if isinstance(view, Seen) else view

@@ -15,6 +15,7 @@ from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Recipes
 from holdfast.authority.sessions import Session
 from holdfast.authority.views import View, ViewMember
+from holdfast.housing.beginning import Beginning
 from holdfast.housing.chronicle import Chronicle, Histories
 from holdfast.housing.copying import GroupCopies
 from holdfast.housing.directory import GroupDirectory
@@ -101,6 +102,15 @@ class Groups:
             on_record=self._on_record,
             on_gone=self._on_gone,
             on_view=self._on_view,
+        )
+        self._beginning = Beginning(
+            host,
+            self.recipes,
+            self._timers,
+            ports.clock,
+            ports.nonce,
+            member_of=self._first_of,
+            learn=self.directory.learn,
         )
         self.answers = Answers(stamps)
         self.nesting = Nesting(
@@ -270,9 +280,10 @@ class Groups:
         self._leaving.on_record(record)
         housed = self.housed.get(record.group)
         if housed is not None:
-            self.guarded(housed.member.on_record)(seen)
+            self.guarded(housed.on_record)(seen)
         elif record.placement(self.me.host) is not None and not self._leaving.is_forgetting(record.group):
             self.guarded(self._lodging.take_in)(seen)
+        self._beginning.on_record(record)
 
     def _on_gone(self, group: GroupId, is_removed: bool) -> None:
         self.nesting.on_gone(group)
@@ -323,6 +334,11 @@ class Groups:
     def member_of(self, record: GroupRecord) -> ViewMember:
         """Who this process is, or would be, in that group."""
         return self._grounds.of(record).me
+
+    def _first_of(self, group: GroupId) -> ViewMember | None:
+        """Who this process would be as the first member of a group; None when it holds something of it."""
+        housed = self.housed.get(group)
+        return housed.ground.me if housed is not None and not housed.member.tail else None
 
     def _furnish(self, record: GroupRecord) -> Housed:
         """A member of that group with all it needs. Raises what the class or the disk gives cause for."""

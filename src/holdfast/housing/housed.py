@@ -6,11 +6,13 @@ from dataclasses import replace
 import msgspec
 
 from holdfast.authority.groups import GroupRecord
+from holdfast.authority.outcome import Seen
 from holdfast.authority.views import View
 from holdfast.housing.chronicle import Chronicle
 from holdfast.housing.copying import GroupCopies
 from holdfast.housing.ground import Ground
 from holdfast.housing.ports import EndingTimers, HouseConfig, MakeTimers
+from holdfast.housing.tuning import tuned
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import Epoch, GroupId, Position
 from holdfast.model.ports import Timers
@@ -55,7 +57,10 @@ class Housed:
         self._later = later
         self._timers: list[EndingTimers] = []
         self._make_timers = timers
-        self.style = make_member(style_named(record.style), definition, style_ports(self), config.style)
+        self.style = make_member(
+            style_named(record.style), definition, style_ports(self), tuned(config.style, record)
+        )
+        self._config = config
         self.member = Member(
             record.group,
             ground.me,
@@ -69,6 +74,13 @@ class Housed:
             self.style.bind(self.member)
         if kept is not None:
             self.style.install(kept)
+
+    def on_record(self, seen: Seen[GroupRecord]) -> None:
+        """The group's record is another: where it shall have members, or what it shall be like."""
+        if seen.value.tuned != self.record.tuned and isinstance(self.style, Replica):
+            self.style.tune(tuned(self._config.style, seen.value))
+        self.record = seen.value
+        self.member.on_record(seen)
 
     @property
     def group(self) -> GroupId:

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.authority.groups import GroupRecord
 from holdfast.authority.outcome import NoAnswer
 from holdfast.authority.outcome import Seen as SeenAt
 from holdfast.authority.recipe import Recipes
@@ -286,10 +287,14 @@ class Serving:
             reference = self._directory.reference_of(*found)
             client.send(Located(asked.frame, reference, self._stamps.time_ns()))
             return
-        is_known = not isinstance(found, NoAnswer)
-        code = RefusalCode.NO_SUCH_GROUP if is_known else RefusalCode.UNAVAILABLE
         what = repr(asked.name) if asked.name else str(asked.group)
-        text = f"there is no group {what}" if is_known else "the authority does not answer"
+        match found:
+            case NoAnswer():
+                code, text = RefusalCode.UNAVAILABLE, "the authority does not answer"
+            case GroupRecord():
+                code, text = RefusalCode.UNAVAILABLE, f"group {what} has no members yet"
+            case _:
+                code, text = RefusalCode.NO_SUCH_GROUP, f"there is no group {what}"
         client.send(Turned(asked.frame, GroupId(0), code, text[:TEXT_MAX]))
 
     def _reference(self, group: GroupId) -> Reference | None:

@@ -3,13 +3,20 @@
 A broken invariant is not an error of this family: :func:`invariant` stops the replica.
 """
 
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 
 class HoldfastError(Exception):
     """Raised when something in Holdfast fails; the subclasses say what may be done about it."""
 
     code: ClassVar[str] = "error"
+    exception: ClassVar[str] = ""
+    """What the source calls it (FTC section L), where it has a name for it."""
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """The members that the source's exception has, by their names."""
+        return {}
 
 
 class Rejected(HoldfastError):
@@ -57,6 +64,7 @@ class NoSuchGroup(InvalidRequest):
     """Raised when there is no group of that name or number."""
 
     code = "no_such_group"
+    exception = "ObjectGroupNotFound"
 
 
 class GroupExists(InvalidRequest):

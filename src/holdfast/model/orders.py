@@ -9,12 +9,15 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct
 
+from holdfast.model.errors import HoldfastError, InvalidRequest
 from holdfast.model.ids import Epoch, GroupId, HostId
+from holdfast.model.object_orders import FactoryList, GroupReference, ObjectCreated, ObjectOrder
+from holdfast.model.property_orders import FaultNotifierShown, PropertiesShown, PropertyOrder
 from holdfast.model.reference import MEMBERS_MAX, Name
 
 ARGUMENTS_BYTES_MAX: Final = 64 << 10
 CLASS_CHARACTERS_MAX: Final = 300
-REPLICAS_DEFAULT: Final = 3
+PROPERTIES_CHARACTERS_MAX: Final = 64 << 10
 
 
 def min_in_sync_default(replicas: int) -> int:
@@ -29,8 +32,10 @@ class CreateGroup(Struct, frozen=True, kw_only=True, tag="create"):
     name: Name
     class_name: Annotated[str, Meta(max_length=CLASS_CHARACTERS_MAX)]
     """``package.module:Class``, to be found in the hosts' application directory."""
-    style: str = "warm_passive"
-    replicas: Annotated[int, Meta(ge=1, le=MEMBERS_MAX)] = REPLICAS_DEFAULT
+    style: str = ""
+    """Empty: as the properties say that are set for the class or the domain, or warm_passive."""
+    replicas: Annotated[int, Meta(ge=0, le=MEMBERS_MAX)] = 0
+    """0: as the properties say, or 3."""
     arguments: Annotated[str, Meta(max_length=ARGUMENTS_BYTES_MAX)] = "[]"
     """What the object is made with, as a JSON array."""
     min_in_sync: Annotated[int, Meta(ge=0, le=MEMBERS_MAX)] = 0
@@ -43,9 +48,13 @@ class CreateGroup(Struct, frozen=True, kw_only=True, tag="create"):
     """What a group in memory does when its last in-sync process is gone: ``wait`` for a person, or
     ``restart`` from its newest checkpoint (V4)."""
     minimum: Annotated[int, Meta(ge=0, le=MEMBERS_MAX)] = 0
-    """How many members are kept, by making new ones elsewhere when hosts are lost; 0: all *replicas*."""
-    membership: str = "infrastructure"
-    """Who keeps them: the ``infrastructure``, or the ``application`` by adding and removing members."""
+    """How many members are kept, by making new ones elsewhere when hosts are lost; 0: as the properties say,
+    or all *replicas*."""
+    membership: str = ""
+    """Who keeps them: the ``infrastructure``, or the ``application`` by adding and removing members. Empty:
+    as the properties say, or the infrastructure."""
+    properties: Annotated[str, Meta(max_length=PROPERTIES_CHARACTERS_MAX)] = "{}"
+    """Other properties asked for at its creation, as a JSON object."""
 
 
 class DeleteGroup(Struct, frozen=True, kw_only=True, tag="delete"):
@@ -289,6 +298,19 @@ class OrderRefused(Struct, frozen=True, kw_only=True, tag="refused"):
     code: str
     text: str
     is_final: bool
+    exception: str = ""
+    """What the source calls it (FTC section L); empty where it has no name for it."""
+    about: str = "{}"
+    """The members that the source's exception has, as a JSON object."""
+
+    @classmethod
+    def by(cls, error: HoldfastError) -> "OrderRefused":
+        """Because of *error*."""
+        about = msgspec.json.encode(error.about).decode() if error.exception else "{}"
+        is_final = isinstance(error, InvalidRequest)
+        return cls(
+            code=error.code, text=str(error), is_final=is_final, exception=error.exception, about=about
+        )
 
 
 Order = (
@@ -305,6 +327,8 @@ Order = (
     | InspectGroup
     | RecoverGroup
     | Deafen
+    | ObjectOrder
+    | PropertyOrder
 )
 Answer = (
     GroupList
@@ -315,6 +339,11 @@ Answer = (
     | GroupInspected
     | GroupRecovered
     | Deafened
+    | GroupReference
+    | ObjectCreated
+    | FactoryList
+    | PropertiesShown
+    | FaultNotifierShown
 )
 OrderAnswer = Answer | OrderRefused
 

@@ -78,17 +78,23 @@ class _OfOneProperty(InvalidRequest):
         self.name = name
         self.value = value
 
+    @property
+    def about(self) -> dict[str, Any]:
+        return {"nam": full_name(self.name), "val": self.value}
+
 
 class UnsupportedProperty(_OfOneProperty):
     """Raised when a property, or its value, is known to the standard and not available here (FTC-174)."""
 
     code = "unsupported_property"
+    exception = "UnsupportedProperty"
 
 
 class InvalidProperty(_OfOneProperty):
     """Raised when a value is wrong in itself, at this level, or beside another (FTC-166, FTC-175)."""
 
     code = "invalid_property"
+    exception = "InvalidProperty"
 
 
 Kind = Callable[[str, Any], Any]
@@ -178,6 +184,11 @@ def is_location(text: object) -> bool:
         return False
     parts = text.split("/")
     return len(parts) <= LOCATION_PARTS_MAX and all(0 < len(part) <= TEXT_MAX for part in parts)
+
+
+def is_within(location: str, region: str) -> bool:
+    """Whether *location* is *region*, or a part of it."""
+    return location == region or location.startswith(f"{region}/")
 
 
 _ALL: Final = (Level.DEFAULT, Level.TYPE, Level.CREATION, Level.DYNAMIC)

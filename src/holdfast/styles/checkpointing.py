@@ -68,6 +68,10 @@ class Checkpointing:
         self._failures = 0
         """Copies that failed one after the other."""
 
+    def tune(self, config: StyleConfig) -> None:
+        """Capture states as *config* says from now on."""
+        self._config = config
+
     @property
     def is_copying(self) -> bool:
         """Whether a state is being captured in a copy of the process."""

@@ -83,6 +83,11 @@ class Replica(ABC):
         """The member this replica stands on; before any event."""
         self._sequence = sequence
 
+    def tune(self, config: StyleConfig) -> None:
+        """Execute as *config* says from now on, as far as that can change: when states are captured."""
+        self._config = config
+        self._checkpointing.tune(config)
+
     @property
     def sequence(self) -> Sequence:
         if self._sequence is None:
