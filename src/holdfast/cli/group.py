@@ -1,19 +1,19 @@
 """`holdfast group`: create, list, show, history, handover, members, recover, delete."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 import uvloop
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from holdfast.cli.domain import Dir
 from holdfast.cli.history import print_history, print_poisoned
 from holdfast.cli.members import add_member, primary_set, remove_member, set_primary
 from holdfast.cli.ordering import check_host, give_at, order_at
 from holdfast.cli.output import Output, print_json, print_table, talk
+from holdfast.cli.properties import assignments, set_group
 from holdfast.cli.recover import recover
 from holdfast.model.orders import (
-    REPLICAS_DEFAULT,
     CreateGroup,
     DeleteGroup,
     GroupHistory,
@@ -31,6 +31,7 @@ app.command(recover)
 app.command(add_member)
 app.command(remove_member)
 app.command(set_primary)
+app.command(set_group, name="set")
 
 
 @app.command
@@ -38,14 +39,15 @@ def create(
     name: str,
     class_name: str,
     *,
-    style: str = "warm_passive",
-    replicas: int = REPLICAS_DEFAULT,
+    style: str = "",
+    replicas: int = 0,
     args: str = "[]",
     min_in_sync: int = 0,
     durability: Literal["disk", "memory"] = "disk",
     on_total_loss: Literal["wait", "restart"] = "wait",
     minimum: int = 0,
-    membership: Literal["infrastructure", "application"] = "infrastructure",
+    membership: Literal["infrastructure", "application", ""] = "",
+    properties: Annotated[list[str] | None, Parameter(name="--set", negative=())] = None,
     dir: Dir = DIRECTORY_DEFAULT,
     output: Output = "table",
 ) -> int:
@@ -58,9 +60,10 @@ def create(
     class_name
         The class, as package.module:Class, to be found in the directory given to `holdfast up --app`.
     style
-        stateless, cold_passive, warm_passive or active.
+        stateless, cold_passive, warm_passive or active. Else as `holdfast properties` has it for the class
+        or the domain, or warm_passive.
     replicas
-        On how many hosts.
+        On how many hosts. Else as `holdfast properties` has it, or 3.
     args
         What the object is made with, as a JSON array.
     min_in_sync
@@ -70,9 +73,12 @@ def create(
     on_total_loss
         What a group in memory does then: wait for a person, or restart from its newest checkpoint.
     minimum
-        How many members are kept, by making new ones elsewhere when hosts are lost; 0 means all of them.
+        How many members are kept, by making new ones elsewhere when hosts are lost. Else as `holdfast
+        properties` has it, or all of them.
     membership
         Who keeps them: the infrastructure, or the application by adding and removing members.
+    properties
+        Other properties, each as NAME=VALUE.
     output
         `table` for people, `json` for machines.
     """
@@ -87,6 +93,7 @@ def create(
         on_total_loss=on_total_loss,
         minimum=minimum,
         membership=membership,
+        properties=msgspec.json.encode(assignments(properties or [])).decode(),
     )
     return _show_one(_done(dir, wanted), output)
 

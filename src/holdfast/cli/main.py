@@ -30,6 +30,9 @@ app.command("holdfast.cli.soak:soak", name="soak", help="Every kind of fault for
 app.command("holdfast.cli.group:app", name="group", help="Create, show, move, recover and delete groups.")
 app.command("holdfast.cli.call:call", name="call", help="Call a method of a group.")
 app.command("holdfast.cli.chaos:app", name="chaos", help="Break something, to see it survive.")
+app.command(
+    "holdfast.cli.properties:app", name="properties", help="Show and change what groups shall be like."
+)
 app.command("holdfast.cli.process:hosts", name="host", help="Show and empty hosts.")
 app.command("holdfast.cli.explain:explain", name="explain", help="Say why a group is as it is.")
 app.command("holdfast.cli.process:agent", name="agent", show=False)

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeVar, overload
@@ -13,8 +13,11 @@ import msgspec
 from holdfast.calling.config import CallPolicy, ClientConfig
 from holdfast.calling.hosts import Hosts
 from holdfast.client.caller import Caller
+from holdfast.client.criteria import NONE
 from holdfast.client.members import Members
+from holdfast.client.objects import Objects
 from holdfast.client.ordering import AboutGroups, Given, give
+from holdfast.client.properties import Properties
 from holdfast.client.proxy import Group
 from holdfast.model.calls import (
     HOSTS_MAX,
@@ -33,7 +36,6 @@ from holdfast.model.calls import (
 from holdfast.model.errors import InvalidRequest, NoSuchGroup, Unavailable
 from holdfast.model.ids import ClientId, GroupId, HostId
 from holdfast.model.orders import (
-    REPLICAS_DEFAULT,
     CreateGroup,
     DeleteGroup,
     GroupInfo,
@@ -79,6 +81,10 @@ def connect(
     identity = Identity(domain, Role.CLIENT, name)
     endpoint = Endpoint(identity, tls=tls, expected=Expected(roles=frozenset({Role.HOST})))
     return Domain(endpoint, addresses, policy or CallPolicy(), config or ClientConfig(), insecure=insecure)
+
+
+def type_id_of(cls: type[Any]) -> str:
+    return f"{cls.__module__}:{cls.__qualname__}"
 
 
 def parse_url(url: str) -> tuple[str, list[Address]]:
@@ -146,6 +152,24 @@ class Domain:
 
     # --- for users
 
+    @property
+    def properties(self) -> Properties:
+        """The domain's defaults, for groups made from now on."""
+        return Properties(self._give)
+
+    def type_properties(self, cls: str | type[Any]) -> Properties:
+        """Those of groups of that class made from now on, over the defaults."""
+        return Properties(self._give, type_id=cls if isinstance(cls, str) else type_id_of(cls))
+
+    @property
+    def objects(self) -> Objects:
+        """The replication manager as a factory of objects."""
+        return Objects(self._give)
+
+    def factory(self, location: str) -> Objects:
+        """The factory at that location, which makes objects without replicas."""
+        return Objects(self._give, location)
+
     @overload
     async def group(self, name: str) -> Group[Any]: ...
 
@@ -181,7 +205,8 @@ class Domain:
         durability: Durability = ...,
         on_total_loss: OnTotalLoss = ...,
         minimum: int = ...,
-        membership: Membership = ...,
+        membership: Membership | Literal[""] = ...,
+        properties: Mapping[str, Any] = ...,
     ) -> Group[Any]: ...
 
     @overload
@@ -197,7 +222,8 @@ class Domain:
         durability: Durability = ...,
         on_total_loss: OnTotalLoss = ...,
         minimum: int = ...,
-        membership: Membership = ...,
+        membership: Membership | Literal[""] = ...,
+        properties: Mapping[str, Any] = ...,
     ) -> Group[T]: ...
 
     async def create(
@@ -205,29 +231,33 @@ class Domain:
         cls: str | type[Any],
         *,
         name: str,
-        style: str = "warm_passive",
-        replicas: int = REPLICAS_DEFAULT,
+        style: str = "",
+        replicas: int = 0,
         args: Sequence[Any] = (),
         min_in_sync: int = 0,
         durability: Durability = "disk",
         on_total_loss: OnTotalLoss = "wait",
         minimum: int = 0,
-        membership: Membership = "infrastructure",
+        membership: Membership | Literal[""] = "",
+        properties: Mapping[str, Any] = NONE,
     ) -> Group[Any]:
         """Make a group of a class that the hosts can import, and connect to it.
 
         *cls* is ``"package.module:Class"`` or the class itself; *args* is what its object is made with.
+        *properties* are asked for by name, and *style*, *replicas*, *minimum* and *membership* are those
+        most often asked for; what is not comes from the class's and the domain's (:attr:`properties`), and
+        else it is warm_passive, with three replicas kept by the infrastructure.
         *min_in_sync*: how many members hold an operation before it is acknowledged; 0 means two, or one of
         two or one. *durability*: whether they hold it on disk or in memory; what is in memory is lost when
         all in-sync processes are gone: the group then waits for a person, or, with *on_total_loss*, restarts
-        from its newest checkpoint. *minimum* members (0: as many as *replicas*) are kept by making new ones
-        elsewhere when hosts are lost, unless *membership* is the application's. Raises ``InvalidRequest``
-        for what can never be, ``Unavailable`` when too few hosts live.
+        from its newest checkpoint. *minimum* members (by default as many as *replicas*) are kept by making
+        new ones elsewhere when hosts are lost, unless *membership* is the application's. Raises
+        ``InvalidRequest`` for what can never be, ``Unavailable`` when too few hosts live.
         """
         try:
             wanted = CreateGroup(
                 name=name,
-                class_name=cls if isinstance(cls, str) else f"{cls.__module__}:{cls.__qualname__}",
+                class_name=cls if isinstance(cls, str) else type_id_of(cls),
                 style=style,
                 replicas=replicas,
                 arguments=msgspec.json.encode(list(args)).decode(),
@@ -236,6 +266,7 @@ class Domain:
                 on_total_loss=on_total_loss,
                 minimum=minimum,
                 membership=membership,
+                properties=msgspec.json.encode(dict(properties)).decode(),
             )
         except (TypeError, OverflowError, RecursionError) as error:
             raise InvalidRequest(f"the arguments of {cls} have no form in JSON: {error}") from None

@@ -1,25 +1,14 @@
 """Where one group has its members, and who is primary: changed through any host of its domain."""
 
-from collections.abc import Awaitable
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any
 
-from holdfast.client.ordering import Given
+from holdfast.client.criteria import NONE, encoded
+from holdfast.client.ordering import Give
+from holdfast.client.properties import Properties
 from holdfast.model.ids import HostId
-from holdfast.model.orders import (
-    AddMember,
-    GroupInfo,
-    GroupList,
-    HandedOver,
-    Order,
-    RemoveMember,
-    SetPrimary,
-)
-
-
-class Give(Protocol):
-    """Have an order done by the domain (:func:`.ordering.give`)."""
-
-    def __call__(self, wanted: Order, kind: type[Given]) -> Awaitable[Given]: ...
+from holdfast.model.object_orders import CreateMember, GroupReference, ShowReference
+from holdfast.model.orders import AddMember, GroupInfo, GroupList, HandedOver, RemoveMember, SetPrimary
 
 
 class Members:
@@ -28,6 +17,8 @@ class Members:
     def __init__(self, name: str, give: Give) -> None:
         self._name = name
         self._give = give
+        self.properties = Properties(give, group=name)
+        """The group's, which are set while it runs."""
 
     async def add(self, host: str) -> GroupInfo:
         """Let the group have a member on *host*. It is placed when this returns (``placed_on``), and in-sync
@@ -42,6 +33,18 @@ class Members:
         has none there, or would be left with fewer than ``min_in_sync``."""
         (info,) = (await self._give(RemoveMember(name=self._name, host=HostId(host)), GroupList)).groups
         return info
+
+    async def create(
+        self, location: str, *, type_id: str = "", criteria: Mapping[str, Any] = NONE
+    ) -> GroupReference:
+        """Have the factory at *location* make a member; the group's reference then. *criteria* go over those
+        of the group's Factories. Raises as :meth:`add`, and ``InvalidRequest`` when nothing there can."""
+        order = CreateMember(name=self._name, location=location, type_id=type_id, criteria=encoded(criteria))
+        return await self._give(order, GroupReference)
+
+    async def reference(self) -> GroupReference:
+        """The group's newest reference: number, version, and each member's location, the primary's first."""
+        return await self._give(ShowReference(name=self._name), GroupReference)
 
     async def set_primary(self, host: str) -> GroupInfo:
         """Let the in-sync member on *host* be primary; it is, when this returns. Raises ``InvalidRequest``

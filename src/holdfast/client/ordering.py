@@ -1,13 +1,14 @@
 """Orders about groups: given to any host of the domain, on a connection of their own."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
 from holdfast.model.errors import BrokenInvariant, HoldfastError, InvalidRequest, OutcomeUnknown, Unavailable
+from holdfast.model.object_orders import CreateObject, ListFactories, ShowReference
 from holdfast.model.orders import (
     STARTING,
     AddMember,
@@ -27,6 +28,7 @@ from holdfast.model.orders import (
     decode_order_answer,
     encode_order,
 )
+from holdfast.model.property_orders import ShowFaultNotifier, ShowProperties
 from holdfast.net import (
     Address,
     Connection,
@@ -48,7 +50,16 @@ ORDER_S: Final = 20.0
 ASK_S: Final = 3.0
 """How long a host is given for a question while there are others to ask: it may be cut off from the
 authority, and they need not be."""
-Question = ListGroups | ShowHistory | ExplainGroup | ListHosts
+Question = (
+    ListGroups
+    | ShowHistory
+    | ExplainGroup
+    | ListHosts
+    | ShowProperties
+    | ShowReference
+    | ListFactories
+    | ShowFaultNotifier
+)
 """These change nothing: they may be asked of one host after the other."""
 
 
@@ -57,9 +68,16 @@ class Refused(InvalidRequest):
 
     code = "order_refused"
 
-    def __init__(self, reason: str, text: str) -> None:
+    def __init__(self, reason: str, text: str, exception: str = "", about: str = "{}") -> None:
         super().__init__(text)
         self.reason = reason
+        self.source_exception = exception
+        """The name of the exception of Fault Tolerant CORBA that says this; empty where there is none."""
+        self._about = about
+
+    @property
+    def about(self) -> dict[str, Any]:
+        return msgspec.json.decode(self._about, type=dict[str, Any])
 
 
 class OrderUnsettled(OutcomeUnknown):
@@ -71,6 +89,12 @@ class OrderUnsettled(OutcomeUnknown):
 
 AboutGroups = CreateGroup | DeleteGroup | ListGroups | AddMember | RemoveMember
 """Orders that are answered with the groups they are about."""
+
+
+class Give(Protocol):
+    """Have an order done by the domain (:func:`give`)."""
+
+    def __call__(self, wanted: Order, kind: type[Given]) -> Awaitable[Given]: ...
 
 
 async def order(
@@ -97,7 +121,7 @@ async def give(
 
     Raises :class:`Refused`, ``Unavailable`` when it was not done, ``OutcomeUnknown`` when it may have been.
     """
-    if isinstance(wanted, CreateGroup) and not wanted.nonce:
+    if isinstance(wanted, CreateGroup | CreateObject) and not wanted.nonce:
         wanted = msgspec.structs.replace(wanted, nonce=secrets.token_hex(16))
     endpoint = replace(endpoint, expected=Expected(roles=frozenset({Role.HOST})))
     failure: HoldfastError = Unavailable("no host of the domain is known to live")
@@ -135,7 +159,7 @@ def _taken(answer: OrderAnswer, kind: type[Given]) -> Given:
     if not isinstance(answer, OrderRefused):
         raise BrokenInvariant(f"an order was answered with {answer}")
     if answer.is_final:
-        raise Refused(answer.code, answer.text)
+        raise Refused(answer.code, answer.text, answer.exception, answer.about)
     if answer.code == OutcomeUnknown.code:
         raise OrderUnsettled(answer.text)
     raise Unavailable(answer.text)

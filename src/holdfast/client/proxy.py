@@ -1,7 +1,7 @@
 """Proxies: a group's methods as methods to await."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 import msgspec
@@ -9,9 +9,12 @@ import msgspec
 from holdfast.calling.config import CallPolicy
 from holdfast.calling.lane import Lane
 from holdfast.client.caller import Answer, Caller
+from holdfast.client.criteria import NONE
 from holdfast.client.members import Members
+from holdfast.client.properties import Properties
 from holdfast.model.calls import STALE_MS_MAX
 from holdfast.model.errors import InvalidRequest
+from holdfast.model.object_orders import GroupReference
 from holdfast.model.orders import GroupInfo
 from holdfast.model.units import SECOND
 from holdfast.styles.interface import BadCall, Interface
@@ -34,8 +37,8 @@ class Group(Generic[T]):
     With the class given (``domain.group("ledger", Ledger)``) method names and arguments are checked before
     anything is sent, what comes back is made into the type that the method says it returns, and
     ``await group.call(Ledger.deposit, "alice", 5)`` is typed as that method is.
-    A method whose name is taken here (``call``, ``options``, ``typed``, ``add_member``, ``remove_member``,
-    ``set_primary``) is reached as ``call("options")``.
+    A method whose name is taken here (``call``, ``options``, ``typed``, ``add_member``, ``create_member``,
+    ``remove_member``, ``set_primary``, ``reference``, ``properties``) is reached as ``call("options")``.
     """
 
     def __init__(
@@ -132,6 +135,21 @@ class Group(Generic[T]):
     async def remove_member(self, host: str) -> GroupInfo:
         """As :meth:`.members.Members.remove`."""
         return await self._steward().remove(host)
+
+    async def create_member(
+        self, location: str, *, type_id: str = "", criteria: Mapping[str, Any] = NONE
+    ) -> GroupReference:
+        """As :meth:`.members.Members.create`."""
+        return await self._steward().create(location, type_id=type_id, criteria=criteria)
+
+    async def reference(self) -> GroupReference:
+        """As :meth:`.members.Members.reference`."""
+        return await self._steward().reference()
+
+    @property
+    def properties(self) -> Properties:
+        """What is in effect for the group, and can be set while it runs."""
+        return self._steward().properties
 
     async def set_primary(self, host: str) -> GroupInfo:
         """As :meth:`.members.Members.set_primary`."""

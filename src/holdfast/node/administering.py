@@ -9,6 +9,13 @@ from holdfast.authority.recipe import Authority, perform
 from holdfast.authority.views import NoGroup, read_view
 from holdfast.model.errors import HoldfastError, InvalidRequest
 from holdfast.model.ids import HostId
+from holdfast.model.object_orders import (
+    CreateMember,
+    CreateObject,
+    DeleteObject,
+    ListFactories,
+    ShowReference,
+)
 from holdfast.model.orders import (
     AddMember,
     CreateGroup,
@@ -31,6 +38,13 @@ from holdfast.model.orders import (
     ShowHistory,
     ViewInfo,
 )
+from holdfast.model.property_orders import (
+    RegisterFaultNotifier,
+    RemoveProperties,
+    SetProperties,
+    ShowFaultNotifier,
+    ShowProperties,
+)
 from holdfast.model.units import MILLISECOND
 from holdfast.net import Role
 from holdfast.node.control import Control
@@ -40,7 +54,9 @@ from holdfast.node.emptying import Emptying
 from holdfast.node.explaining import Explaining
 from holdfast.node.insisting import insist
 from holdfast.node.managing import Managing
+from holdfast.node.objects import Objects
 from holdfast.node.placing import Placing
+from holdfast.node.propertying import Propertying
 from holdfast.node.recovering import Recovering
 from holdfast.node.wiring import fresh_nonce
 
@@ -66,7 +82,9 @@ class Administering:
         self._groups = groups
         self._authority = authority
         self._creating = creating
-        self._placing = Placing(groups, authority, creating, fresh_nonce)
+        self._placing = Placing(groups, authority, control, creating, fresh_nonce)
+        self._objects = Objects(groups.directory, control, creating, self._placing)
+        self._properties = Propertying(control, creating)
         self._recovering = Recovering(groups.recovery, creating)
         self._explaining = Explaining(groups.directory, creating, self._recovering, managing)
         self._hosts = Emptying(groups.directory, control, hosts)
@@ -81,6 +99,16 @@ class Administering:
                     return await self._creating.do(order)
                 case AddMember() | RemoveMember() | SetPrimary():
                     return await self._placing.do(order)
+                case CreateObject() | DeleteObject() | CreateMember() | ShowReference() | ListFactories():
+                    return await self._objects.do(order)
+                case (
+                    ShowProperties()
+                    | SetProperties()
+                    | RemoveProperties()
+                    | ShowFaultNotifier()
+                    | RegisterFaultNotifier()
+                ):
+                    return await self._properties.do(order)
                 case ExplainGroup():
                     return await self._explaining.explain(order)
                 case ListHosts():
@@ -98,7 +126,7 @@ class Administering:
                 case Deafen():
                     return self._deafen(order)
         except HoldfastError as error:
-            return OrderRefused(code=error.code, text=str(error), is_final=isinstance(error, InvalidRequest))
+            return OrderRefused.by(error)
 
     async def _tell(self, order: ShowHistory) -> GroupHistory:
         """What is written, and the view that stands: it says itself why it came to be."""

@@ -1,17 +1,19 @@
 """What a host knows of its domain, as wishes and facts that a plan is made from."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
 
 from holdfast.authority.groups import GroupRecord
+from holdfast.authority.outcome import Seen
 from holdfast.authority.sessions import Session
+from holdfast.authority.views import View
 from holdfast.control.domain_state import DomainState
 from holdfast.control.wishes import Facts, GroupFact, GroupWish, HostFact, Wishes
 from holdfast.housing.directory import GroupDirectory
-from holdfast.model.ids import HostId
+from holdfast.model.ids import Epoch, GroupId, HostId, Nonce
 from holdfast.model.ports import Clock
 
 WISHES_KEPT_MAX: Final = 1_000
@@ -54,7 +56,8 @@ class Census:
     def facts(self) -> Facts:
         """A picture of all groups that have a view; what changes later is not in it."""
         records, views = self._directory.records, self._directory.views
-        found = (GroupFact(records[group], seen.value) for group, seen in views.items() if group in records)
+        found = [GroupFact(records[group], seen.value) for group, seen in views.items() if group in records]
+        found += [GroupFact(each, _no_view(each)) for each in records.values() if _is_bare(each, views)]
         return Facts(self.look(), tuple(found))
 
     def wishes(self, facts: Facts, state: DomainState) -> Wishes:
@@ -69,24 +72,34 @@ class Census:
         return 0 if since is None else max(now - since, 1)
 
 
+def _is_bare(record: GroupRecord, views: Mapping[GroupId, Seen[View]]) -> bool:
+    return not record.is_begun and record.group not in views
+
+
+def _no_view(record: GroupRecord) -> View:
+    """Of a group that has not begun."""
+    return View(group=record.group, epoch=Epoch(0), primary=HostId(""), members=(), nonce=Nonce(""))
+
+
 def location_of(session: Session) -> str:
     """The region of faults that a host says it is in."""
     return session.details.get(LOCATION) or session.host
 
 
-def wish_of(record: GroupRecord, state: DomainState | None = None) -> GroupWish:
+def wish_of(record: GroupRecord, state: DomainState) -> GroupWish:
     """What is in effect for a group (FTC-167): what was set while it ran, over what it was made with, over
     what is built in. The domain's defaults and its class's properties took effect when it was made."""
-    own = state.of_group(record.group) if state is not None else {}
+    own = state.of_group(record.group)
     if not own:
         return _wish(record.properties)
-    return GroupWish.of(_made_with(record.properties), own)
+    return GroupWish.of(made_with_of(record), own).with_tuned(own)
+
+
+def made_with_of(record: GroupRecord) -> dict[str, Any]:
+    """The properties that a group was made with, on all levels."""
+    return msgspec.json.decode(record.properties, type=dict[str, Any])
 
 
 @lru_cache(maxsize=WISHES_KEPT_MAX)
 def _wish(properties: str) -> GroupWish:
-    return GroupWish.of(_made_with(properties))
-
-
-def _made_with(properties: str) -> dict[str, Any]:
-    return msgspec.json.decode(properties, type=dict[str, Any])
+    return GroupWish.of(msgspec.json.decode(properties, type=dict[str, Any]))

@@ -8,15 +8,35 @@ from typing import Any
 import msgspec
 
 from holdfast.authority.groups import GroupRecord
+from holdfast.control.criteria import ARGUMENTS, decoded
 from holdfast.model.errors import InvalidRequest
+from holdfast.model.ids import HostId
+from holdfast.model.properties import Style
 from holdfast.styles.definition import Definition, NotMade
 from holdfast.styles.execution import Execution
+from holdfast.styles.style import style_named
 
 
 class BadClass(InvalidRequest):
     """Raised when a group's class cannot be loaded, or its object not be made as the group's record says."""
 
     code = "bad_class"
+    exception = "NoFactory"
+    type_id = ""
+
+    @property
+    def about(self) -> dict[str, Any]:
+        return {"the_location": "", "type_id": self.type_id}
+
+
+class BadObject(BadClass):
+    """Raised when a class is there, and fails to make an object."""
+
+    exception = "ObjectNotCreated"
+
+    @property
+    def about(self) -> dict[str, Any]:
+        return {}
 
 
 def add_to_path(app: Path) -> None:
@@ -44,13 +64,22 @@ def load_class(name: str) -> type:
     return found
 
 
-def definition_of(record: GroupRecord) -> Definition:
-    """What *record* says of the group's object. Raises :class:`BadClass`, ``NotCapturable``."""
-    cls = load_class(record.class_name)
+def definition_of(record: GroupRecord, host: HostId | None = None) -> Definition:
+    """What *record* says of the group's object; of a member, on *host*. Raises :class:`BadClass`,
+    ``NotCapturable``."""
+    try:
+        cls = load_class(record.class_name)
+    except BadClass as error:
+        error.type_id = record.class_name
+        raise
     try:
         arguments = msgspec.json.decode(record.arguments, type=list[Any])
     except msgspec.DecodeError as error:
-        raise BadClass(f"the arguments of {record.class_name} are not a JSON array: {error}") from None
+        raise BadObject(f"the arguments of {record.class_name} are not a JSON array: {error}") from None
+    entry = record.placement(host) if host is not None else None
+    if entry is not None and style_named(record.style) is Style.STATELESS:
+        # What these are made with need not be the same: no state is carried over between them (FTC-126).
+        arguments = decoded(entry.criteria).get(ARGUMENTS, arguments)
     return Definition(
         group=record.name or str(record.group),
         cls=cls,
@@ -65,4 +94,4 @@ def check_makes(definition: Definition) -> None:
     try:
         Execution(definition)
     except NotMade as error:
-        raise BadClass(str(error)) from None
+        raise BadObject(str(error)) from None

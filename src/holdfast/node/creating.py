@@ -1,28 +1,25 @@
 """Creating, listing and deleting groups, as one host does it for whoever asks.
 
-The host that is asked checks the class, places the group and becomes its first primary; the others on which
-it is placed find the record at the authority and join. Whoever places groups by wish and load takes the place
-of this module, and nothing else.
+The host that is asked checks the class and places the group. If it is among the places it becomes the first
+primary; else whoever is placed finds the record at the authority and begins. The others join.
 """
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from holdfast.authority.groups import (
-    DISK,
-    MEMORY,
-    RESTART,
-    WAIT,
     GroupRecord,
     NameTaken,
     NoSuchName,
     Placement,
     create_group,
+    create_unbegun_group,
     find_group,
     list_groups,
+    read_group,
     remove_group,
     reserve_group,
 )
@@ -31,40 +28,23 @@ from holdfast.authority.placing import UNKNOWN_STORE
 from holdfast.authority.recipe import Authority, Recipe, perform
 from holdfast.authority.views import Lost, NoGroup, View, list_views, read_view
 from holdfast.control.choosing import choose_many
+from holdfast.control.criteria import check_member, member_criteria, to_keep
 from holdfast.control.wishes import HostFact
 from holdfast.housing.groups import Groups
 from holdfast.machine import MachineClock
-from holdfast.model.errors import GroupExists, InvalidRequest, NoSuchGroup, Unavailable
+from holdfast.model.errors import GroupExists, NoSuchGroup, Unavailable
 from holdfast.model.ids import Epoch, GroupId, HostId, Nonce
-from holdfast.model.orders import (
-    CreateGroup,
-    DeleteGroup,
-    GroupInfo,
-    GroupList,
-    ListGroups,
-    min_in_sync_default,
-)
-from holdfast.model.properties import (
-    INITIAL_NUMBER,
-    MEMBERSHIP_STYLE,
-    MINIMUM_NUMBER,
-    Level,
-    MembershipStyle,
-    Style,
-    check_together,
-    checked,
-    merged,
-)
+from holdfast.model.membership import NoFactory
+from holdfast.model.orders import CreateGroup, DeleteGroup, GroupInfo, GroupList, ListGroups
+from holdfast.model.properties import REPLICATION_STYLE, Properties, Style
 from holdfast.node.census import location_of, wish_of
 from holdfast.node.classes import check_makes, definition_of
+from holdfast.node.drafting import MEMBERSHIP_NAMES, Draft, draft
 from holdfast.node.insisting import insist
-from holdfast.styles.style import no_voting, style_named
+from holdfast.node.locating import location_known
+from holdfast.node.wished import Wished
 
-MEMBERSHIP: Final = {
-    "infrastructure": MembershipStyle.MEMB_INF_CTRL,
-    "application": MembershipStyle.MEMB_APP_CTRL,
-}
-_MEMBERSHIP_NAMES: Final = {style: name for name, style in MEMBERSHIP.items()}
+Places = Callable[[Draft], list[HostId]]
 
 
 class Numbers:
@@ -99,8 +79,11 @@ class Numbers:
 class Creating:
     """Does the orders of clients, through one host."""
 
-    def __init__(self, groups: Groups, authority: Authority, nonces: Callable[[], Nonce]) -> None:
+    def __init__(
+        self, groups: Groups, authority: Authority, wished: Wished, nonces: Callable[[], Nonce]
+    ) -> None:
         self._groups = groups
+        self._wished = wished
         self._directory = groups.directory
         self._authority = authority
         self._nonces = nonces
@@ -111,7 +94,7 @@ class Creating:
         """Do it, however long the authority takes. Raises ``InvalidRequest`` for what can never be."""
         match order:
             case CreateGroup():
-                return await self._create(order)
+                return GroupList(groups=(await self.create(order),))
             case DeleteGroup():
                 return await self._delete(order)
             case ListGroups():
@@ -123,70 +106,68 @@ class Creating:
 
     # --- creating
 
-    async def _create(self, order: CreateGroup) -> GroupList:
+    async def create(self, order: CreateGroup, places: Places | None = None) -> GroupInfo:
+        """Make a group; *places* says where, if not where the manager would. Raises ``InvalidRequest`` for
+        what cannot be, ``Unavailable`` when too few hosts live."""
         nonce = Nonce(order.nonce) if order.nonce else self._nonces()
         known = self._directory.made_by(nonce)
         if known is not None:
-            return GroupList(groups=(await self._info(known),))
-        record = self._planned(order, nonce)
-        check_makes(definition_of(record))
+            return await self._info(known)
+        beneath = self._wished.state().for_type(order.class_name)
+        drafted = draft(order, beneath, nonce=nonce, created_ns=self._clock.wall())
+        check_makes(definition_of(drafted.record))
+        members = tuple(self._placement(host, drafted.effective) for host in (places or self.places)(drafted))
         group = await self._numbers.take()
-        record = msgspec.structs.replace(record, group=group)
+        record = msgspec.structs.replace(drafted.record, group=group, members=members)
+        made = await self._stored(record)
+        if not isinstance(made, NameTaken):
+            return made
+        # Perhaps by this very order, given before and still under way when it was given again.
+        holder = (await self.found(order.name)).value
+        if holder.nonce != nonce:
+            raise GroupExists(f"there is a group {order.name!r} already: number {made.group}")
+        return await self._info(holder)
+
+    async def _stored(self, record: GroupRecord) -> GroupInfo | NameTaken:
         me = self._groups.member_of(record)
-        found = await insist(
-            lambda: perform(self._authority, create_group(record, me.host, (me,))), Seen, NameTaken, Lost
-        )
+        if me.host in record.placed_on:
+            found = await self._answered(lambda: create_group(record, me.host, (me,)), Seen, NameTaken, Lost)
+        else:
+            found = await self._answered(lambda: create_unbegun_group(record), Seen, NameTaken)
         if isinstance(found, NameTaken):
-            # Perhaps by this very order, given before and still under way when it was given again.
-            holder = (await self.found(order.name)).value
-            if holder.nonce == nonce:
-                return GroupList(groups=(await self._info(holder),))
-            raise GroupExists(f"there is a group {order.name!r} already: number {found.group}")
+            return found
         if not isinstance(found, Seen):
-            raise Unavailable(f"group {group} was made and removed meanwhile")
-        return GroupList(groups=(_info(record, found.value),))
+            raise Unavailable(f"group {record.group} was made and removed meanwhile")
+        return self._told(record, found.value if isinstance(found.value, View) else None)
 
-    def _planned(self, order: CreateGroup, nonce: Nonce) -> GroupRecord:
-        """Raises ``InvalidRequest`` for what cannot be, ``Unavailable`` when too few hosts live."""
-        if style_named(order.style) is Style.ACTIVE_WITH_VOTING:
-            raise no_voting()
-        in_sync = order.min_in_sync or min_in_sync_default(order.replicas)
-        if in_sync > order.replicas:
-            raise InvalidRequest(f"min_in_sync is {in_sync}, but there are {order.replicas} replicas")
-        if order.durability not in (DISK, MEMORY):
-            raise InvalidRequest(f"durability is {DISK} or {MEMORY}, not {order.durability!r}")
-        if order.on_total_loss not in (WAIT, RESTART):
-            raise InvalidRequest(f"on_total_loss is {WAIT} or {RESTART}, not {order.on_total_loss!r}")
-        if order.on_total_loss == RESTART and order.durability != MEMORY:
-            raise InvalidRequest(f"on_total_loss={RESTART} is for groups in memory: disks outlive processes")
-        return GroupRecord(
-            group=GroupId(0),
-            class_name=order.class_name,
-            style=order.style,
-            members=tuple(Placement(host=host, store=UNKNOWN_STORE) for host in self._places(order.replicas)),
-            nonce=nonce,
-            name=order.name,
-            arguments=order.arguments,
-            created_ns=self._clock.wall(),
-            min_in_sync=in_sync,
-            durability=order.durability,
-            on_total_loss=order.on_total_loss,
-            properties=msgspec.json.encode(_properties(order)).decode(),
-        )
-
-    def _places(self, count: int) -> list[HostId]:
-        """This host first, then others as the manager chooses them."""
-        sessions, me = self._directory.sessions, self._groups.me.host
-        hosts = {host: HostFact(host, location_of(session)) for host, session in sessions.items()}
-        mine = hosts.pop(me, HostFact(me, me))
-        load = {host: self._directory.placed_on(host) for host in hosts}
-        others = choose_many(count - 1, hosts.values(), [mine], load)
-        if len(others) + 1 < count:
+    def places(self, drafted: Draft) -> list[HostId]:
+        """This host first, if it may be, then others as the manager chooses them (FTC-214, FTC-224)."""
+        sessions, me, wish = self._directory.sessions, self._groups.me.host, drafted.wish
+        draining = self._wished.state().draining
+        hosts = [
+            HostFact(host, location_of(session)) for host, session in sessions.items() if host not in draining
+        ]
+        load = {each.host: self._directory.placed_on(each.host) for each in hosts}
+        mine = choose_many(1, [each for each in hosts if each.host == me], [], load, locations=wish.locations)
+        others = [each for each in hosts if each.host != me]
+        wanted = drafted.replicas - len(mine)
+        chosen = [*mine, *choose_many(wanted, others, mine, load, locations=wish.locations)]
+        if not chosen and wish.locations:
+            said = "no living host is there that takes members"
+            raise NoFactory(", ".join(wish.locations), drafted.record.class_name, said)
+        if len(chosen) < drafted.replicas:
             raise Unavailable(
-                f"{count} replicas need as many hosts, each in a location of its own; "
-                f"{len(others) + 1} live now"
+                f"{drafted.replicas} replicas need as many hosts, each in a location of its own; "
+                f"{len(chosen)} live now"
             )
-        return [me, *(each.host for each in others)]
+        return [each.host for each in chosen]
+
+    def _placement(self, host: HostId, effective: Properties) -> Placement:
+        """What the factory there is told (FTC-212). Raises ``InvalidRequest``."""
+        location = location_known(host, self._directory.sessions)
+        criteria = member_criteria({}, effective, location)
+        check_member(criteria, Style(effective[REPLICATION_STYLE]), location)
+        return Placement(host=host, store=UNKNOWN_STORE, criteria=to_keep(criteria))
 
     # --- the others
 
@@ -204,7 +185,7 @@ class Creating:
         views: Listing[View] = await self._answered(list_views, Listing)
         by_group = {seen.value.group: seen.value for seen in views.items}
         return GroupList(
-            groups=tuple(_info(seen.value, by_group.get(seen.value.group)) for seen in records.items)
+            groups=tuple(self._told(seen.value, by_group.get(seen.value.group)) for seen in records.items)
         )
 
     async def found(self, name: str) -> Seen[GroupRecord]:
@@ -216,43 +197,37 @@ class Creating:
         record: Seen[GroupRecord] = found
         return record
 
-    async def _info(self, record: GroupRecord) -> GroupInfo:
+    async def numbered(self, group: GroupId) -> GroupRecord | None:
+        """The record of the group of that number, from the authority itself."""
+        found = await self._answered(lambda: read_group(group), Seen, NoGroup)
+        return found.value if isinstance(found, Seen) else None
+
+    async def view(self, record: GroupRecord) -> View | None:
+        """The view that stands; None of a group that has no members yet, or is gone."""
         found = await self._answered(lambda: read_view(record.group), Seen, NoGroup)
-        return _info(record, found.value if isinstance(found, Seen) else None)
+        return found.value if isinstance(found, Seen) else None
+
+    async def _info(self, record: GroupRecord) -> GroupInfo:
+        return self._told(record, await self.view(record))
 
     async def _answered(self, recipe: Callable[[], Recipe[object]], *kinds: type[object]) -> Any:
         return await insist(lambda: perform(self._authority, recipe()), *kinds)
 
-
-def _properties(order: CreateGroup) -> dict[str, Any]:
-    """What is asked for, in the words of the source. Whoever asks for three replicas wants three kept.
-    Raises ``InvalidProperty``."""
-    if order.membership not in MEMBERSHIP:
-        raise InvalidRequest(f"membership is one of {', '.join(MEMBERSHIP)}, not {order.membership!r}")
-    asked = {
-        INITIAL_NUMBER: order.replicas,
-        MINIMUM_NUMBER: order.minimum or order.replicas,
-        MEMBERSHIP_STYLE: MEMBERSHIP[order.membership].value,
-    }
-    found = checked(asked, Level.CREATION)
-    check_together(found, merged(found))
-    return found
-
-
-def _info(record: GroupRecord, view: View | None) -> GroupInfo:
-    return GroupInfo(
-        name=record.name,
-        group=record.group,
-        class_name=record.class_name,
-        style=record.style,
-        epoch=view.epoch if view is not None else Epoch(0),
-        primary=view.primary if view is not None else HostId(""),
-        in_sync=tuple(member.host for member in view.members) if view is not None else (),
-        placed_on=record.placed_on,
-        min_in_sync=record.min_in_sync,
-        durability=record.durability,
-        leaving=tuple(each.host for each in record.members if each.is_leaving),
-        minimum=wish_of(record).minimum,
-        membership=_MEMBERSHIP_NAMES[wish_of(record).membership],
-        on_total_loss=record.on_total_loss,
-    )
+    def _told(self, record: GroupRecord, view: View | None) -> GroupInfo:
+        wish = wish_of(record, self._wished.state())
+        return GroupInfo(
+            name=record.name,
+            group=record.group,
+            class_name=record.class_name,
+            style=record.style,
+            epoch=view.epoch if view is not None else Epoch(0),
+            primary=view.primary if view is not None else HostId(""),
+            in_sync=tuple(member.host for member in view.members) if view is not None else (),
+            placed_on=record.placed_on,
+            min_in_sync=record.min_in_sync,
+            durability=record.durability,
+            leaving=tuple(each.host for each in record.members if each.is_leaving),
+            minimum=wish.minimum,
+            membership=MEMBERSHIP_NAMES[wish.membership],
+            on_total_loss=record.on_total_loss,
+        )

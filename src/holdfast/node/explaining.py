@@ -1,9 +1,10 @@
 """Why a group is as it is, in words: who is not in sync, why nobody serves, what the manager waits for."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from holdfast.housing.directory import GroupDirectory
-from holdfast.model.ids import HostId
+from holdfast.model.ids import Epoch, HostId
 from holdfast.model.orders import ExplainGroup, GroupExplained, GroupInfo
 from holdfast.node.creating import Creating
 from holdfast.node.managing import Managing
@@ -11,6 +12,9 @@ from holdfast.node.recovering import Recovering
 from holdfast.sequence.messages import Held
 from holdfast.sequence.recovery import Inspection
 from holdfast.sequence.role import Role
+
+NEVER_BEGUN: Final = Epoch(0)
+"""Of a group that has had no view (FTC-213)."""
 
 
 class Explaining:
@@ -26,12 +30,25 @@ class Explaining:
 
     async def explain(self, order: ExplainGroup) -> GroupExplained:
         info = await self._creating.info(order.name)
+        if info.epoch == NEVER_BEGUN:
+            return await self._of_unbegun(info)
         found = await self._recovering.inspected(info)
         return GroupExplained(
             group=info,
             is_served=found.is_served,
             members=tuple(self._of_members(info, found)),
             group_says=tuple(_of_group(info, found)),
+            manager_says=tuple(await self._managing.explain(info.group)),
+            manager=self._managing.leader or HostId(""),
+        )
+
+    async def _of_unbegun(self, info: GroupInfo) -> GroupExplained:
+        says = "its first member has not begun yet" if info.placed_on else "it has no members yet"
+        return GroupExplained(
+            group=info,
+            is_served=False,
+            members=(),
+            group_says=(says,),
             manager_says=tuple(await self._managing.explain(info.group)),
             manager=self._managing.leader or HostId(""),
         )

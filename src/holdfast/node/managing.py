@@ -11,22 +11,29 @@ from typing import Any, Final
 
 import structlog
 
+from holdfast.authority.groups import GroupRecord, read_group
 from holdfast.authority.outcome import Seen
-from holdfast.authority.placing import add_member, remove_member
-from holdfast.authority.recipe import Authority, perform
+from holdfast.authority.placing import add_member, remove_member, tune_group
+from holdfast.authority.recipe import Authority, Recipe, perform
+from holdfast.authority.views import NoGroup
+from holdfast.control.criteria import member_criteria, to_keep
+from holdfast.control.domain_changes import ForgetGroups
 from holdfast.control.domain_state import DomainState
-from holdfast.control.planning import Action, Lead, Place, Plan, by_group, plan
+from holdfast.control.planning import Action, Lead, Place, Plan, Tune, by_group, plan
 from holdfast.control.wishes import Facts
 from holdfast.housing.groups import Groups
 from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import GroupId, HostId, Nonce
-from holdfast.node.census import Census
+from holdfast.node.census import Census, made_with_of
 from holdfast.node.control import Control
+from holdfast.node.locating import location_known
 
 LOOK_S: Final = 1.0
 """Between two looks at what has changed."""
 ACTIONS_MAX: Final = 100
 """Carried out before the domain is looked at again."""
+FORGOTTEN_MAX: Final = 100
+"""Groups looked up at the authority before the domain is looked at again."""
 
 log = structlog.get_logger("holdfast.manager")
 
@@ -90,6 +97,7 @@ class Managing:
         seen = (self._directory.changes, living, self._census.lost(), self._control.cas)
         if seen == self._planned_for:
             return
+        await self._forget_gone()
         found = await self.plan()
         for action in found.actions[:ACTIONS_MAX]:
             if not self._control.is_coordinator:
@@ -106,13 +114,37 @@ class Managing:
         seen = self._directory.seen_records.get(action.group)
         if seen is None:
             return
-        recipe = add_member if isinstance(action, Place) else remove_member
-        done = await perform(
-            self._authority,
-            recipe(action.group, action.host, nonce=self._nonces(), as_of=seen.modified),
-        )
-        if isinstance(done, Seen):
-            self._say(action, "a member is placed" if isinstance(action, Place) else "a member is removed")
+        what, recipe = self._step(action, seen)
+        if isinstance(await perform(self._authority, recipe), Seen):
+            self._say(action, what)
+
+    def _step(self, action: Action, seen: Seen[GroupRecord]) -> tuple[str, Recipe[object]]:
+        """In words, and as a change of exactly the record that was planned from."""
+        group, host, nonce, as_of = action.group, action.host, self._nonces(), seen.modified
+        match action:
+            case Place():
+                criteria = self._criteria(seen.value, host)
+                recipe = add_member(group, host, nonce=nonce, as_of=as_of, criteria=criteria)
+                return "a member is placed", recipe
+            case Tune(tuned=tuned):
+                return "properties are told", tune_group(group, tuned, nonce=nonce, as_of=as_of)
+            case _:
+                return "a member is removed", remove_member(group, host, nonce=nonce, as_of=as_of)
+
+    def _criteria(self, record: GroupRecord, host: HostId) -> str:
+        """What the factory there is told (FTC-212)."""
+        effective = self._control.state().for_group(record.group, made_with_of(record))
+        return to_keep(member_criteria({}, effective, location_known(host, self._directory.sessions)))
+
+    async def _forget_gone(self) -> None:
+        """Let go of what was set for groups that are no more."""
+        known = (GroupId(int(each)) for each in self._control.state().groups)
+        missing = [each for each in known if each not in self._directory.records][:FORGOTTEN_MAX]
+        # This host may not have heard of all groups yet: the authority has.
+        found = [await perform(self._authority, read_group(each)) for each in missing]
+        gone = tuple(each.group for each in found if isinstance(each, NoGroup))
+        if gone:
+            await self._control.wish(ForgetGroups(groups=gone))
 
     def _say(self, action: Action, what: str) -> None:
         record = self._directory.records.get(action.group)

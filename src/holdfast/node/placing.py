@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from holdfast.authority.groups import GroupRecord
@@ -18,6 +19,7 @@ from holdfast.authority.placing import (
 from holdfast.authority.recipe import Authority, perform
 from holdfast.authority.sessions import NoHost, read_host
 from holdfast.authority.views import NoGroup
+from holdfast.control.criteria import Criteria, check_member, decoded, member_criteria, to_keep
 from holdfast.housing.groups import Groups
 from holdfast.machine import MachineClock
 from holdfast.model.errors import InvalidRequest, Unavailable
@@ -26,14 +28,22 @@ from holdfast.model.membership import (
     BadReplicationStyle,
     MemberAlreadyPresent,
     MemberNotFound,
+    NoFactory,
+    ObjectNotAdded,
     PrimaryNotSet,
 )
+from holdfast.model.object_orders import CreateMember
 from holdfast.model.orders import AddMember, GroupList, HandedOver, RemoveMember, SetPrimary
 from holdfast.model.properties import Style
 from holdfast.model.reference import MEMBERS_MAX
 from holdfast.model.units import MILLISECOND
+from holdfast.node.census import made_with_of
+from holdfast.node.classes import check_makes, definition_of
 from holdfast.node.creating import Creating
 from holdfast.node.insisting import insist
+from holdfast.node.locating import hosts_at, location_known, member_at
+from holdfast.node.wished import Wished
+from holdfast.styles.style import style_named
 
 PASSIVE: Final = (Style.COLD_PASSIVE.name.lower(), Style.WARM_PASSIVE.name.lower())
 SET_PRIMARY_S: Final = 10.0
@@ -46,8 +56,14 @@ class Placing:
     """Does such orders, through one host."""
 
     def __init__(
-        self, groups: Groups, authority: Authority, creating: Creating, nonces: Callable[[], Nonce]
+        self,
+        groups: Groups,
+        authority: Authority,
+        wished: Wished,
+        creating: Creating,
+        nonces: Callable[[], Nonce],
     ) -> None:
+        self._wished = wished
         self._groups = groups
         self._authority = authority
         self._creating = creating
@@ -68,58 +84,96 @@ class Placing:
     async def _add(self, order: AddMember) -> GroupList:
         """The member is placed then; that it has caught up shows in the view."""
         await self._check_lives(order.host)
-        record, nonce = (await self._creating.found(order.name)).value, self._nonces()
+        record = (await self._creating.found(order.name)).value
+        if order.host in self._wished.state().draining:
+            raise ObjectNotAdded(f"{order.host} is being emptied, and takes no members")
+        await self._place(record, order.host, {})
+        return await self._told(order.name)
+
+    async def create_member(self, order: CreateMember) -> None:
+        """Have the factory at that location make a member (FTC-191). As with :meth:`_add`."""
+        record, given = (await self._creating.found(order.name)).value, decoded(order.criteria)
+        if order.type_id not in ("", record.class_name):
+            said = f"{order.name} is of {record.class_name}"
+            raise NoFactory(order.location, order.type_id, said)
+        host = self._factory_for(record, order.location)
+        check_makes(definition_of(record))
+        await self._place(record, host, given)
+
+    def _factory_for(self, record: GroupRecord, location: str) -> HostId:
+        """The host at that location that is to have the member. Raises ``NoFactory``, ``InvalidRequest``."""
+        sessions, draining = self._groups.directory.sessions, self._wished.state().draining
+        there = [host for host in hosts_at(location, sessions) if host not in draining]
+        taken = [location_known(host, sessions) for host in record.placed_on]
+        free = [host for host in there if location_known(host, sessions) not in taken]
+        if free:
+            return min(free, key=lambda host: (self._groups.directory.placed_on(host), host))
+        if there:
+            raise MemberAlreadyPresent(f"{record.name} has a member at {location} already")
+        raise NoFactory(location, record.class_name, "no living host is there that takes members")
+
+    async def _place(self, record: GroupRecord, host: HostId, given: Criteria) -> None:
+        sessions, nonce = self._groups.directory.sessions, self._nonces()
+        location = location_known(host, sessions)
+        beside = [each for each in record.placed_on if location_known(each, sessions) == location]
+        if beside:
+            raise MemberAlreadyPresent(f"{record.name} has a member on {beside[0]} already")
+        effective = self._wished.state().for_group(record.group, made_with_of(record))
+        criteria = member_criteria(given, effective, location)
+        check_member(criteria, style_named(record.style), location)
+        recipe = partial(add_member, record.group, host, nonce=nonce, criteria=to_keep(criteria))
         done = await insist(
-            lambda: perform(self._authority, add_member(record.group, order.host, nonce=nonce)),
+            lambda: perform(self._authority, recipe()),
             *(Seen, AlreadyPlaced, StillLeaving, TooMany, NoGroup),
         )
         match done:
             case AlreadyPlaced():
-                raise MemberAlreadyPresent(f"{order.name} has a member on {order.host} already")
+                raise MemberAlreadyPresent(f"{record.name} has a member on {host} already")
             case StillLeaving():
-                raise Unavailable(f"{order.host} is still leaving {order.name}: add it when it has left")
+                raise Unavailable(f"{host} is still leaving {record.name}: add it when it has left")
             case TooMany():
-                raise InvalidRequest(f"{order.name} has {MEMBERS_MAX} members, and no group has more")
-        return await self._told(order.name)
+                raise ObjectNotAdded(f"{record.name} has {MEMBERS_MAX} members, and no group has more")
 
     async def _remove(self, order: RemoveMember) -> GroupList:
         """The member is to leave then; that it has left shows in the record."""
         record, nonce = (await self._creating.found(order.name)).value, self._nonces()
-        if order.host not in record.placed_on:
-            raise MemberNotFound(f"{order.name} has no member on {order.host}; {_places(record)}")
+        host = member_at(record, order.host, self._groups.directory.sessions)
+        if host not in record.placed_on:
+            raise MemberNotFound(f"{host} is leaving {order.name} already")
         done = await insist(
-            lambda: perform(self._authority, remove_member(record.group, order.host, nonce=nonce)),
+            lambda: perform(self._authority, remove_member(record.group, host, nonce=nonce)),
             *(Seen, NotPlaced, TooFew, NoGroup),
         )
         if isinstance(done, TooFew):
             raise InvalidRequest(
-                f"without {order.host} fewer members of {order.name} would be left than the "
-                f"{max(record.min_in_sync, 1)} it needs: add another one first; {_places(record)}"
+                f"without {host} fewer members of {order.name} would be left than the "
+                f"{max(record.min_in_sync, 1)} it needs: add another one first; "
+                f"its members are on {', '.join(record.placed_on)}"
             )
         # Not placed: told to leave since it was looked at, perhaps by this very order in an earlier attempt.
         return await self._told(order.name)
 
     async def _set_primary(self, order: SetPrimary) -> HandedOver:
         info, began = await self._creating.info(order.name), self._clock.now()
+        record = (await self._creating.found(order.name)).value
         if info.style not in PASSIVE and not order.is_any_style:
             raise BadReplicationStyle(
                 f"{order.name} is {info.style}: only passive groups have a primary to set; "
                 f"`holdfast group handover` moves whoever orders its operations"
             )
-        if order.host not in (*info.placed_on, *info.leaving):
-            raise MemberNotFound(f"{order.name} has no member on {order.host}")
-        if order.host not in info.in_sync:
+        host = member_at(record, order.host, self._groups.directory.sessions)
+        if host not in info.in_sync:
             raise PrimaryNotSet(
-                f"{order.host} is no in-sync member of {order.name}; these are: {', '.join(info.in_sync)}"
+                f"{host} is no in-sync member of {order.name}; these are: {', '.join(info.in_sync)}"
             )
         try:
             async with asyncio.timeout(SET_PRIMARY_S):
-                while not self._is_primary(info.group, order.host):
-                    self._groups.ask_hand_over(info.group, order.host)
-                    await self._until_primary(info.group, order.host)
+                while not self._is_primary(info.group, host):
+                    self._groups.ask_hand_over(info.group, host)
+                    await self._until_primary(info.group, host)
         except TimeoutError:
             raise Unavailable(
-                f"{order.host} did not take {order.name} over within {SET_PRIMARY_S:g} s; "
+                f"{host} did not take {order.name} over within {SET_PRIMARY_S:g} s; "
                 f"`holdfast group show {order.name}` says who has it"
             ) from None
         took_ms = round((self._clock.now() - began) / MILLISECOND, 3)
@@ -147,7 +201,3 @@ class Placing:
 
     async def _told(self, name: str) -> GroupList:
         return GroupList(groups=(await self._creating.info(name),))
-
-
-def _places(record: GroupRecord) -> str:
-    return f"its members are on {', '.join(record.placed_on)}"

@@ -41,7 +41,7 @@ class Receiving:
         self.administering = Administering(
             groups,
             authority,
-            Creating(groups, authority, fresh_nonce),
+            Creating(groups, authority, control, fresh_nonce),
             deafness,
             managing,
             control,

@@ -60,7 +60,7 @@ async def open_groups(
     copies = ProcessCopies(store.directory, store.adopt, store.fail, pages=pages)
     last = read_slot(directory)
     slot = open_slot(directory, session.incarnation)
-    ports = _ports(questions, links, callees, copies, slot, trace)
+    ports = _ports(session.host, questions, links, callees, copies, slot, trace)
     groups = Groups(session.host, session.incarnation, store, stamps, identity, hosts, ports, HouseConfig())
     callees.events = groups.nesting
     if last is not None:
@@ -71,6 +71,7 @@ async def open_groups(
 
 
 def _ports(
+    host: HostId,
     questions: Questions,
     links: HostLinks,
     callees: HostCallees,
@@ -96,7 +97,7 @@ def _ports(
         journal=log,
         authority=questions,
         soon=soon,
-        define=definition_of,
+        define=lambda record: definition_of(record, host),
         nonce=fresh_nonce,
         on_fault=_on_fault,
         slot=slot,

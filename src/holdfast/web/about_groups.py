@@ -1,6 +1,7 @@
 """Groups: list, show, create, delete, history."""
 
 import hashlib
+import secrets
 from itertools import islice
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ from holdfast.model.errors import InvalidRequest
 from holdfast.model.orders import (
     ARGUMENTS_BYTES_MAX,
     CLASS_CHARACTERS_MAX,
-    REPLICAS_DEFAULT,
+    PROPERTIES_CHARACTERS_MAX,
     CreateGroup,
     DeleteGroup,
     GroupHistory,
@@ -44,8 +45,10 @@ class NewGroup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: Name
     class_name: Annotated[str, Meta(min_length=1, max_length=CLASS_CHARACTERS_MAX)]
     """``package.module:Class``, to be found in the hosts' application directory."""
-    style: str = "warm_passive"
-    replicas: Annotated[int, Meta(ge=1, le=MEMBERS_MAX)] = REPLICAS_DEFAULT
+    style: str = ""
+    """Empty: as the properties of the class or the domain say, or warm_passive."""
+    replicas: Annotated[int, Meta(ge=0, le=MEMBERS_MAX)] = 0
+    """0: as the properties say, or 3."""
     arguments: list[Any] = []
     """What its object is made with."""
     min_in_sync: Annotated[int, Meta(ge=0, le=MEMBERS_MAX)] = 0
@@ -54,6 +57,12 @@ class NewGroup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``disk`` or ``memory``."""
     on_total_loss: str = "wait"
     """What a group in memory does when its last in-sync process is gone: ``wait`` or ``restart``."""
+    minimum: Annotated[int, Meta(ge=0, le=MEMBERS_MAX)] = 0
+    """How many members are kept; 0: as the properties say, or all replicas."""
+    membership: str = ""
+    """Who keeps them: ``infrastructure`` or ``application``."""
+    properties: dict[str, Any] = {}
+    """Others of the group's properties, by name."""
 
 
 async def list_groups(site: Site, asked: Asked) -> Reply:
@@ -69,26 +78,26 @@ async def list_groups(site: Site, asked: Asked) -> Reply:
 
 async def show_group(site: Site, asked: Asked) -> Reply:
     name = asked.path["name"]
-    _require_sight(asked.caller, name)
+    require_sight(asked.caller, name)
     (found,) = (await site.inside.orders.give(ListGroups(name=name), Role.CLIENT, GroupList)).groups
     return Reply(found)
 
 
 async def create_group(site: Site, asked: Asked) -> Reply:
     new: NewGroup = asked.body
-    arguments = msgspec.json.encode(new.arguments).decode()
-    if len(arguments) > ARGUMENTS_BYTES_MAX:
-        raise InvalidRequest(f"arguments of {len(arguments)} bytes; at most {ARGUMENTS_BYTES_MAX}")
     order = CreateGroup(
         name=new.name,
         class_name=new.class_name,
         style=new.style,
         replicas=new.replicas,
-        arguments=arguments,
+        arguments=as_text("arguments", new.arguments, ARGUMENTS_BYTES_MAX),
         min_in_sync=new.min_in_sync,
         durability=new.durability,
         on_total_loss=new.on_total_loss,
-        nonce=_nonce(asked.caller, key_of(asked.headers)),
+        minimum=new.minimum,
+        membership=new.membership,
+        properties=as_text("properties", new.properties, PROPERTIES_CHARACTERS_MAX),
+        nonce=nonce_of(asked),
     )
     (made,) = (await site.inside.orders.give(order, Role.ADMIN, GroupList)).groups
     return Reply(made, 201)
@@ -101,20 +110,31 @@ async def delete_group(site: Site, asked: Asked) -> Reply:
 
 
 async def show_history(site: Site, asked: Asked) -> Reply:
-    _require_sight(asked.caller, asked.path["name"])
+    require_sight(asked.caller, asked.path["name"])
     return Reply(
         await site.inside.orders.give(ShowHistory(name=asked.path["name"]), Role.CLIENT, GroupHistory)
     )
 
 
-def _require_sight(caller: Caller, name: str) -> None:
+def require_sight(caller: Caller, name: str) -> None:
     if not caller.may_see(name):
         raise forbidden(f"{caller.name} may not look at that group")
 
 
-def _nonce(caller: Caller, key: str | None) -> str:
-    """The same order under the same key makes one group; without a key each makes its own."""
-    return "" if key is None else hashlib.sha256(f"{caller.name}\0{key}".encode()).hexdigest()[:32]
+def nonce_of(asked: Asked) -> str:
+    """The same order under the same key makes one thing; without a key each makes its own."""
+    key = key_of(asked.headers)
+    if key is None:
+        return secrets.token_hex(16)
+    return hashlib.sha256(f"{asked.caller.name}\0{key}".encode()).hexdigest()[:32]
+
+
+def as_text(what: str, value: Any, most: int) -> str:
+    """*value* as JSON, as orders have it. Raises ``InvalidRequest`` when it is too long."""
+    text = msgspec.json.encode(value).decode()
+    if len(text) > most:
+        raise InvalidRequest(f"{what} of {len(text)} bytes; at most {most}")
+    return text
 
 
 def _limit(text: str | None) -> int:

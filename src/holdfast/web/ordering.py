@@ -3,8 +3,9 @@
 import asyncio
 from typing import TypeVar
 
+from holdfast.client.ordering import Question
 from holdfast.model.errors import OutcomeUnknown, Overloaded, Unavailable
-from holdfast.model.orders import Answer, ListGroups, Order, OrderAnswer, OrderRefused, ShowHistory
+from holdfast.model.orders import Answer, Order, OrderAnswer, OrderRefused
 from holdfast.net import Role
 from holdfast.node.administering import Administering
 from holdfast.web.bounds import ORDER_S, ORDERS_MAX
@@ -30,7 +31,7 @@ class Orders:
         task.add_done_callback(lambda done: self._under_way.pop(done))
         await asyncio.wait((task,), timeout=ORDER_S)
         if not task.done():
-            if isinstance(order, ListGroups | ShowHistory):
+            if isinstance(order, Question):
                 task.cancel()
                 raise Unavailable(f"the authority did not answer within {ORDER_S:g} s")
             raise OutcomeUnknown("the order", waited_s=ORDER_S)

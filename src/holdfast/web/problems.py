@@ -1,7 +1,7 @@
 """The one form of every error: a code for programs, a text, and what would be right."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -27,6 +27,9 @@ UNKNOWN: Final = (
     "request id: do not send it as a new request."
 )
 NEVER_RUNS: Final = "never_runs"
+NOT_FOUND: Final = ("ObjectGroupNotFound", "MemberNotFound", "ObjectNotFound", "InterfaceNotFound")
+IN_THE_WAY: Final = ("MemberAlreadyPresent", "ObjectNotAdded", "PrimaryNotSet")
+"""What is so now, and need not stay so."""
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -41,6 +44,10 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Of the exception that a method raised."""
     request_id: str = ""
     """Of the call whose outcome is unknown."""
+    exception: str = ""
+    """The name of the exception of Fault Tolerant CORBA that says this, where there is one."""
+    about: dict[str, Any] = {}
+    """Its members: what was wrong, by name."""
 
 
 class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,5 +113,14 @@ def refusal_of_order(refused: OrderRefused) -> Refusal:
     kinds = {kind.code: kind for kind in (NoSuchGroup, GroupExists, Unavailable, Overloaded, Rejected)}
     kind = kinds.get(refused.code, InvalidRequest if refused.is_final else Unavailable)
     refusal = refusal_of(kind(refused.text))
-    problem = msgspec.structs.replace(refusal.problem, code=refused.code)
+    if refused.exception in NOT_FOUND:
+        refusal.status = 404
+    elif refused.exception in IN_THE_WAY:
+        refusal.status = 409
+    problem = msgspec.structs.replace(
+        refusal.problem,
+        code=refused.code,
+        exception=refused.exception,
+        about=msgspec.json.decode(refused.about, type=dict[str, Any]),
+    )
     return Refusal(refusal.status, problem, refusal.headers)

@@ -2,7 +2,15 @@
 
 from typing import Final
 
-from holdfast.web import about_calls, about_events, about_groups, about_host
+from holdfast.web import (
+    about_calls,
+    about_events,
+    about_groups,
+    about_host,
+    about_members,
+    about_objects,
+    about_properties,
+)
 from holdfast.web.about_docs import documented
 from holdfast.web.endpoint import Endpoint
 
@@ -10,6 +18,9 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = documented(
     (
         *about_host.ENDPOINTS,
         *about_groups.ENDPOINTS,
+        *about_members.ENDPOINTS,
+        *about_objects.ENDPOINTS,
+        *about_properties.ENDPOINTS,
         *about_calls.ENDPOINTS,
         *about_events.ENDPOINTS,
     )

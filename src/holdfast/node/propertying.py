@@ -1,0 +1,94 @@
+"""The property manager: properties of the domain, of classes and of groups, shown and changed (FTC-183 to
+FTC-190), and the group that takes fault reports (FTC-180, FTC-181)."""
+
+from holdfast.authority.groups import GroupRecord
+from holdfast.control import domain_changes as changes
+from holdfast.model.errors import InvalidRequest
+from holdfast.model.membership import InterfaceNotFound
+from holdfast.model.property_orders import (
+    FaultNotifierShown,
+    PropertiesShown,
+    PropertyOrder,
+    RegisterFaultNotifier,
+    RemoveProperties,
+    SetProperties,
+    ShowFaultNotifier,
+    ShowProperties,
+)
+from holdfast.node.census import made_with_of
+from holdfast.node.creating import Creating
+from holdfast.node.wished import Wished, changed
+
+
+class Propertying:
+    """Through one host."""
+
+    def __init__(self, wished: Wished, creating: Creating) -> None:
+        self._wished = wished
+        self._creating = creating
+
+    async def do(self, order: PropertyOrder) -> PropertiesShown | FaultNotifierShown:
+        """Raises ``InvalidRequest`` for what cannot be, others for what may be possible later."""
+        match order:
+            case ShowFaultNotifier():
+                return self._notifier()
+            case RegisterFaultNotifier():
+                return await self._register(order)
+            case _ if order.group and order.type_id:
+                raise InvalidRequest("properties are of a group or of a class, not of both")
+            case ShowProperties(group=group) if group:
+                return self._of_group((await self._creating.found(group)).value)
+            case SetProperties(group=group) | RemoveProperties(group=group) if group:
+                return await self._change_group(order)
+            case SetProperties() | RemoveProperties():
+                return await self._changed(_change_of(order))
+            case ShowProperties():
+                return self._of_type(order.type_id)
+
+    async def _change_group(self, order: SetProperties | RemoveProperties) -> PropertiesShown:
+        record = (await self._creating.found(order.group)).value
+        made_with = made_with_of(record)
+        kind = (
+            changes.SetGroupProperties if isinstance(order, SetProperties) else changes.RemoveGroupProperties
+        )
+        return await self._changed(kind(group=record.group, made_with=made_with, properties=order.properties))
+
+    async def _changed(self, change: changes.Change) -> PropertiesShown:
+        own, effective = await changed(self._wished, change)
+        return PropertiesShown(own=own, effective=effective)
+
+    async def _register(self, order: RegisterFaultNotifier) -> FaultNotifierShown:
+        if order.group:
+            await self._creating.found(order.group)
+        await changed(self._wished, changes.RegisterFaultNotifier(group=order.group))
+        return FaultNotifierShown(group=order.group)
+
+    def _notifier(self) -> FaultNotifierShown:
+        group = self._wished.state().fault_notifier
+        if not group:
+            raise InterfaceNotFound("no group is registered as the fault notifier")
+        return FaultNotifierShown(group=group)
+
+    def _of_type(self, type_id: str) -> PropertiesShown:
+        state = self._wished.state()
+        if not type_id:
+            return PropertiesShown(own=state.defaults, effective=state.defaults)
+        return PropertiesShown(own=state.types.get(type_id, {}), effective=state.for_type(type_id))
+
+    def _of_group(self, record: GroupRecord) -> PropertiesShown:
+        state, made_with = self._wished.state(), made_with_of(record)
+        return PropertiesShown(
+            own=state.of_group(record.group), effective=state.for_group(record.group, made_with)
+        )
+
+
+def _change_of(order: SetProperties | RemoveProperties) -> changes.Change:
+    match order:
+        case SetProperties(type_id=""):
+            return changes.SetDefaultProperties(properties=order.properties)
+        case SetProperties():
+            return changes.SetTypeProperties(type_id=order.type_id, properties=order.properties)
+        case RemoveProperties(type_id=""):
+            return changes.RemoveDefaultProperties(properties=order.properties)
+        case RemoveProperties():
+            return changes.RemoveTypeProperties(type_id=order.type_id, properties=order.properties)
