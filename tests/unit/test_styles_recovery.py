@@ -195,11 +195,8 @@ class Plain:
         return list(self.things)
 
 
-@pytest.mark.parametrize("style", ALL)
-def test_a_large_state_is_loaded_before_it_is_needed(style: str) -> None:
-    """A member that was started again says that it has much to load, until it has; a warm one loads without
-    being called. A cold one is never nearer than the others."""
-    made = FakeGroup(style, definition(Plain), LARGE)
+def with_large_checkpoints(style: str, cls: type = Plain) -> FakeGroup:
+    made = FakeGroup(style, definition(cls), LARGE)
     made.replicas["a"].on_calls("t", sent(call(1, "put", "x" * 2 * LARGE.inline_state_bytes_max)))
     made.settle()
     made.clock.time_ns += INTERVAL_NS
@@ -209,12 +206,38 @@ def test_a_large_state_is_loaded_before_it_is_needed(style: str) -> None:
         copies.end()
     made.settle()
     assert made.members["b"].checkpoint is not None
+    return made
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_large_state_is_loaded_before_it_is_needed(style: str) -> None:
+    """A member that was started again says that it has much to load, until it has; a warm one loads without
+    being called. A cold one is never nearer than the others."""
+    made = with_large_checkpoints(style)
     made.crash("b")
     made.restart("b")
     assert made.replicas["b"].is_near() is (style == "cold")
     made.wake()
     assert made.replicas["b"].is_near()
     assert (made.replicas["b"].execution is None) is (style == "cold")
+
+
+class Giving(Plain):
+    def get_state(self) -> bytes:
+        return "/".join(self.things).encode()
+
+    def set_state(self, state: bytes) -> None:
+        raise ImportError("a library is missing")
+
+
+def test_a_large_state_that_cannot_be_loaded_costs_the_object_and_not_the_host() -> None:
+    """What else its host has must serve on (FTC-310)."""
+    made = with_large_checkpoints("warm", Giving)
+    made.crash("b")
+    made.restart("b")
+    made.wake()
+    assert [(name, kind) for name, kind, _ in made.faults] == [("b", "object_failed")]
+    assert not made.replicas["b"].is_near(), "it leaves claims to others"
 
 
 def test_a_small_state_is_not_loaded_before_it_is_needed() -> None:

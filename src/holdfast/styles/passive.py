@@ -20,6 +20,7 @@ a returning one    its own checkpoint, and records         the same, then states
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import chain
 from typing import Final
 
 from holdfast.model.calls import Request
@@ -342,18 +343,20 @@ class Passive(Replica):
     def _look_at(self, up_to: Position, *, replays_rest: bool = False) -> Iterator[None]:
         """Take every step there is up to a committed position. What follows the last one stays as it is, or
         is replayed."""
+        rest = self._replay_rest(up_to) if replays_rest else ()
+        yield from self._tried(chain(self._take_steps(up_to), rest))
+        self._looking.ended(up_to, self._log_bytes())
+
+    def _tried(self, work: Iterator[None]) -> Iterator[None]:
+        """*work*, of which a failure is the object's alone (FTC-310): it is the class's code that fails, in
+        whatever way, and what this host keeps of it is loaded when it is needed."""
         try:
-            yield from self._take_steps(up_to)
-            if replays_rest:
-                yield from self._replay_rest(up_to)
+            yield from work
         except (Overloaded, *DISK_ERRORS):
             raise
         except Exception as error:
-            # It is the class's code that fails here, in whatever way: the object counts as failed (FTC-310).
-            # What this host keeps of it is loaded when it is needed.
             self._ports.fault("object_failed", f"the state was not taken: {error!r}")
             self._discard_object()
-        self._looking.ended(up_to, self._log_bytes())
 
     def _take_steps(self, up_to: Position) -> Iterator[None]:
         looking, execution = self._looking, self._execution

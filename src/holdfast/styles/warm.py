@@ -88,7 +88,7 @@ class Warm(Passive):
         """A large state is loaded at once: it takes long, and who takes over must have it (FTC-302)."""
         super().install(kept)
         if self._checkpointing.is_kept_large:
-            self._work = self._make_object()
+            self._work = self._tried(self._make_object())
             self._ports.wake()
 
     def keep_up(self) -> None:
