@@ -17,7 +17,7 @@ from holdfast.web import app as web_app
 from holdfast.web.app import make_app
 from holdfast.web.bounds import BODY_BYTES_MAX
 from holdfast.web.endpoint import Asked, Endpoint, Reply
-from holdfast.web.leading import Elsewhere, Here, Leadership, Nobody, NoCoordinator
+from holdfast.web.leading import CAS, TERM, Elsewhere, Here, Leadership, Nobody, NoCoordinator
 from holdfast.web.metrics import Metrics
 from holdfast.web.policy import Policy
 from holdfast.web.settings import HttpSettings
@@ -35,6 +35,9 @@ class Led:
 
     def leader(self) -> Here | Elsewhere | Nobody:
         return self._leader
+
+    def headers(self) -> dict[str, str]:
+        return {TERM: "3", CAS: "7"}
 
 
 def made(
@@ -251,9 +254,11 @@ def test_only_so_many_are_answered_at_once(monkeypatch: pytest.MonkeyPatch) -> N
 def test_what_only_the_coordinator_can_answer_is_sent_there() -> None:
     """307 with the same path and query at its door, 503 with Retry-After while there is none."""
     led = endpoint(is_led=True)
-    assert asked(made(led, leadership=Led(Here())), "POST", "/x/y").status_code == 200
+    response = asked(made(led, leadership=Led(Here())), "POST", "/x/y")
+    assert (response.status_code, response.headers[TERM], response.headers[CAS]) == (200, "3", "7")
     response = asked(made(led, leadership=Led(Elsewhere("http://h:1"))), "POST", "/x/a%2Fb?c=d")
     assert (response.status_code, response.headers["location"]) == (307, "http://h:1/x/a%2Fb?c=d")
+    assert (response.headers[TERM], response.headers[CAS]) == ("3", "7")
     assert code_of(response) == "not_coordinator"
     response = asked(made(led), "POST", "/x/y")
     assert (response.status_code, response.headers["retry-after"]) == (503, "1")

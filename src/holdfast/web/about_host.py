@@ -4,11 +4,17 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from holdfast.model.ids import HostId, Incarnation
+from holdfast.model.orders import DrainHost
+from holdfast.model.orders import HostList as AllHosts
+from holdfast.net import Role
 from holdfast.web.answering import ALWAYS
 from holdfast.web.endpoint import Asked, Endpoint, Reply
+from holdfast.web.leading import DOOR
 from holdfast.web.metrics import MEDIA
 from holdfast.web.problems import busy
 from holdfast.web.site import Site
+
+HOST_SCHEMA = {"host": {"type": "string", "minLength": 1, "maxLength": 100}}
 
 
 class Health(Struct, frozen=True, kw_only=True):
@@ -35,6 +41,16 @@ class HostList(Struct, frozen=True, kw_only=True):
     hosts: tuple[HostInfo, ...]
 
 
+class Emptied(Struct, frozen=True, kw_only=True):
+    """What is wished for a host, and how far it is."""
+
+    host: HostId
+    is_draining: bool
+    """It shall have no members."""
+    members: int
+    """It has still."""
+
+
 async def health(site: Site, asked: Asked) -> Reply:
     if not site.is_serving:
         raise busy("this host is still starting", "starting")
@@ -52,13 +68,28 @@ async def list_hosts(site: Site, asked: Asked) -> Reply:
                 host=host,
                 incarnation=session.incarnation,
                 address=session.address,
-                http=session.details.get("http"),
+                http=session.details.get(DOOR),
                 answers=host == interior.session.host,
                 heard_ms=peer.heard_ms if peer is not None else None,
                 silent=peer is not None and peer.silent,
             )
         )
     return Reply(HostList(hosts=tuple(found)))
+
+
+async def drain_host(site: Site, asked: Asked) -> Reply:
+    return await _emptied(site, asked, is_draining=True)
+
+
+async def undrain_host(site: Site, asked: Asked) -> Reply:
+    return await _emptied(site, asked, is_draining=False)
+
+
+async def _emptied(site: Site, asked: Asked, *, is_draining: bool) -> Reply:
+    order = DrainHost(host=HostId(asked.path["host"]), is_draining=is_draining)
+    found = await site.inside.orders.give(order, Role.ADMIN, AllHosts)
+    housed = next(each for each in found.hosts if each.host == order.host)
+    return Reply(Emptied(host=order.host, is_draining=is_draining, members=housed.members))
 
 
 async def metrics(site: Site, asked: Asked) -> Response:
@@ -96,5 +127,32 @@ ENDPOINTS = (
         list_hosts,
         HostList,
         "reader",
+        tells_term=True,
+    ),
+    Endpoint(
+        "POST",
+        "/v1/hosts/{host}/drain",
+        "drain_host",
+        "Empty a host",
+        "Every member on it is made anew elsewhere first; it takes none until it is told otherwise.",
+        drain_host,
+        Emptied,
+        "admin",
+        path_schemas=HOST_SCHEMA,
+        is_audited=True,
+        is_led=True,
+    ),
+    Endpoint(
+        "DELETE",
+        "/v1/hosts/{host}/drain",
+        "undrain_host",
+        "Let a host take members again",
+        "Those that have left do not come back by themselves.",
+        undrain_host,
+        Emptied,
+        "admin",
+        path_schemas=HOST_SCHEMA,
+        is_audited=True,
+        is_led=True,
     ),
 )

@@ -1,6 +1,7 @@
 """The application: lets requests in, reads them within bounds, has them handled, and answers in one form."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from time import monotonic
 from typing import Any, Final
 from urllib.parse import quote, unquote
@@ -122,7 +123,11 @@ class _Resource:
             about["name"] = quote(endpoint.subject(body))
         asked = Asked(caller, _path(request), dict(request.query_params), dict(request.headers), body)
         reply = await endpoint.handler(self._site, asked)
-        return json_response(reply) if isinstance(reply, Reply) else reply
+        if not isinstance(reply, Reply):
+            return reply
+        if endpoint.is_led or endpoint.tells_term:
+            reply = replace(reply, headers={**reply.headers, **self._site.leadership.headers()})
+        return json_response(reply)
 
     def _admitted(self, request: Request) -> Caller:
         peer = request.client.host if request.client is not None else ""

@@ -19,7 +19,7 @@ from holdfast.node.layout import Layout
 from holdfast.node.listening import listen, remember
 from holdfast.web.app import make_app
 from holdfast.web.bounds import DURATION_S_DEFAULT
-from holdfast.web.leading import Leadership, NoCoordinator
+from holdfast.web.leading import DOOR
 from holdfast.web.metrics import Metrics
 from holdfast.web.policy import Policy
 from holdfast.web.serving import Serving, bind
@@ -35,15 +35,12 @@ log = structlog.get_logger("holdfast.http")
 
 
 class HttpDoor:
-    """A :class:`holdfast.node.door.Door`. *leadership*: who is coordinator, as the control plane knows."""
+    """A :class:`holdfast.node.door.Door`."""
 
-    def __init__(
-        self, layout: Layout, domain: str, host: HostId, leadership: Leadership | None = None
-    ) -> None:
+    def __init__(self, layout: Layout, domain: str, host: HostId) -> None:
         self._layout = layout
         self._domain = domain
         self._host = host
-        self._leadership = leadership or NoCoordinator()
         self._metrics = Metrics()
         self._address: Address | None = None
         self._site: Site | None = None
@@ -65,9 +62,9 @@ class HttpDoor:
         tls = self._tls(settings)
         listening = await listen(Address.parse(settings.listen), directory, bind, ADDRESS)
         self._address = address = Address(*listening.getsockname()[:2])
-        self._site = Site(Policy(settings, self._domain), self._metrics, self._leadership)
+        self._site = Site(Policy(settings, self._domain), self._metrics)
         self._serving = Serving(make_app(self._site, ENDPOINTS), listening, tls)
-        return {"http": f"{'https' if tls is not None else 'http'}://{address}"}
+        return {DOOR: f"{'https' if tls is not None else 'http'}://{address}"}
 
     async def settle(self) -> None:
         if self._address is not None:

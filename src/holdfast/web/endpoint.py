@@ -73,5 +73,7 @@ class Endpoint:
     """What the action is about, by its body, where the path does not say it."""
     is_led: bool = False
     """Only the coordinator can answer (see `leading`)."""
+    tells_term: bool = False
+    """Its answer carries the term and the CAS of the domain's state; so do all that are led."""
     is_stream: bool = False
     """It goes on for as long as somebody listens."""

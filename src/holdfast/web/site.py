@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from holdfast.client.domain import Domain
 from holdfast.node.door import Interior
 from holdfast.web.calls import Calls
-from holdfast.web.leading import Leadership
+from holdfast.web.leading import Coordinated, Leadership, NoCoordinator
 from holdfast.web.metrics import Metrics
 from holdfast.web.ordering import Orders
 from holdfast.web.policy import Policy
@@ -22,12 +22,13 @@ class Inside:
 
 
 class Site:
-    """One door. *leadership* says who is coordinator."""
+    """One door."""
 
-    def __init__(self, policy: Policy, metrics: Metrics, leadership: Leadership) -> None:
+    def __init__(self, policy: Policy, metrics: Metrics, leadership: Leadership | None = None) -> None:
         self.policy = policy
         self.metrics = metrics
-        self.leadership = leadership
+        self.leadership: Leadership = leadership or NoCoordinator()
+        """Who is coordinator; the host's own control plane says it once the host serves."""
         self.requests = 0
         """Being answered now."""
         self.streams = 0
@@ -46,6 +47,7 @@ class Site:
 
     def let_in(self, interior: Interior, domain: Domain) -> None:
         self._inside = Inside(interior, Calls(domain, interior), Orders(interior.administering))
+        self.leadership = Coordinated(interior.control, interior.groups.directory)
         self.metrics.watch(interior)
 
     async def close(self) -> None:
