@@ -213,6 +213,7 @@ def test_a_replica_that_missed_an_update_goes_through_bootstrap(stage: Stage) ->
 @pytest.mark.covers("IM-140", "IM-81")
 def test_a_replica_that_is_asked_to_build_on_what_it_lacks_declines(stage: Stage) -> None:
     """An update on another context than its own: it takes no part, and goes through bootstrap."""
+    stage.run(SECOND)  # by then it has heard that it holds what the coordinator does
     coordinator, replica = stage.coordinator, stage.replicas[0]
     term = stage.term().term
     stage.network.send(coordinator, replica, Prepare(term, 9, 8, b"", (b"x",), b""))

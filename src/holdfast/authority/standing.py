@@ -23,6 +23,8 @@ Value = TypeVar("Value")
 
 MANAGER: Final = "manager"
 """The role of a host that may be coordinator or follow one (IndexManager)."""
+ONLOOKER: Final = "onlooker"
+"""The role of a host that takes no part while enough managers do."""
 INDEXER: Final = "indexer"
 """The role of a host that stores index data (local-indexer-node)."""
 

@@ -14,8 +14,18 @@ from holdfast.authority.membership import Held, NotJoined
 from holdfast.authority.outcome import NoAnswer, Seen, answering
 from holdfast.authority.recipe import Recipe
 from holdfast.authority.sessions import NoSession, Session
-from holdfast.authority.standing import Member, Participant, Standing, Status, Transaction, read_standing
+from holdfast.authority.standing import (
+    MANAGER,
+    ONLOOKER,
+    Member,
+    Participant,
+    Standing,
+    Status,
+    Transaction,
+    read_standing,
+)
 from holdfast.authority.transactions import NoTransaction, find_transaction
+from holdfast.control.participants import shall_take_part
 from holdfast.control.tenure import Self, Tenure
 from holdfast.model.ids import HostId, Term
 
@@ -37,7 +47,7 @@ def survey(log_cas: int | None) -> Recipe[Surveyed]:
 
 class Bootstrap(Tenure):
     """*given_up*: the last term that this process has coordinated and left; *is_gone* tells whom it takes for
-    dead; *coordinate* and *follow* end the bootstrap."""
+    dead; *coordinate*, *follow* and *look_on* end the bootstrap."""
 
     def __init__(
         self,
@@ -48,6 +58,7 @@ class Bootstrap(Tenure):
         is_gone: Callable[[Participant], bool],
         coordinate: Callable[[Term], None],
         follow: Callable[[Term, Participant], None],
+        look_on: Callable[[Term, Participant], None],
     ) -> None:
         super().__init__(me)
         self._session = session
@@ -55,6 +66,7 @@ class Bootstrap(Tenure):
         self._is_gone = is_gone
         self._coordinate = coordinate
         self._follow = follow
+        self._look_on = look_on
 
     def begin(self) -> None:
         # What an earlier role asked of the disk must be there, or it would be found missing and come later.
@@ -77,6 +89,8 @@ class Bootstrap(Tenure):
             self._settle(standing, found.left)
         elif mine is None or mine.value.incarnation != self.me.incarnation:
             self._join(standing)
+        elif MANAGER not in mine.value.roles:
+            self._join(standing) if self._is_needed(standing) else self._be_onlooker(standing)
         elif mine.value.context_cas != archive.context.cas:
             self._declare()
         else:
@@ -98,6 +112,7 @@ class Bootstrap(Tenure):
 
     def _join(self, standing: Standing) -> None:
         nonce, cas = self.me.ports.nonce(), self.me.archive.context.cas
+        roles = (MANAGER,) if self._is_needed(standing) else (ONLOOKER,)
 
         def joined(answer: Seen[Member] | Held | NoSession) -> None:
             if isinstance(answer, NoSession):
@@ -108,7 +123,11 @@ class Bootstrap(Tenure):
             else:
                 self._survey()
 
-        self.insist(lambda: membership.join(self._session, context_cas=cas, nonce=nonce), joined)
+        self.insist(lambda: membership.join(self._session, roles=roles, context_cas=cas, nonce=nonce), joined)
+
+    def _is_needed(self, standing: Standing) -> bool:
+        held, wanted = self.me.archive.context.cas, self.me.config.participants
+        return shall_take_part(standing, self.me.host, held, wanted)
 
     def _declare(self) -> None:
         nonce, cas = self.me.ports.nonce(), self.me.archive.context.cas
@@ -133,6 +152,13 @@ class Bootstrap(Tenure):
             self._follow(standing.current_term, coordinator)
         else:
             self._coordinate(standing.current_term)
+
+    def _be_onlooker(self, standing: Standing) -> None:
+        coordinator = self._living(standing)
+        if coordinator is None:
+            self._survey_later()  # those who take part elect
+        else:
+            self._look_on(standing.current_term, coordinator)
 
     def _living(self, standing: Standing) -> Participant | None:
         """Who coordinates, unless that is over: it is gone, or this very process has given it up."""

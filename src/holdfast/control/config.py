@@ -13,6 +13,8 @@ CONTEXT_BYTES_MAX: Final = 8 << 20
 class ControlConfig:
     """Of one host; hosts of a domain should agree on the times."""
 
+    participants: int = 3
+    """So many hosts keep the state context; each costs every update a message and a sync."""
     beat_ns: int = 250 * MILLISECOND
     """A coordinator says so often that it is there."""
     silence_ns: int = 2 * SECOND

@@ -28,6 +28,7 @@ from holdfast.control.messages import (
     Whole,
 )
 from holdfast.control.opening import Opened, Short, open_update
+from holdfast.control.participants import is_worth_listing, superfluous
 from holdfast.control.ports import Accepted, Failed, Tell, Unsettled
 from holdfast.control.roll import Roll
 from holdfast.control.tenure import Self, Tenure
@@ -130,7 +131,8 @@ class Coordinator(Tenure):
 
     def _open(self, update: Update) -> None:
         without = tuple(each.host for each in self._replicas.silent())
-        recipe = open_update(self.term, self.me.host, without=without, nonce=update.nonce)
+        wanted = self.me.config.participants
+        recipe = open_update(self.term, self.me.host, without=without, wanted=wanted, nonce=update.nonce)
         self.ask(recipe, lambda answer: self._opened(update, answer))
 
     def _opened(self, update: Update, answer: Opened | Short | Deposed | InDoubt | NoAnswer) -> None:
@@ -304,6 +306,7 @@ class Coordinator(Tenure):
         if self._update is None:
             self._end_left_open(standing.open_transaction)
             self._remove_silent()
+            self._see_to_participants(standing)
 
     def _end_left_open(self, left: Transaction | None) -> None:
         """Roll back an opening that was given up in doubt, and was made after all: nobody else ends it while
@@ -317,9 +320,26 @@ class Coordinator(Tenure):
     def _remove_silent(self) -> None:
         """Off the list with whoever does not answer (IM-105): it comes back through bootstrap."""
         for each in self._replicas.silent():
-            self.me.ports.trace.note("remove", host=each.host)
-            recipe = membership.leave(each.host, each.incarnation, nonce=self.me.ports.nonce())
-            self.ask(recipe, _nothing_more)
+            self._remove(each.host, each.incarnation)
+
+    def _remove(self, host: HostId, incarnation: Incarnation) -> None:
+        self.me.ports.trace.note("remove", host=host)
+        self.ask(membership.leave(host, incarnation, nonce=self.me.ports.nonce()), _nothing_more)
+
+    def _see_to_participants(self, standing: Standing) -> None:
+        """As many as are wanted, and all of them able to be elected."""
+        wanted = self.me.config.participants
+        for each in superfluous(standing, wanted):
+            self._remove(each.host, each.incarnation)
+        if standing.open_transaction is None and is_worth_listing(standing, self.me.host, wanted):
+            self._list_participants()
+
+    def _list_participants(self) -> None:
+        """An update without changes, of which they are the participants."""
+        if self._update is None:
+            body, now = self.context.body, self.me.ports.clock.now()
+            self._update = Update(body, [], [], [], self.me.ports.nonce(), now)
+            self._open(self._update)
 
 
 def _nothing_more(_: object) -> None:

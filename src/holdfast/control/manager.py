@@ -14,6 +14,7 @@ from holdfast.control.context import Context
 from holdfast.control.coordinating import Coordinator
 from holdfast.control.following import Replica
 from holdfast.control.messages import Declined, Message, Newer, Prepare
+from holdfast.control.onlooking import Onlooker
 from holdfast.control.ports import Application, ControlPorts, Tell
 from holdfast.control.role import Role
 from holdfast.control.tenure import Self, Tenure
@@ -65,7 +66,7 @@ class Manager:
     def context(self) -> Context:
         """The newest context that this host knows to be committed."""
         tenure = self._tenure
-        return tenure.context if isinstance(tenure, Coordinator) else self._me.archive.context
+        return tenure.context if isinstance(tenure, Coordinator | Onlooker) else self._me.archive.context
 
     @property
     def coordinator(self) -> HostId | None:
@@ -73,9 +74,14 @@ class Manager:
         match self._tenure:
             case Coordinator():
                 return self._me.host
-            case Replica(coordinator=coordinator):
+            case Replica(coordinator=coordinator) | Onlooker(coordinator=coordinator):
                 return coordinator.host
         return None
+
+    def look(self) -> None:
+        """Somebody waits for what is new: a host that takes part hears it, an onlooker asks."""
+        if isinstance(self._tenure, Onlooker):
+            self._tenure.look()
 
     def close(self) -> None:
         """Take part no more: this process ends. Whoever waits is told as much as can be known."""
@@ -111,7 +117,7 @@ class Manager:
         """An agent has proof that exactly this process is gone (K2)."""
         self._dead[host] = max(incarnation, self._dead.get(host, incarnation))
         match self._tenure:
-            case Replica(coordinator=coordinator) if self._is_gone(coordinator):
+            case Replica(coordinator=found) | Onlooker(coordinator=found) if self._is_gone(found):
                 self._enter_bootstrap(f"{host} is dead")
             case Coordinator() as tenure:
                 tenure.on_death(host, incarnation)
@@ -120,8 +126,10 @@ class Manager:
         match self._tenure:
             case Coordinator() as coordinator if coordinator.term == message.term:
                 coordinator.on_message(peer, message)
-            case Replica() as replica if replica.term == message.term and replica.coordinator.host == peer:
-                replica.on_message(message)
+            case Replica(term=term, coordinator=by) as tenure if (term, by.host) == (message.term, peer):
+                tenure.on_message(message)
+            case Onlooker(term=term, coordinator=by) as tenure if (term, by.host) == (message.term, peer):
+                tenure.on_message(message)
             case Replica() as replica if replica.term == message.term and isinstance(message, Prepare):
                 why = f"{replica.coordinator.host} coordinates term {message.term}"
                 self._me.ports.network.send(peer, Declined(message.term, message.cas, why))  # IM-77
@@ -129,7 +137,7 @@ class Manager:
     def _hear_of(self, term: Term) -> None:
         """A newer term than one's own: out of date (IM-142)."""
         self.term = term
-        if isinstance(self._tenure, Coordinator | Replica):
+        if isinstance(self._tenure, Coordinator | Replica | Onlooker):
             self._enter_bootstrap(f"term {term} has begun")
 
     # --- roles
@@ -144,6 +152,7 @@ class Manager:
             is_gone=self._is_gone,
             coordinate=self._coordinate,
             follow=self._follow,
+            look_on=self._look_on,
         )
         self._change(Role.BOOTSTRAP, bootstrap, bootstrap.begin, why)
 
@@ -164,6 +173,12 @@ class Manager:
 
         replica = Replica(self._me, term, coordinator, leave)
         self._change(Role.REPLICA, replica, replica.begin, f"{coordinator.host} coordinates term {term}")
+
+    def _look_on(self, term: Term, coordinator: Participant) -> None:
+        if not self._takes_up(term):
+            return
+        onlooker = Onlooker(self._me, term, coordinator, self._enter_bootstrap)
+        self._change(Role.ONLOOKER, onlooker, onlooker.begin, f"{coordinator.host} coordinates term {term}")
 
     def _takes_up(self, term: Term) -> bool:
         """Whether *term* is still the newest heard of; if not, everything is looked at again."""

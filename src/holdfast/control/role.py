@@ -7,3 +7,5 @@ class Role(enum.Enum):
     BOOTSTRAP = "bootstrap"
     COORDINATOR = "coordinator"
     REPLICA = "replica"
+    ONLOOKER = "onlooker"
+    """Enough others take part."""

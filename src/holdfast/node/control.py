@@ -104,7 +104,8 @@ class Control:
     # --- what others read
 
     def state(self) -> DomainState:
-        """The wishes that this host knows to be committed; another may know newer ones already."""
+        """The wishes that this host knows to be committed; another may know newer ones already, and a host
+        that only looks on is about a second late."""
         context = self._manager.context
         if self._read is None or self._read[0] is not context:
             self._read = context, decode_state(decode_body(context.body).body)

@@ -129,6 +129,7 @@ class Wishing:
         """Whoever wished for something here shall find it here afterwards, if that does not take long."""
         if self._manager.context.cas >= cas:
             return
+        self._manager.look()
         waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting[waiting] = cas
         try:
