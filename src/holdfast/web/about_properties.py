@@ -84,6 +84,7 @@ def _three(path: str, what: str, words: str, shows: Handler, **schemas: Any) -> 
             PropertiesShown,
             "client" if shows is show_of_group else "reader",
             path_schemas=schemas,
+            tells_term=True,
         ),
         Endpoint(
             "POST",
@@ -96,6 +97,7 @@ def _three(path: str, what: str, words: str, shows: Handler, **schemas: Any) -> 
             "admin",
             body=NewProperties,
             path_schemas=schemas,
+            tells_term=True,
             is_audited=True,
         ),
         Endpoint(
@@ -109,6 +111,7 @@ def _three(path: str, what: str, words: str, shows: Handler, **schemas: Any) -> 
             "admin",
             parameters=(NAMES,),
             path_schemas=schemas,
+            tells_term=True,
             is_audited=True,
         ),
     )
@@ -139,6 +142,7 @@ ENDPOINTS = (
         show_notifier,
         FaultNotifierShown,
         "reader",
+        tells_term=True,
     ),
     Endpoint(
         "POST",

@@ -9,7 +9,7 @@ from holdfast.authority import keys
 from holdfast.authority.contract import Events
 from holdfast.authority.standing import Member, Participant, Status, Transaction
 from holdfast.control.context import Context
-from holdfast.control.opening import ENOUGH_HOSTS, PARTICIPANTS_MIN
+from holdfast.control.participants import ENOUGH_HOSTS, PARTICIPANTS_MIN
 from holdfast.control.role import Role
 from holdfast.model.ids import Term
 from holdfast.sim.authority.truth import Truth
@@ -113,7 +113,7 @@ class Book:
             if each not in holders:
                 self._violation("T3", f"{each} takes part in {transaction.cas} without the context before it")
         if len(members) >= ENOUGH_HOSTS and len(transaction.participants) < PARTICIPANTS_MIN:
-            self._violation("T4", f"{transaction} was opened alone, of {len(members)} managers")
+            self._violation("T4", f"{transaction} was opened alone, of {len(members)} hosts")
 
     # --- what clients report
 

@@ -9,7 +9,7 @@ from holdfast.authority import election, membership, transactions
 from holdfast.authority.outcome import Contended, InDoubt, NoAnswer, Seen
 from holdfast.authority.standing import MANAGER, Member, Standing, Status, Transaction
 from holdfast.authority.transactions import set_transaction_status
-from holdfast.control import opening
+from holdfast.control import opening, participants
 from holdfast.control.bootstrap import Bootstrap
 from holdfast.control.context import Context
 from holdfast.control.coordinating import Coordinator, Update
@@ -176,8 +176,8 @@ def _follow_at_once(manager: Manager, term: Term) -> None:
 def _alone() -> Iterator[None]:
     """Nobody but the coordinator takes part, and that is enough."""
     with (
-        replacing(opening, "_holders", lambda standing, host, without: [host]),
-        replacing(opening, "PARTICIPANTS_MIN", 1),
+        replacing(opening, "chosen", lambda standing, host, without, wanted: [host]),
+        replacing(opening, "are_too_few", lambda standing, participants: False),
     ):
         yield
 
@@ -193,8 +193,8 @@ def _cas_after_committed(standing: Standing) -> int:
 
 
 @contextmanager
-def _where_updates_open(attribute: str, broken: object) -> Iterator[None]:
-    with replacing(transactions, attribute, broken), replacing(opening, attribute, broken):
+def _where_updates_open(module: object, attribute: str, broken: object) -> Iterator[None]:
+    with replacing(transactions, attribute, broken), replacing(module, attribute, broken):
         yield
 
 
@@ -365,13 +365,13 @@ PLANTED: Final = (
         rule="T3",
         scenario="control",
         summary="A host without the committed context takes part in an update.",
-        plant=partial(_where_updates_open, "holds_context", _any_manager),
+        plant=partial(_where_updates_open, participants, "holds_context", _any_manager),
     ),
     Planted(
         name="control-cas-again",
         rule="IM-19",
         scenario="control",
         summary="The number of an update that was rolled back is given again.",
-        plant=partial(_where_updates_open, "next_cas", _cas_after_committed),
+        plant=partial(_where_updates_open, opening, "next_cas", _cas_after_committed),
     ),
 )
