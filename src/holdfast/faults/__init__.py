@@ -1,0 +1,6 @@
+"""Faults: what is told of them, and who wants to hear it.
+
+Owns the structured events of the source and the reports they carry (:mod:`.events`, :mod:`.reports`,
+:mod:`.wire`), and the filters by which consumers choose among them (:mod:`.filters`). Values and pure
+functions: whoever detects, forwards and stores events builds on these.
+"""

@@ -1,0 +1,85 @@
+"""Constraints as consumers hand them to filters: types of events, and what must be true of one."""
+
+from dataclasses import dataclass
+from typing import Final, NewType
+
+from msgspec import Struct
+
+from holdfast.faults.events import EventType, StructuredEvent
+from holdfast.faults.filters.errors import InvalidConstraint
+from holdfast.faults.filters.evaluation import matches
+from holdfast.faults.filters.parser import parse
+from holdfast.faults.filters.tree import Node
+from holdfast.model.errors import InvalidRequest
+
+EVENT_TYPES_MAX: Final = 64
+"""Of one constraint."""
+ALL_TYPES: Final = ("", "*", "%ALL")
+"""Names that stand for every domain or type."""
+
+ConstraintId = NewType("ConstraintId", int)
+"""A constraint's number in its filter; none is given twice."""
+
+
+class ConstraintExp(Struct, frozen=True, array_like=True):
+    """Passes events of these types (of every type, if none is named) of which the expression is true. In the
+    names of a type ``*`` stands for any letters."""
+
+    event_types: tuple[EventType, ...] = ()
+    constraint_expr: str = ""
+
+
+class ConstraintInfo(Struct, frozen=True, array_like=True):
+    """A constraint that a filter has, with its id there."""
+
+    constraint_expression: ConstraintExp
+    constraint_id: ConstraintId
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A constraint, read once."""
+
+    expression: ConstraintExp
+    tree: Node
+
+    @classmethod
+    def of(cls, expression: ConstraintExp) -> "Compiled":
+        """InvalidConstraint, naming the constraint, when it is not right."""
+        if len(expression.event_types) > EVENT_TYPES_MAX:
+            raise InvalidRequest(f"a constraint names at most {EVENT_TYPES_MAX} types of events")
+        try:
+            return cls(expression, parse(expression.constraint_expr))
+        except InvalidConstraint as error:
+            error.constraint = expression
+            raise
+
+    def passes(self, event: StructuredEvent) -> bool:
+        types = self.expression.event_types
+        of = event.header.fixed_header.event_type
+        return (not types or any(is_of_type(of, each) for each in types)) and matches(self.tree, event)
+
+
+def is_of_type(of: EventType, wanted: EventType) -> bool:
+    """Whether an event's type is one that is wanted."""
+    return _fits(of.domain_name, wanted.domain_name) and _fits(of.type_name, wanted.type_name)
+
+
+def _fits(name: str, pattern: str) -> bool:
+    """Whether the name is the pattern, with any letters where that has ``*``."""
+    if pattern in ALL_TYPES:
+        return True
+    first, *others = pattern.split("*")
+    if not others:
+        return name == pattern
+    last = others.pop()
+    if len(name) < len(first) + len(last) or not name.startswith(first) or not name.endswith(last):
+        return False
+    at, end = len(first), len(name) - len(last)
+    # The first place where a piece fits leaves the most for the others: nothing need be tried again.
+    for piece in others:
+        at = name.find(piece, at, end)
+        if at < 0:
+            return False
+        at += len(piece)
+    return True

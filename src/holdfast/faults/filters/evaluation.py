@@ -1,0 +1,194 @@
+"""Whether an event is what a constraint asks for.
+
+Operands are looked at from left to right, and no further than the answer needs. A component that is not
+there, or a value that the operator cannot take, leaves the whole constraint *undefined*, which does not
+match, not even under ``not`` (FTC-279). So a guard stands before what it guards: ``not exist $TypeId or
+$TypeId == 'type2'``. Each node is looked at once at most, and costs no more than the largest value an event
+may hold.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from math import isfinite
+from operator import eq, ge, gt, le, lt, ne
+from typing import Any, Final
+
+from holdfast.faults.events import Simple, StructuredEvent
+from holdfast.faults.filters.paths import Path, elements_of, resolve
+from holdfast.faults.filters.tree import (
+    And,
+    Comparison,
+    Component,
+    Default,
+    Exist,
+    Literal,
+    Membership,
+    Node,
+    Not,
+    Or,
+    Product,
+    Substring,
+    Sum,
+    written,
+)
+
+INTEGER_BITS_MAX: Final = 127
+"""Of a sum or product; beyond, it is undefined. Numbers written and numbers of events have far fewer."""
+
+_COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "==": eq,
+    "!=": ne,
+    "<": lt,
+    "<=": le,
+    ">": gt,
+    ">=": ge,
+}
+
+
+class Truth(Enum):
+    TRUE = "true"
+    FALSE = "false"
+    UNDEFINED = "undefined"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether the event matches; if that is undefined, why, and where in the constraint."""
+
+    truth: Truth
+    why: str = ""
+    at: int = 0
+
+
+class _Undefined(Exception):
+    """Ends the evaluation."""
+
+    def __init__(self, node: Node, why: str) -> None:
+        super().__init__(why)
+        self.verdict = Verdict(Truth.UNDEFINED, why, node.at)
+
+
+def evaluate(node: Node, event: StructuredEvent) -> Verdict:
+    """What the constraint says of the event."""
+    try:
+        return Verdict(Truth.TRUE if _boolean(node, event) else Truth.FALSE)
+    except _Undefined as undefined:
+        return undefined.verdict
+
+
+def matches(node: Node, event: StructuredEvent) -> bool:
+    return evaluate(node, event).truth is Truth.TRUE
+
+
+def _value(node: Node, event: StructuredEvent) -> Simple:
+    match node:
+        case Literal(value):
+            return value
+        case Component(path):
+            return _component(node, path, event)
+        case Sum(first, rest) | Product(first, rest):
+            return _reckon(node, first, rest, event)
+    return _boolean(node, event)
+
+
+def _boolean(node: Node, event: StructuredEvent) -> bool:
+    match node:
+        case And(operands):
+            return all(_boolean(each, event) for each in operands)
+        case Or(operands):
+            return any(_boolean(each, event) for each in operands)
+        case Not(operand):
+            return not _boolean(operand, event)
+        case Exist(path):
+            return resolve(path, event) is not None
+        case Default():
+            return False  # It asks for a union in its default case, and no event holds a union.
+        case Comparison(left, sign, right):
+            return _compare(node, _value(left, event), sign, _value(right, event))
+        case Membership(item, path):
+            return _is_member(node, _value(item, event), path, event)
+        case Substring(part, whole):
+            return _text(part, event) in _text(whole, event)
+        case Literal() | Component() | Sum() | Product():
+            value = _value(node, event)
+            if not isinstance(value, bool):
+                raise _Undefined(node, f"{written(node)} is {value!r}, no boolean")
+            return value
+
+
+def _component(node: Node, path: Path, event: StructuredEvent) -> Simple:
+    found = resolve(path, event)
+    if found is None:
+        raise _Undefined(node, f"the event has no {written(node)}")
+    if not isinstance(found, bool | int | float | str):
+        raise _Undefined(node, f"{written(node)} is made of parts; name the one that is meant")
+    return found
+
+
+def _text(node: Node, event: StructuredEvent) -> str:
+    value = _value(node, event)
+    if not isinstance(value, str):
+        raise _Undefined(node, f"{written(node)} is {value!r}, no text")
+    return value
+
+
+def _compare(node: Node, left: Simple, sign: str, right: Simple) -> bool:
+    if isinstance(left, bool) is not isinstance(right, bool):
+        raise _Undefined(node, f"{left!r} never compares with {right!r}")
+    return _COMPARE[sign](*_alike(left, right))
+
+
+def _alike(left: Simple, right: Simple) -> tuple[Simple, Simple]:
+    """Both as texts unless both are numbers (FTC-282): the source compares a group's number with a text."""
+    if isinstance(left, str) is isinstance(right, str):
+        return left, right
+    return str(left), str(right)
+
+
+def _is_member(node: Node, item: Simple, path: Path, event: StructuredEvent) -> bool:
+    elements = elements_of(resolve(path, event))
+    if elements is None:
+        raise _Undefined(node, f"the event has no sequence {written(Component(path))}")
+    return any(
+        isinstance(each, bool | int | float | str)
+        and isinstance(each, bool) is isinstance(item, bool)
+        and eq(*_alike(item, each))
+        for each in elements
+    )
+
+
+def _number(node: Node, event: StructuredEvent) -> int | float:
+    value = _value(node, event)
+    if isinstance(value, bool | str):
+        raise _Undefined(node, f"{written(node)} is {value!r}, no number")
+    return value
+
+
+def _reckon(
+    node: Node, first: Node, rest: tuple[tuple[str, Node], ...], event: StructuredEvent
+) -> int | float:
+    total = _number(first, event)
+    for sign, operand in rest:
+        total = _apply(node, total, sign, _number(operand, event))
+    return total
+
+
+def _apply(node: Node, left: int | float, sign: str, right: int | float) -> int | float:
+    result: int | float
+    match sign:
+        case "+":
+            result = left + right
+        case "-":
+            result = left - right
+        case "*":
+            result = left * right
+        case _:
+            if right == 0:
+                raise _Undefined(node, f"{left!r} / 0")
+            # Exact where it can be: an id of 64 bits has no place in a float.
+            is_exact = isinstance(left, int) and isinstance(right, int) and left % right == 0
+            result = left // right if is_exact else left / right
+    if not isfinite(result) or (isinstance(result, int) and result.bit_length() > INTEGER_BITS_MAX):
+        raise _Undefined(node, f"{left!r} {sign} {right!r} is too large")
+    return result
