@@ -173,7 +173,7 @@ def test_only_an_in_sync_backup_is_handed_a_group(whole: Domain) -> None:
     primary = shown(whole, "single").primary
     other = next(host for host in ("host1", "host2") if host != primary)
     said = refused(whole, "group", "handover", "single", other)
-    assert said == f"single has no member on {other}"
+    assert said == f"single has no member on {other}; its members are on {primary}"
     assert f"{primary} is the primary of single" in done(whole, "group", "handover", "single", primary)
 
 
