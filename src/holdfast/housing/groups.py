@@ -198,7 +198,7 @@ class Groups:
             own=self._held,
         )
         self._restarting = Restarting(
-            self.recovery, self._timers, self.directory.seen_records, self._is_lost, ports.on_fault
+            self.recovery, self._timers, self.directory.seen_records, self._lost_in, ports.on_fault
         )
         self._leases.start(each for each in hosts if each != host)
 
@@ -263,9 +263,9 @@ class Groups:
         housed = self.housed.get(asked.group)
         return housed.member.held(asked.number) if housed is not None else None
 
-    def _is_lost(self, group: GroupId) -> bool:
+    def _lost_in(self, group: GroupId) -> Epoch | None:
         housed = self.housed.get(group)
-        return housed is not None and housed.member.is_lost
+        return housed.member.standing.epoch if housed is not None and housed.member.is_lost else None
 
     def on_death(self, host: HostId, incarnation: Incarnation) -> None:
         """An agent has proof that exactly this process is gone (K2). What it was executing was told to

@@ -3,8 +3,10 @@
 Whoever created such a group said that an old state is better than none. When every process that held the
 newest one is known to be gone, each host of the group that notices asks all others what they hold, which is
 at best a checkpoint of an earlier process, and has the group go on from the newest, under a new generation.
-Of several that try, the authority lets one win. What was lost is reported as a fault, and stays in the
-group's history.
+Of several that try, the authority lets one win: what is given up is the very view whose processes are gone.
+What was lost is reported as a fault, and stays in the group's history.
+*Without that:* A and B see the loss; A has the group go on from C, which serves; B, which has not heard of
+it, restarts it once more, and what C has acknowledged is lost.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -15,7 +17,7 @@ from holdfast.authority.groups import RESTART, GroupRecord
 from holdfast.authority.outcome import NoAnswer, Seen
 from holdfast.authority.views import NoGroup, Unmet, Why
 from holdfast.housing.ports import MakeTimers
-from holdfast.model.ids import GroupId
+from holdfast.model.ids import Epoch, GroupId
 from holdfast.model.units import MILLISECOND
 from holdfast.sequence.recovery import Inspected, Inspection, Recovered, Recovery
 from holdfast.sequence.store import order_of
@@ -29,20 +31,21 @@ OnFault = Callable[[GroupId, str, str], None]
 
 
 class Restarting:
-    """Of one host. *is_lost* says whether a group's state is gone, as far as is known here."""
+    """Of one host. *lost_in* tells the epoch of the view that is known here, if the group's state is gone
+    with the processes it lists."""
 
     def __init__(
         self,
         recovery: Recovery,
         timers: MakeTimers,
         records: Mapping[GroupId, Seen[GroupRecord]],
-        is_lost: Callable[[GroupId], bool],
+        lost_in: Callable[[GroupId], Epoch | None],
         on_fault: OnFault,
     ) -> None:
         self._recovery = recovery
         self._timers = timers(self._on_timer)
         self._records = records
-        self._is_lost = is_lost
+        self._lost_in = lost_in
         self._on_fault = on_fault
         self._rounds: dict[GroupId, int] = {}
         """How often was asked for each group that is being restarted."""
@@ -60,7 +63,7 @@ class Restarting:
 
     def _look(self, group: GroupId) -> None:
         record = self._records.get(group)
-        if record is None or not self._is_lost(group):
+        if record is None or self._lost_in(group) is None:
             del self._rounds[group]  # it was removed, or another host was first
             return
         self._rounds[group] += 1
@@ -72,10 +75,12 @@ class Restarting:
             del self._rounds[group]
         elif isinstance(found, NoAnswer) or not found.held or self._waits_for_more(group, found):
             self._timers.set(RETRY_NS, group)
-        elif found.is_served or not self._is_lost(group):
+        elif found.is_served:
             del self._rounds[group]
-        else:
+        elif self._lost_in(group) == found.view.value.epoch:
             self._recover(group, record, found)
+        else:
+            self._timers.set(RETRY_NS, group)  # this host will have heard of the view that was found
 
     def _recover(self, group: GroupId, record: Seen[GroupRecord], found: Inspection) -> None:
         best = max(found.held, key=lambda held: (order_of(held.tail), held.member.host))
