@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from holdfast.styles.interface import BadCall, Interface, query
+from holdfast.styles.poison import in_words
 
 
 class Point(msgspec.Struct):
@@ -71,6 +72,22 @@ def test_public_methods_are_operations_and_marked_ones_are_queries() -> None:
 def test_what_is_not_an_operation_cannot_be_called(name: str) -> None:
     with pytest.raises(BadCall, match="Ledger"):
         interface.operation(name)
+
+
+@pytest.mark.parametrize("method", ["deposit", "anything", "settle"])
+@pytest.mark.parametrize(
+    "raw", [b"\x91\xa1\xff", b"\x81\xa1\xff\x01", b"\x91" * 5_000 + b"\x01", b"\x91", b"\x07"]
+)
+def test_arguments_that_cannot_be_read_are_a_bad_call(method: str, raw: bytes) -> None:
+    """They stand unread in the log, and so meet every replica: text that is not UTF-8 and nesting without end
+    are refused to the caller by each, and end none."""
+    with pytest.raises(BadCall, match=method):
+        interface.operation(method).decoded(raw)
+
+
+@pytest.mark.parametrize("raw", [b"\x91\xa1\xff", b"\x91" * 5_000 + b"\x01"])
+def test_a_call_that_cannot_be_read_has_words_as_well(raw: bytes) -> None:
+    assert in_words("deposit", msgspec.Raw(raw)) == "deposit('?')"
 
 
 def test_an_unknown_method_is_told_which_there_are() -> None:

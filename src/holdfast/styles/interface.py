@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar, get_type_hints
 import msgspec
 
 from holdfast.model.errors import InvalidRequest
+from holdfast.net.frame import UNDECODABLE
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -65,11 +66,11 @@ class Operation:
         if self._whole is not None:
             try:
                 return self._whole.decode(arguments), {}
-            except msgspec.DecodeError:
+            except UNDECODABLE:
                 pass  # defaults, names, or a mistake: the long way says which
         try:
             found = _anything.decode(arguments)
-        except msgspec.DecodeError as error:
+        except UNDECODABLE as error:
             raise BadCall(f"{self.name}: arguments are neither an array nor a map: {error}") from None
         positional = found if isinstance(found, list) else found.pop(POSITIONAL, [])
         if not isinstance(positional, list):

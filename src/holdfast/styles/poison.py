@@ -8,6 +8,7 @@ import msgspec
 
 from holdfast.model.calls import Request
 from holdfast.model.ids import ClientId
+from holdfast.net.frame import UNDECODABLE
 from holdfast.styles.attempts import Attempts
 from holdfast.styles.effects import Job
 from holdfast.styles.interface import POSITIONAL
@@ -48,7 +49,7 @@ def in_words(method: str, arguments: msgspec.Raw) -> str:
     """A call as people write it."""
     try:
         found: Any = msgspec.msgpack.decode(arguments)
-    except msgspec.DecodeError:
+    except UNDECODABLE:
         found = ["?"]
     positional = found.pop(POSITIONAL, []) if isinstance(found, dict) else found
     named = [f"{name}={value!r}" for name, value in found.items()] if isinstance(found, dict) else []

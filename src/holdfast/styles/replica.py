@@ -18,6 +18,7 @@ from holdfast.model.errors import DISK_ERRORS, BrokenInvariant, Overloaded, Reje
 from holdfast.model.ids import ClientId, Epoch, Position
 from holdfast.model.outcome import Poisoned, Refused, encode_outcome
 from holdfast.model.units import MILLISECOND
+from holdfast.net.frame import UNDECODABLE
 from holdfast.sequence.ports import Captured, Kept, chunks_of
 from holdfast.styles.checkpointing import Checkpointing
 from holdfast.styles.config import StyleConfig
@@ -170,7 +171,7 @@ class Replica(ABC):
         execution = self._serving()
         try:
             calls = decode_calls(sent.calls)
-        except msgspec.DecodeError as error:
+        except UNDECODABLE as error:
             raise BadCall(f"the calls cannot be read: {error}") from None
         if not 1 <= len(calls) <= CALLS_PER_RECORD_MAX:
             raise BadCall(f"a frame has 1 to {CALLS_PER_RECORD_MAX} calls, not {len(calls)}")
