@@ -85,7 +85,7 @@ def manager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Manager]:
         found.close()
 
 
-@pytest.mark.covers("FTC-206", "FTC-207", "FTC-211", "FTC-217", "FTC-219", "FTC-221", "FTC-222", "FTC-223")
+@pytest.mark.covers("FTC-206", "FTC-207", "FTC-211", "FTC-217", "FTC-221", "FTC-222", "FTC-223")
 @pytest.mark.covers("FTC-225", "FTC-226", "FTC-228", "FTC-230", "FTC-231", "FTC-18", "FTC-201", "FTC-202")
 def test_a_group_is_made_with_its_types_properties_under_those_of_its_criteria_and_deleted(
     manager: Manager,
@@ -115,8 +115,8 @@ def test_a_group_is_made_with_its_types_properties_under_those_of_its_criteria_a
     manager.done("DELETE", f"/v1/properties/types/{LEDGER}?names=CheckpointInterval")
 
 
-@pytest.mark.covers("FTC-19", "FTC-133", "FTC-191", "FTC-194", "FTC-196", "FTC-199", "FTC-203", "FTC-204")
-@pytest.mark.covers("FTC-205", "FTC-213", "FTC-215", "FTC-232", "FTC-233", "FTC-236", "FTC-237", "FTC-34")
+@pytest.mark.covers("FTC-19", "FTC-191", "FTC-194", "FTC-196", "FTC-199", "FTC-203", "FTC-204")
+@pytest.mark.covers("FTC-205", "FTC-213", "FTC-215", "FTC-232", "FTC-233", "FTC-237", "FTC-34")
 def test_an_application_makes_the_members_of_its_group_one_by_one(manager: Manager) -> None:
     """The use case of application-controlled membership, step by step."""
     manager.done("GET", "/v1/properties")
@@ -161,7 +161,7 @@ def test_objects_without_replicas_are_made_called_and_deleted_as_others_are(mana
     assert manager.ask("GET", "/v1/groups/alone").status_code == 404
 
 
-@pytest.mark.covers("FTC-7", "FTC-189", "FTC-163", "FTC-135", "FTC-197")
+@pytest.mark.covers("FTC-7", "FTC-189", "FTC-163")
 def test_a_minimum_that_is_raised_while_the_group_runs_takes_effect_without_a_restart(
     manager: Manager,
 ) -> None:
@@ -192,6 +192,36 @@ def test_defaults_hold_for_groups_made_afterwards_through_any_host(manager: Mana
     assert manager.done("DELETE", "/v1/properties?names=InitialNumberReplicas")["own"] == {}
     for name in ("before", "after"):
         manager.done("DELETE", f"/v1/groups/{name}")
+
+
+@pytest.mark.covers("FTC-148", "FTC-161", "FTC-214", "FTC-224")
+def test_members_are_made_where_the_group_has_factories(manager: Manager) -> None:
+    """Though the host that is asked is no such place; and elsewhere, once that is set while it runs."""
+    factories = [{"location": "host2"}, {"location": "host3"}]
+    properties = {"Factories": factories, "InitialNumberReplicas": 2, "MinimumNumberReplicas": 2}
+    criteria = {"name": "placed", PROPERTIES: properties}
+    manager.done("POST", "/v1/objects", {"type_id": LEDGER, "criteria": criteria})
+    whole = manager.in_sync("placed", 2)
+    assert {each["host"] for each in whole["members"]} == {"host2", "host3"}
+    assert manager.deposit("placed") == 1
+    more = {"Factories": [*factories, {"location": "host1"}], "MinimumNumberReplicas": 3}
+    manager.done("POST", "/v1/groups/placed/properties", {"properties": more})
+    assert {each["host"] for each in manager.in_sync("placed", 3)["members"]} == {"host1", "host2", "host3"}
+    nowhere = {**properties, "Factories": [{"location": "attic"}]}
+    order = {"type_id": LEDGER, "criteria": {"name": "never", PROPERTIES: nowhere}}
+    assert manager.refused("POST", "/v1/objects", order) == "NoFactory"
+    manager.done("DELETE", "/v1/groups/placed")
+
+
+@pytest.mark.covers("FTC-180", "FTC-181")
+def test_the_fault_notifier_is_found_once_it_is_registered(manager: Manager) -> None:
+    assert manager.refused("GET", "/v1/fault-notifier") == "InterfaceNotFound"
+    assert manager.refused("POST", "/v1/fault-notifier", {"group": "nobody"}) == "ObjectGroupNotFound"
+    manager.done("POST", "/v1/groups", {"name": "faults", "class_name": LEDGER})
+    manager.done("POST", "/v1/fault-notifier", {"group": "faults"})
+    assert manager.done("GET", "/v1/fault-notifier")["group"] == "faults"
+    manager.done("POST", "/v1/fault-notifier", {"group": ""})
+    manager.done("DELETE", "/v1/groups/faults")
 
 
 # --- exceptions

@@ -65,7 +65,7 @@ def has_left(host: str, found: GroupInfo) -> bool:
     return host not in (*found.placed_on, *found.leaving, *found.in_sync)
 
 
-@pytest.mark.covers("FTC-205")
+@pytest.mark.covers("FTC-197", "FTC-205")
 def test_a_group_moves_off_its_hosts_while_it_is_called(domain: Domain, rounds: Callable[..., int]) -> None:
     """The primary's host is taken away and another put in its place, again and again: no call fails,
     references follow by growing versions, and the host that left has nothing of the group on its disk."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from holdfast.authority.groups import GroupRecord, Placement, store_in_stay
 from holdfast.authority.views import View, ViewMember
 from holdfast.control.choosing import choose, choose_many, shared
-from holdfast.control.planning import LEARNERS_MAX, Action, Lead, Place, Plan, Remove, by_group, plan
+from holdfast.control.planning import LEARNERS_MAX, Action, Lead, Place, Plan, Remove, Tune, by_group, plan
 from holdfast.control.wishes import Facts, GroupFact, GroupWish, HostFact, Wishes
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Nonce, Opening, StoreId
 from holdfast.model.properties import MembershipStyle, is_within
@@ -162,6 +162,34 @@ def test_members_are_made_only_where_there_are_factories() -> None:
     assert [each.host for each in one(fact(1, "ab"), hosts, wish)] == ["d"]
     found = plan(Wishes({GroupId(1): wish}), Facts(tuple(hosts[:3]), (fact(1, "ab"),)))
     assert list(by_group(found, GroupId(1))) == ["1 more needed, and no host in r1, r3 can take it"]
+
+
+@pytest.mark.covers("FTC-216")
+def test_the_loss_of_a_factory_is_the_loss_of_its_location() -> None:
+    """What was made there is made anew at another of the group's factories."""
+    hosts = [host("a", "r1/a", gone=LOSS), host("b", "r2/b"), host("c", "r3/c"), host("d", "r4/d")]
+    (placed,) = one(fact(1, "ab", in_sync="b"), hosts, wishing(2, locations=("r1", "r2", "r4")))
+    assert (type(placed), placed.host) == (Place, "d")
+
+
+@pytest.mark.covers("FTC-18", "FTC-135", "FTC-149")
+def test_a_group_that_has_not_begun_gets_the_members_it_lacks() -> None:
+    (placed,) = one(fact(1, "ab", in_sync=""), [host("a", gone=LOSS), *ABCD[1:]], wishing(2))
+    assert (type(placed), placed.host) == (Place, "c")
+
+
+@pytest.mark.covers("FTC-189")
+def test_what_was_set_while_a_group_ran_is_told_to_its_hosts_once() -> None:
+    """Also of a group whose members the application controls."""
+    wish = GroupWish.of({}).with_tuned({"org.omg.ft.CheckpointInterval": 5, "org.omg.ft.Factories": []})
+    for membership in MembershipStyle:
+        wished = replace(wish, minimum=3, membership=membership)
+        (told,) = one(fact(1, "abc"), ABCD, wished)
+        assert isinstance(told, Tune)
+        assert told.tuned == '{"org.omg.ft.CheckpointInterval":5}'
+        known = msgspec.structs.replace(fact(1, "abc").record, tuned=told.tuned)
+        assert one(replace(fact(1, "abc"), record=known), ABCD, wished) == []
+        assert isinstance(one(replace(fact(1, "abc"), record=known), ABCD, wishing())[0], Tune)
 
 
 def test_a_host_is_emptied_one_for_one() -> None:

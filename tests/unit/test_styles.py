@@ -636,6 +636,23 @@ def test_a_cold_backup_cannot_be_read_from() -> None:
     made.replicas["a"].keep_up()  # the primary has its object
 
 
+@pytest.mark.covers("FTC-165", "FTC-306")
+@pytest.mark.parametrize("style", ALL)
+def test_a_checkpoint_interval_that_is_set_while_a_group_runs_holds_from_then_on(style: str) -> None:
+    made = group(style)
+    write(made, 1)
+    made.settle()
+    made.clock.time_ns += INTERVAL_NS // 10
+    made.settle()
+    assert made.members["a"].checkpoint is None
+    for replica in made.replicas.values():
+        replica.tune(msgspec.structs.replace(CONFIG, checkpoint_interval_ns=INTERVAL_NS // 20))
+    made.settle()
+    checkpoint = made.members["a"].checkpoint
+    assert checkpoint is not None
+    assert checkpoint.position >= 1
+
+
 # --- active
 
 

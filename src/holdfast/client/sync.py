@@ -9,9 +9,11 @@ from typing import Any, Self, TypeVar, cast, overload
 
 from holdfast.calling.config import CallPolicy, ClientConfig
 from holdfast.client.domain import Domain, connect
+from holdfast.client.properties import Properties
 from holdfast.client.proxy import Group
 from holdfast.model.calls import RequestId
 from holdfast.model.errors import Unavailable
+from holdfast.model.object_orders import GroupReference
 from holdfast.model.orders import GroupInfo
 
 T = TypeVar("T")
@@ -92,6 +94,15 @@ class SyncDomain:
         """As :meth:`.domain.Domain.outcome`."""
         return self.run(self._running().outcome(request))
 
+    @property
+    def properties(self) -> "SyncProperties":
+        """As :attr:`.domain.Domain.properties`."""
+        return SyncProperties(self, self._running().properties)
+
+    def type_properties(self, cls: str | type[Any]) -> "SyncProperties":
+        """As :meth:`.domain.Domain.type_properties`."""
+        return SyncProperties(self, self._running().type_properties(cls))
+
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Wait for *coroutine*, which runs in the domain's own thread."""
         if self._loop is None:
@@ -121,6 +132,26 @@ class SyncDomain:
         loop.close()
 
 
+class SyncProperties:
+    """As :class:`.properties.Properties`, waiting for each answer."""
+
+    def __init__(self, domain: SyncDomain, properties: Properties) -> None:
+        self._domain = domain
+        self._properties = properties
+
+    def get(self) -> dict[str, Any]:
+        return self._domain.run(self._properties.get())
+
+    def own(self) -> dict[str, Any]:
+        return self._domain.run(self._properties.own())
+
+    def set(self, **properties: Any) -> dict[str, Any]:
+        return self._domain.run(self._properties.set(**properties))
+
+    def remove(self, *names: str) -> dict[str, Any]:
+        return self._domain.run(self._properties.remove(*names))
+
+
 class SyncGroup:
     """A group whose methods wait for their outcome."""
 
@@ -139,6 +170,19 @@ class SyncGroup:
     def remove_member(self, host: str) -> GroupInfo:
         """As :meth:`.members.Members.remove`."""
         return self._domain.run(self._group.remove_member(host))
+
+    def create_member(self, location: str, **options: Any) -> GroupReference:
+        """As :meth:`.members.Members.create`."""
+        return self._domain.run(self._group.create_member(location, **options))
+
+    def reference(self) -> GroupReference:
+        """As :meth:`.members.Members.reference`."""
+        return self._domain.run(self._group.reference())
+
+    @property
+    def properties(self) -> SyncProperties:
+        """As :attr:`.proxy.Group.properties`."""
+        return SyncProperties(self._domain, self._group.properties)
 
     def set_primary(self, host: str) -> GroupInfo:
         """As :meth:`.members.Members.set_primary`."""

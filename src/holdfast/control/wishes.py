@@ -6,7 +6,7 @@ live, each group's record and view. Values, compared as such; nothing here decid
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -41,8 +41,6 @@ class GroupWish:
     minimum: int = 2
     locations: tuple[str, ...] = ()
     """Where factories can make members (FTC-148); empty: at every host."""
-    factories: tuple[Mapping[str, Any], ...] = ()
-    """With what each place is told."""
     tuned: str = "{}"
     """What was set while the group ran and its hosts must know, as its record has it."""
 
@@ -55,7 +53,6 @@ class GroupWish:
             initial=effective[INITIAL_NUMBER],
             minimum=effective[MINIMUM_NUMBER],
             locations=tuple(each["location"] for each in effective.get(FACTORIES, ())),
-            factories=tuple(effective.get(FACTORIES, ())),
         )
 
     def with_tuned(self, dynamic: Properties) -> "GroupWish":
