@@ -22,7 +22,7 @@ from holdfast.authority.outcome import (
 )
 from holdfast.authority.recipe import Recipe
 from holdfast.authority.sessions import NoSession, Session, find_session
-from holdfast.authority.standing import INDEXER, MANAGER, Member, Transaction, read_standing
+from holdfast.authority.standing import INDEXER, MANAGER, Member, Standing, Transaction, read_standing
 from holdfast.model.ids import HostId, Incarnation, Nonce
 
 
@@ -130,26 +130,48 @@ def declare_context(
     return Contended(f"the declaration of {host}")
 
 
+class Cluster(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is in the control plane at this moment (IM-58). Read anew each time, and never kept."""
+
+    masterAddr: str
+    """The coordinator's address; empty when nobody is elected."""
+    replicas: tuple[str, ...]
+    nodes: tuple[str, ...]
+
+
+def cluster_of(standing: Standing) -> Cluster:
+    coordinator = standing.coordinator()
+    return Cluster(
+        masterAddr="" if coordinator is None else coordinator.value.address,
+        replicas=_addresses(standing, MANAGER, without=coordinator),
+        nodes=_addresses(standing, INDEXER),
+    )
+
+
+def _addresses(standing: Standing, role: str, without: Seen[Member] | None = None) -> tuple[str, ...]:
+    return tuple(
+        each.value.address for each in standing.members if role in each.value.roles and each != without
+    )
+
+
+@answering
+def read_cluster() -> Recipe[Cluster]:
+    return cluster_of((yield from read_standing()))
+
+
 @answering
 def get_index_coordinator() -> Recipe[str]:
     """GetIndexCoordinator: the elected coordinator's address; empty when there is none (IM-120)."""
-    standing = yield from read_standing()
-    coordinator = standing.coordinator()
-    return "" if coordinator is None else coordinator.value.address
+    return cluster_of((yield from read_standing())).masterAddr
 
 
 @answering
 def get_index_coordinator_replicas() -> Recipe[tuple[str, ...]]:
     """GetIndexCoordinatorReplicas: the addresses of all other active managers (IM-121)."""
-    standing = yield from read_standing()
-    coordinator = standing.coordinator()
-    return tuple(
-        each.value.address for each in standing.members if MANAGER in each.value.roles and each != coordinator
-    )
+    return cluster_of((yield from read_standing())).replicas
 
 
 @answering
 def get_indexer_nodes() -> Recipe[tuple[str, ...]]:
     """GetIndexerNodes: the addresses of all active indexers (IM-122)."""
-    standing = yield from read_standing()
-    return tuple(each.value.address for each in standing.members if INDEXER in each.value.roles)
+    return cluster_of((yield from read_standing())).nodes

@@ -13,7 +13,17 @@ import msgspec
 
 from holdfast.authority import keys
 from holdfast.authority.contract import Applied, Change, Delete
-from holdfast.authority.outcome import ATTEMPTS_MAX, Contended, InDoubt, Seen, answering, change, put, read
+from holdfast.authority.outcome import (
+    ATTEMPTS_MAX,
+    Contended,
+    InDoubt,
+    Seen,
+    answering,
+    change,
+    put,
+    read,
+    read_all,
+)
 from holdfast.authority.recipe import Recipe
 from holdfast.authority.standing import (
     MANAGER,
@@ -153,6 +163,13 @@ def find_transaction(cas: int) -> Recipe[Transaction | NoTransaction]:
 
 
 get_transaction_status = answering(find_transaction)
+
+
+@answering
+def list_transactions() -> Recipe[tuple[Transaction, ...]]:
+    """All that the rolling log holds, the oldest first."""
+    found = yield from read_all(keys.TRANSACTION_LOG, Transaction)
+    return tuple(each.value for each in found.items)
 
 
 @answering

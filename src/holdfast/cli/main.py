@@ -34,6 +34,10 @@ app.command(
     "holdfast.cli.properties:app", name="properties", help="Show and change what groups shall be like."
 )
 app.command("holdfast.cli.process:hosts", name="host", help="Show and empty hosts.")
+app.command("holdfast.cli.indexes:app", name="index", help="Create, drop and list indexes.")
+app.command(
+    "holdfast.cli.transactions:transactions", name="transactions", help="Show changes of the domain's state."
+)
 app.command("holdfast.cli.explain:explain", name="explain", help="Say why a group is as it is.")
 app.command("holdfast.cli.process:agent", name="agent", show=False)
 

@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol, TypeVar
 import msgspec
 
 from holdfast.model.errors import BrokenInvariant, HoldfastError, InvalidRequest, OutcomeUnknown, Unavailable
+from holdfast.model.index_orders import CreateIndex, ListIndexes, ListTransactions
 from holdfast.model.object_orders import CreateObject, ListFactories, ShowReference
 from holdfast.model.orders import (
     STARTING,
@@ -59,6 +60,8 @@ Question = (
     | ShowReference
     | ListFactories
     | ShowFaultNotifier
+    | ListIndexes
+    | ListTransactions
 )
 """These change nothing: they may be asked of one host after the other."""
 
@@ -121,7 +124,7 @@ async def give(
 
     Raises :class:`Refused`, ``Unavailable`` when it was not done, ``OutcomeUnknown`` when it may have been.
     """
-    if isinstance(wanted, CreateGroup | CreateObject) and not wanted.nonce:
+    if isinstance(wanted, CreateGroup | CreateObject | CreateIndex) and not wanted.nonce:
         wanted = msgspec.structs.replace(wanted, nonce=secrets.token_hex(16))
     endpoint = replace(endpoint, expected=Expected(roles=frozenset({Role.HOST})))
     failure: HoldfastError = Unavailable("no host of the domain is known to live")

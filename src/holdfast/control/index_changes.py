@@ -59,8 +59,9 @@ class CreateIndex(Struct, frozen=True, kw_only=True, tag="create_index"):
             ),
         )
 
-    def answered(self, state: DomainState) -> IndexInfo:
-        return state.indexes.indexeInfos[str(state.indexes.lastId)]
+    def answered(self, state: DomainState) -> int:
+        """Its number alone: replies are kept in the context for a while."""
+        return state.indexes.lastId
 
 
 class DropIndexes(Struct, frozen=True, kw_only=True, tag="drop_indexes"):
@@ -102,7 +103,8 @@ class ActivateIndexes(Struct, frozen=True, kw_only=True, tag="activate_indexes")
 
 
 class ListIndexes(Struct, frozen=True, kw_only=True, tag="list_indexes"):
-    """Change nothing, and answer what there is (IM-117): as an update, so that all before it are seen."""
+    """Change nothing, if these are there (IM-117). Whoever then reads a context of this CAS or a later one
+    has seen every update that was answered before."""
 
     ids: Ids = ()
 
@@ -110,8 +112,8 @@ class ListIndexes(Struct, frozen=True, kw_only=True, tag="list_indexes"):
         state.indexes.require(self.ids)
         return state
 
-    def answered(self, state: DomainState) -> tuple[IndexInfo, ...]:
-        return state.indexes.listed(self.ids)
+    def answered(self, state: DomainState) -> None:
+        return None
 
 
 IndexChange = CreateIndex | DropIndexes | ActivateIndexes | ListIndexes

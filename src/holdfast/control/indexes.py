@@ -20,8 +20,8 @@ NOBODY: Final = -1
 """Stands in a map where there is no further replica (IM-45)."""
 PARTITIONS_MAX: Final = 1_024
 INDEXES_MAX: Final = 1_000
-EXPRESSIONS_MAX: Final = 32
-EXPRESSION_CHARACTERS_MAX: Final = 4_096
+EXPRESSIONS_MAX: Final = 16
+EXPRESSION_CHARACTERS_MAX: Final = 1_024
 HISTORY_DEFAULT: Final = 100
 INDEXER: Final = "local-indexer-node"
 """The role of a host that stores index data."""

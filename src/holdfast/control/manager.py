@@ -113,6 +113,11 @@ class Manager:
         if record.term > self.term:
             self._hear_of(record.term)
 
+    def rejoin(self, why: str) -> None:
+        """Give up what is under way, and find out anew which role this process has (IM-107 to IM-109)."""
+        if not isinstance(self._tenure, Bootstrap | None):
+            self._enter_bootstrap(why)
+
     def on_death(self, host: HostId, incarnation: Incarnation) -> None:
         """An agent has proof that exactly this process is gone (K2)."""
         self._dead[host] = max(incarnation, self._dead.get(host, incarnation))

@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 
 from holdfast.model.errors import HoldfastError, InvalidRequest
 from holdfast.model.ids import Epoch, GroupId, HostId
+from holdfast.model.index_orders import IndexList, IndexOrder, TransactionList
 from holdfast.model.object_orders import FactoryList, GroupReference, ObjectCreated, ObjectOrder
 from holdfast.model.property_orders import FaultNotifierShown, PropertiesShown, PropertyOrder
 from holdfast.model.reference import MEMBERS_MAX, Name
@@ -324,6 +325,7 @@ Order = (
     | ExplainGroup
     | ListHosts
     | DrainHost
+    | IndexOrder
     | InspectGroup
     | RecoverGroup
     | Deafen
@@ -336,6 +338,8 @@ Answer = (
     | HandedOver
     | GroupExplained
     | HostList
+    | IndexList
+    | TransactionList
     | GroupInspected
     | GroupRecovered
     | Deafened

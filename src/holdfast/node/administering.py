@@ -9,6 +9,7 @@ from holdfast.authority.recipe import Authority, perform
 from holdfast.authority.views import NoGroup, read_view
 from holdfast.model.errors import HoldfastError, InvalidRequest
 from holdfast.model.ids import HostId
+from holdfast.model.index_orders import CreateIndex, DropIndexes, ListIndexes, ListTransactions
 from holdfast.model.object_orders import (
     CreateMember,
     CreateObject,
@@ -52,6 +53,7 @@ from holdfast.node.creating import Creating
 from holdfast.node.deafness import Deafness
 from holdfast.node.emptying import Emptying
 from holdfast.node.explaining import Explaining
+from holdfast.node.indexing import Indexing
 from holdfast.node.insisting import insist
 from holdfast.node.managing import Managing
 from holdfast.node.objects import Objects
@@ -88,6 +90,7 @@ class Administering:
         self._recovering = Recovering(groups.recovery, creating)
         self._explaining = Explaining(groups.directory, creating, self._recovering, managing)
         self._hosts = Emptying(groups.directory, control, hosts)
+        self._indexing = Indexing(groups.directory, control, authority)
         self._deafness = deafness
         self._allows_chaos = allows_chaos
 
@@ -113,10 +116,16 @@ class Administering:
                     return await self._explaining.explain(order)
                 case ListHosts():
                     return self._hosts.list()
+                case ListIndexes():
+                    return self._indexing.shown()
+                case ListTransactions():
+                    return await self._indexing.transactions(order.limit)
                 case ShowHistory():
                     return await self._tell(order)
                 case _ if by is not Role.ADMIN:
                     raise InvalidRequest(f"that is for an admin to order, not for a {by.value}")
+                case CreateIndex() | DropIndexes():
+                    return await self._indexing.do(order)
                 case DrainHost():
                     return await self._hosts.drain(order)
                 case InspectGroup():

@@ -148,6 +148,11 @@ class Control:
         is granted; ``Unsettled`` when that could not be found out now."""
         return await self._wishing.settle(id)
 
+    def rejoin(self, why: str) -> None:
+        """Let this host give up its role, and find out anew which it has; a coordinator's updates that are
+        under way are cancelled, or settled by the record."""
+        self._guarded(self._manager.rejoin)(why)
+
     # --- its life
 
     def start(self) -> None:

@@ -6,7 +6,7 @@ import msgspec
 from starlette.responses import Response
 
 from holdfast.web.endpoint import Reply
-from holdfast.web.problems import ErrorBody, Refusal
+from holdfast.web.problems import Refusal
 
 ALWAYS: Final = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 _encode: Final = msgspec.json.Encoder().encode
@@ -18,12 +18,12 @@ def json_response(reply: Reply) -> Response:
 
 
 def problem_response(refusal: Refusal) -> Response:
-    return json_response(Reply(ErrorBody(error=refusal.problem), refusal.status, refusal.headers))
+    return json_response(Reply(refusal.body, refusal.status, refusal.headers))
 
 
 def problem_bytes(refusal: Refusal) -> bytes:
     """A whole HTTP answer, for where no application has got a request; the connection ends with it."""
-    body = _encode(ErrorBody(error=refusal.problem))
+    body = _encode(refusal.body)
     head = (
         f"HTTP/1.1 {refusal.status} \r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
         "connection: close\r\n\r\n"

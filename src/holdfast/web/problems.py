@@ -30,6 +30,12 @@ NEVER_RUNS: Final = "never_runs"
 NOT_FOUND: Final = ("ObjectGroupNotFound", "MemberNotFound", "ObjectNotFound", "InterfaceNotFound")
 IN_THE_WAY: Final = ("MemberAlreadyPresent", "ObjectNotAdded", "PrimaryNotSet")
 """What is so now, and need not stay so."""
+NEVER: Final = "Change the request: as it is, it can never succeed."
+_BY_CODE: Final = {
+    "index_not_found": (404, "GET /v1/indexes lists the indexes."),
+    "index_exists": (409, "Use another name, or the index that is there."),
+}
+"""Of changes of the domain's state: another host may have refused them, and its code is all that is known."""
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -62,6 +68,8 @@ class Refusal(Exception):
         self.status = status
         self.problem = problem
         self.headers = dict(headers or {})
+        self.body: object = ErrorBody(error=problem)
+        """What is answered: the problem, with more around it where an endpoint has more to say."""
 
 
 def refuse(status: int, code: str, text: str, advice: str, **headers: str) -> Refusal:
@@ -99,7 +107,8 @@ def refusal_of(error: HoldfastError) -> Refusal:
         case BadCall():
             return refuse(400, error.code, text, "See `holdfast check` for the methods of the class.")
         case InvalidRequest():
-            return refuse(400, error.code, text, "Change the request: as it is, it can never succeed.")
+            status, advice = _BY_CODE.get(error.code, (400, NEVER))
+            return refuse(status, error.code, text, advice)
         case Overloaded() | Unavailable():
             return busy(text, error.code)
         case Rejected():
@@ -117,10 +126,12 @@ def refusal_of_order(refused: OrderRefused) -> Refusal:
         refusal.status = 404
     elif refused.exception in IN_THE_WAY:
         refusal.status = 409
+    status, advice = _BY_CODE.get(refused.code, (refusal.status, refusal.problem.advice))
     problem = msgspec.structs.replace(
         refusal.problem,
         code=refused.code,
+        advice=advice,
         exception=refused.exception,
         about=msgspec.json.decode(refused.about, type=dict[str, Any]),
     )
-    return Refusal(refusal.status, problem, refusal.headers)
+    return Refusal(status, problem, refusal.headers)

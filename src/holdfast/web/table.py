@@ -4,9 +4,11 @@ from typing import Final
 
 from holdfast.web import (
     about_calls,
+    about_coordinator,
     about_events,
     about_groups,
     about_host,
+    about_indexes,
     about_members,
     about_objects,
     about_properties,
@@ -23,5 +25,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = documented(
         *about_properties.ENDPOINTS,
         *about_calls.ENDPOINTS,
         *about_events.ENDPOINTS,
+        *about_indexes.ENDPOINTS,
+        *about_coordinator.ENDPOINTS,
     )
 )

@@ -159,14 +159,14 @@ class Host:
     # --- the session
 
     def _open(self) -> Recipe[Seen[Session]]:
-        nonce = self._nonce()
         while True:
             granted = yield LeaseGrant(LEASE_SECONDS)
             if not isinstance(granted, LeaseGranted):
                 continue
             self._lease = granted.lease
+            # A nonce per lease: under the old one a session whose lease ended unseen would stay gone.
             found = yield from sessions.open_session(
-                self.name, lease=granted.lease, address=f"{self.name}:1", nonce=nonce
+                self.name, lease=granted.lease, address=f"{self.name}:1", nonce=self._nonce()
             )
             if isinstance(found, Seen):
                 return found

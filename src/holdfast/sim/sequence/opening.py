@@ -157,13 +157,13 @@ class Opened:
             if isinstance(found, Seen):
                 self.identity = found
                 break
-        nonce = self.nonce()
         while True:
             granted = yield LeaseGrant(LEASE_SECONDS)
             if not isinstance(granted, LeaseGranted):
                 continue
+            # A nonce per lease: under the old one a session whose lease ended unseen would stay gone.
             session = yield from sessions.open_session(
-                self._name, lease=granted.lease, address=f"{self._name}:1", nonce=nonce
+                self._name, lease=granted.lease, address=f"{self._name}:1", nonce=self.nonce()
             )
             if isinstance(session, Seen):
                 self.incarnation = session.value.incarnation

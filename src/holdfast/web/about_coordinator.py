@@ -1,0 +1,283 @@
+"""The paths of the index coordinator's source, as it names them (IM I, J), and who coordinates (IM K).
+
+Every request and every answer carries the term and the CAS of its sender (N-5), errors too. In a request,
+``current_term`` is compared: an older one is refused, and at a newer one this host is out of date and finds
+out anew which role it has (IM-142). It never takes a number from here for a term: only the authority begins
+one. ``cas`` is the newest state that the sender has seen: a host that knows less does not answer.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct
+
+from holdfast.authority.membership import Cluster, read_cluster
+from holdfast.authority.recipe import perform
+from holdfast.control.indexes import MAX_REPLICAS, PARTITIONS_MAX, IndexInfo
+from holdfast.control.timestamps import Unsigned
+from holdfast.model.errors import HoldfastError
+from holdfast.model.index_orders import IDS_MAX, PARTITIONS_DEFAULT, REPLICAS_OF_PARTITION_DEFAULT
+from holdfast.node.control import Control
+from holdfast.node.indexing import Indexing
+from holdfast.node.insisting import insist
+from holdfast.web.about_indexes import wish_id
+from holdfast.web.endpoint import Asked, Endpoint, Reply
+from holdfast.web.headers import KEY
+from holdfast.web.leading import Elsewhere, require_leader
+from holdfast.web.policy import require
+from holdfast.web.problems import Problem, Refusal, busy, refusal_of, refuse
+from holdfast.web.site import Site
+
+INDEX: Final = "/cluster/index"
+SUCCESS: Final = "success"
+_WORDS: Final = {"not_coordinator": "NOT_MASTER", "no_coordinator": "NO_MASTER"}
+"""Statuses that the source calls otherwise than this API's codes."""
+
+Ids = Annotated[tuple[Unsigned, ...], Meta(max_length=IDS_MAX)]
+
+
+# --- what is asked
+
+
+class Heartbeat(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    current_term: Unsigned
+    cas: Unsigned = 0
+
+
+class NewMaster(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    current_term: Unsigned
+    cas: Unsigned = 0
+    master: str = ""
+    """Its connection address, as its sender believes; the authority is asked (N-6)."""
+    replicas: tuple[str, ...] = ()
+
+
+class CreateIndex(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="command", tag="CreateIndex"
+):
+    current_term: Unsigned
+    indexinfo: IndexInfo
+    """Without ``id``, which the coordinator gives."""
+    cas: Unsigned = 0
+    numPartitions: Annotated[int, Meta(ge=1, le=PARTITIONS_MAX)] = PARTITIONS_DEFAULT
+    numReplicas: Annotated[int, Meta(ge=0, le=MAX_REPLICAS)] = REPLICAS_OF_PARTITION_DEFAULT
+
+
+class DropIndex(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="command", tag="DropIndex"
+):
+    current_term: Unsigned
+    indexid: Ids
+    cas: Unsigned = 0
+
+
+class ListIndex(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="command", tag="ListIndex"
+):
+    current_term: Unsigned
+    indexids: Ids = ()
+    """Of none, all that are active."""
+    cas: Unsigned = 0
+
+
+Statement = CreateIndex | DropIndex | ListIndex
+
+
+# --- what is answered
+
+
+class Answered(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    current_term: int
+    cas: int
+    status: str
+    """``success``, or the code of the error in capitals."""
+    indexinfo: IndexInfo | tuple[IndexInfo, ...] | None = None
+    """Of CreateIndex, the one that was made; of ListIndex, a list."""
+    master: str | None = None
+    """The door of the coordinator, with NOT_MASTER."""
+    error: Problem | None = None
+
+
+class Beat(Struct, frozen=True, kw_only=True):
+    current_term: int
+    cas: int
+
+
+class Coordination(Struct, frozen=True, kw_only=True):
+    """Who is in the control plane, as the authority knows at this moment."""
+
+    current_term: int
+    cas: int
+    cluster: Cluster
+    role: str
+    """Of the host that answers: bootstrap, coordinator or replica."""
+
+
+# --- how
+
+
+async def heartbeat(site: Site, asked: Asked) -> Reply:
+    """In whatever role (IM-104)."""
+    control = site.inside.interior.control
+    if asked.body.current_term > control.term:
+        control.rejoin(f"term {asked.body.current_term} is heard of")
+    return Reply(Beat(current_term=control.term, cas=control.cas))
+
+
+async def bootstrap(site: Site, asked: Asked) -> Reply:
+    """Whichever role it has, it gives it up (IM-107 to IM-109)."""
+
+    async def work(control: Control) -> Answered:
+        control.rejoin("it was told to")
+        return _well(control)
+
+    return await _answered(site, asked.body.current_term, work)
+
+
+async def newmaster(site: Site, asked: Asked) -> Reply:
+    """At news of a term that it does not know it asks, and takes the role that it then has (IM-112)."""
+    term = asked.body.current_term
+
+    async def work(control: Control) -> Answered:
+        if term > control.term:
+            control.rejoin(f"term {term} has a coordinator")
+        return _well(control)
+
+    return await _answered(site, term, work)
+
+
+async def index(site: Site, asked: Asked) -> Reply:
+    statement: Statement = asked.body
+    if not isinstance(statement, ListIndex):
+        require(asked.caller, "admin")
+
+    async def work(control: Control) -> Answered:
+        if statement.current_term > control.term:
+            control.rejoin(f"term {statement.current_term} is heard of")
+            raise busy(f"this host knows of term {control.term} only, and looks again", "behind")
+        require_leader(site.leadership, INDEX)
+        if statement.cas > control.cas:
+            raise busy(f"this host knows the state of {control.cas}, not of {statement.cas}", "behind")
+        interior = site.inside.interior
+        indexing = Indexing(interior.groups.directory, control, interior.authority)
+        return await _done(statement, indexing, control, wish_id(asked))
+
+    return await _answered(site, statement.current_term, work)
+
+
+async def _done(statement: Statement, indexing: Indexing, control: Control, id: str) -> Answered:
+    match statement:
+        case CreateIndex(indexinfo=info, numPartitions=partitions, numReplicas=replicas):
+            cas, made = await indexing.create(info, partitions=partitions, replicas=replicas, id=id)
+            return _well(control, cas, made.indexinfo)
+        case DropIndex(indexid=ids):
+            return _well(control, await indexing.drop(ids, id=id))
+        case ListIndex(indexids=ids):
+            cas, found = await indexing.read(ids)
+            return _well(control, cas, found)
+
+
+async def coordinator(site: Site, asked: Asked) -> Reply:
+    interior = site.inside.interior
+    cluster = await insist(lambda: perform(interior.authority, read_cluster()), Cluster)
+    control = interior.control
+    return Reply(
+        Coordination(current_term=control.term, cas=control.cas, cluster=cluster, role=control.role.value)
+    )
+
+
+def _well(
+    control: Control, cas: int | None = None, indexinfo: IndexInfo | tuple[IndexInfo, ...] | None = None
+) -> Answered:
+    return Answered(
+        current_term=control.term,
+        cas=control.cas if cas is None else cas,
+        status=SUCCESS,
+        indexinfo=indexinfo,
+    )
+
+
+async def _answered(site: Site, term: int, work: Callable[[Control], Awaitable[Answered]]) -> Reply:
+    """What *work* answers, or what is wrong, with the term and the CAS of this host in either case."""
+    control = site.inside.interior.control
+    try:
+        if term < control.term:
+            text, advice = f"the term is {control.term}, not {term}", "Repeat it with the one answered here."
+            raise refuse(409, "stale_term", text, advice)
+        return Reply(await work(control))
+    except (Refusal, HoldfastError) as error:
+        refusal = error if isinstance(error, Refusal) else refusal_of(error)
+        leader = site.leadership.leader()
+        refusal.body = Answered(
+            current_term=control.term,
+            cas=control.cas,
+            status=_WORDS.get(refusal.problem.code, refusal.problem.code.upper()),
+            master=leader.url if isinstance(leader, Elsewhere) else None,
+            error=refusal.problem,
+        )
+        raise refusal from None
+
+
+ENDPOINTS = (
+    Endpoint(
+        "GET",
+        "/v1/coordinator",
+        "coordinator",
+        "Who coordinates the domain",
+        "And who follows, by their addresses, as the authority knows at this moment; `masterAddr` is empty "
+        "while nobody is elected.",
+        coordinator,
+        Coordination,
+        "reader",
+    ),
+    Endpoint(
+        "POST",
+        INDEX,
+        "index",
+        "CreateIndex, DropIndex, ListIndex",
+        "Each is one update of the domain's state. Only the coordinator answers; another host names it "
+        "(307, NOT_MASTER), or says that there is none (503, NO_MASTER).",
+        index,
+        Answered,
+        "reader",
+        body=Statement,
+        parameters=(KEY,),
+        is_audited=True,
+        subject=lambda statement: type(statement).__name__,
+    ),
+    Endpoint(
+        "POST",
+        "/cluster/heartbeat",
+        "heartbeat",
+        "Is this host's part in the control plane alive?",
+        "Answered in whatever role. A newer term than its own makes it look anew which role it has.",
+        heartbeat,
+        Beat,
+        "admin",
+        body=Heartbeat,
+    ),
+    Endpoint(
+        "POST",
+        "/cluster/bootstrap",
+        "bootstrap",
+        "Let this host find its role anew",
+        "Updates under way are cancelled, or settled by what the authority recorded.",
+        bootstrap,
+        Answered,
+        "admin",
+        body=Heartbeat,
+        is_audited=True,
+    ),
+    Endpoint(
+        "POST",
+        "/cluster/newmaster",
+        "newmaster",
+        "Tell this host of a new coordinator",
+        "It asks the authority, which alone says who that is, and follows it, or coordinates itself.",
+        newmaster,
+        Answered,
+        "admin",
+        body=NewMaster,
+        is_audited=True,
+    ),
+)
