@@ -140,10 +140,11 @@ def test_a_silent_replica_is_taken_off_the_list(stage: Stage) -> None:
 @pytest.mark.covers("IM-106", "IM-126")
 def test_a_silent_coordinator_is_replaced_by_a_replica(stage: Stage) -> None:
     """The domain is not without one for long, and has everything it had."""
-    silent = stage.coordinator
+    silent, began = stage.coordinator, stage.world.now
     stage.node(silent).pause()
     stage.settle(without=silent)
     assert stage.coordinator != silent
+    assert stage.world.now - began < LEASE_SECONDS * SECOND, "nobody waits for its session to end"
     wished = stage.wish("third")
     stage.until(lambda: wished.outcome is not None)
     stage.node(silent).resume()
