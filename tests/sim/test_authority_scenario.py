@@ -32,11 +32,13 @@ def test_no_rule_is_broken_under_all_faults(rounds: Callable[..., int]) -> None:
 
 
 def test_a_calm_run_has_nothing_to_hide() -> None:
-    """Without faults nothing is in doubt, nobody restarts, and transactions are decided."""
+    """Without faults everything that is asked for is done: only an answer that was overtaken by another, or
+    that one in a thousand which is lost, leaves a doubt, and that is settled."""
     outcome = simulate(expand("authority", 1, "calm"))
     assert outcome.violations == ()
     assert outcome.unavailable == ()
-    assert not [name for name in outcome.sometimes if "doubt" in name]
+    assert outcome.faults == {}
+    assert outcome.operations > 300
 
 
 def test_planted_bugs_are_found(rounds: Callable[..., int]) -> None:
