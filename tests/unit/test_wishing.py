@@ -71,7 +71,7 @@ class Pair:
 
     def __init__(self) -> None:
         self.a = Coordinator()
-        self.b = SimpleNamespace(coordinator=A, context=Context())
+        self.b = SimpleNamespace(coordinator=A, context=Context(), look=lambda: None)
         self.losses: list[bool] = []
         self._at_a = Forwarding(lambda peer, message: self._carry(self._b_hears, message))
         self._at_b = Forwarding(lambda peer, message: self._carry(self._a_hears, message), again_s=0.05)
