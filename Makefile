@@ -6,9 +6,10 @@ STAMP  := $(VENV)/.installed
 REQS   := requirements/runtime.txt requirements/dev.txt requirements/transitive.txt
 TESTS  ?= tests
 JOBS   ?= 2
-MINUTES ?= 60
+MINUTES ?= $(if $(filter fuzz,$(MAKECMDGOALS)),10,60)
+TARGET ?= filters
 
-.PHONY: help setup etcd run demo test check sim soak long bench clean
+.PHONY: help setup etcd run demo test check sim soak long bench fuzz clean
 .DEFAULT_GOAL := help
 
 help:            ## what can be made
@@ -63,6 +64,10 @@ bench: setup etcd ## every benchmark, beside its peer or the machine's limit; a 
 	@$(BIN)/python -m pip install --quiet -r requirements/bench.txt
 	@bash scripts/ensure-debian redis-server redis-server
 	@$(BIN)/holdfast bench all || [ $$? -eq 4 ]
+
+fuzz: setup      ## ten minutes of fuzzing of what strangers send (TARGET=filters|events, MINUTES=10)
+	@$(BIN)/python -m pip install --quiet -r requirements/fuzz.txt
+	@$(BIN)/python tests/fuzz/fuzz.py $(TARGET) -max_total_time=$$(($(MINUTES) * 60)) -timeout=60 -rss_limit_mb=1024
 
 clean:           ## remove what these commands made
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .holdfast .holdfast-sim build dist

@@ -18,6 +18,8 @@ EXTENDED_TCL: Final = "EXTENDED_TCL"
 """The Extended Trader Constraint Language."""
 CONSTRAINTS_MAX: Final = 256
 """Of one filter."""
+LETTERS_MAX: Final = 65_536
+"""Of all expressions of one filter together: what it takes to ask them all of an event grows with these."""
 
 
 class FilterState(Struct, frozen=True, array_like=True):
@@ -45,24 +47,19 @@ class Filter:
     def add_constraints(self, expressions: Sequence[ConstraintExp]) -> list[ConstraintInfo]:
         """Add them all, and tell their ids. InvalidConstraint names the first that is not right."""
         constraints = self._alive()
-        if len(constraints) + len(expressions) > CONSTRAINTS_MAX:
-            raise InvalidRequest(f"a filter has at most {CONSTRAINTS_MAX} constraints")
-        added = [Compiled.of(each) for each in expressions]
-        first = self._next_id
-        self._next_id = ConstraintId(first + len(added))
-        constraints.update((ConstraintId(first + index), each) for index, each in enumerate(added))
-        return [
-            ConstraintInfo(each.expression, ConstraintId(first + index)) for index, each in enumerate(added)
-        ]
+        ids = [ConstraintId(self._next_id + index) for index in range(len(expressions))]
+        added = [ConstraintInfo(each, key) for each, key in zip(expressions, ids, strict=True)]
+        self._constraints = _changed(constraints, added)
+        self._next_id = ConstraintId(self._next_id + len(added))
+        return added
 
     def modify_constraints(self, delete: Sequence[ConstraintId], modify: Sequence[ConstraintInfo]) -> None:
         """Remove those of the ids in *delete*, and put those of *modify* where their ids are."""
         constraints = self._alive()
         _find(constraints, delete)
-        changed = {key: each for key, each in constraints.items() if key not in delete}
-        _find(changed, [each.constraint_id for each in modify])
-        changed.update((each.constraint_id, Compiled.of(each.constraint_expression)) for each in modify)
-        self._constraints = changed
+        kept = {key: each for key, each in constraints.items() if key not in delete}
+        _find(kept, [each.constraint_id for each in modify])
+        self._constraints = _changed(kept, modify)
 
     def get_constraints(self, ids: Sequence[ConstraintId]) -> list[ConstraintInfo]:
         """Those of the ids, in the order of these."""
@@ -93,9 +90,7 @@ class Filter:
         """A filter that goes on as the one did whose state it is."""
         restored = create_filter(state.constraint_grammar)
         restored._next_id = state.next_id
-        restored._constraints = {
-            each.constraint_id: Compiled.of(each.constraint_expression) for each in state.constraints
-        }
+        restored._constraints = _changed({}, state.constraints)
         return restored
 
     def _alive(self) -> dict[ConstraintId, Compiled]:
@@ -109,6 +104,22 @@ def create_filter(constraint_grammar: str) -> Filter:
     if constraint_grammar != EXTENDED_TCL:
         raise InvalidGrammar(f"no constraint language {constraint_grammar!r}; write {EXTENDED_TCL}")
     return Filter(constraint_grammar)
+
+
+def _changed(
+    constraints: dict[ConstraintId, Compiled], infos: Sequence[ConstraintInfo]
+) -> dict[ConstraintId, Compiled]:
+    """The constraints with *infos* put among them, within the bounds."""
+    count = len(dict.fromkeys((*constraints, *(each.constraint_id for each in infos))))
+    if count > CONSTRAINTS_MAX:
+        raise InvalidRequest(f"a filter has at most {CONSTRAINTS_MAX} constraints")
+    changed = {
+        **constraints,
+        **{each.constraint_id: Compiled.of(each.constraint_expression) for each in infos},
+    }
+    if sum(len(each.expression.constraint_expr) for each in changed.values()) > LETTERS_MAX:
+        raise InvalidRequest(f"the constraints of a filter have at most {LETTERS_MAX} letters together")
+    return changed
 
 
 def _find(constraints: dict[ConstraintId, Compiled], ids: Iterable[ConstraintId]) -> list[ConstraintInfo]:

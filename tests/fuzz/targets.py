@@ -1,0 +1,71 @@
+"""What is fuzzed: each target takes any bytes, and raises only when Holdfast is wrong.
+
+Run by ``make fuzz`` for as long as one likes, guided by coverage; by ``test_fuzz_corpus.py`` for a moment.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from holdfast.faults.events import InvalidEvent, Location
+from holdfast.faults.filters import InvalidConstraint, evaluate, parse
+from holdfast.faults.filters.tokens import CONSTRAINT_MAX
+from holdfast.faults.filters.tree import written
+from holdfast.faults.reports import FaultKind, FaultReport
+from holdfast.faults.wire import decode_events, encode_events
+from holdfast.model.ids import GroupId
+
+HERE: Final = Location.parse("hostC/procB", "hostname", "processname")
+EVENTS: Final = (
+    FaultReport(FaultKind.OBJECT_CRASH, "ftdom0", HERE, "type2", GroupId(1)).to_event(),
+    FaultReport(FaultKind.OBJECT_CRASH, "ftdom0", Location.parse("hostC")).to_event(),
+    FaultReport(
+        FaultKind.HOST_CRASH, "d", HERE, details={"IsProven": True, "Incarnation": 3}, why="it"
+    ).to_event(),
+)
+CONSTRAINTS: Final = (
+    "$event_type.domain_name == ‘FT_CORBA’ and $FTDomainId == ‘ftdom0’ and $Location[0].id == ‘hostC’",
+    "(not exists $ObjectGroupId or $ObjectGroupId == 'group1') and (not exists $TypeId)",
+    "$.header.fixed_header.event_type.type_name != 'x' or $.filterable_data(TypeId) == \"y\"",
+    "1 + 2 * -3.5e2 / $ObjectGroupId - .5 >= $Location._length",
+    "'host' ~ $Location[0].id == TRUE and not FALSE",
+    r"'it\'s' in $hosts or default $x or exist $.0.1._type_id",
+    r"$\and == '\\' and ((((1 < 2) == ($yes))))",
+    "$curtime > 1 or $a.(1) == $._d",
+    "true = && \0 \x80",
+    "",
+)
+
+
+def filters(data: bytes) -> None:
+    """Any text is a constraint that is read back as it is written, or refused with a place in it."""
+    filter_text(data.decode("utf-8", "surrogateescape"))
+
+
+def filter_text(text: str) -> None:
+    try:
+        tree = parse(text)
+    except InvalidConstraint as error:
+        if not 0 <= error.at <= len(text) or error.shown().count("\n") != 2:
+            raise AssertionError(f"the mistake is nowhere in {text!r}") from error
+        return
+    again = written(tree)
+    if len(again) <= CONSTRAINT_MAX:  # it has more spaces and escapes
+        assert repr(parse(again)) == repr(tree)
+    for event in EVENTS:
+        evaluate(tree, event)
+
+
+def events(data: bytes) -> None:
+    """Any bytes are events, which are written and read back as they are, or refused."""
+    try:
+        found = decode_events(data)
+    except InvalidEvent:
+        return
+    assert repr(decode_events(encode_events(found))) == repr(found)
+
+
+TARGETS: Final[dict[str, tuple[Callable[[bytes], None], tuple[bytes, ...]]]] = {
+    "filters": (filters, tuple(each.encode("utf-8", "surrogateescape") for each in CONSTRAINTS)),
+    "events": (events, (encode_events(EVENTS), *(encode_events([each]) for each in EVENTS))),
+}
+"""Each with seeds to begin from."""
