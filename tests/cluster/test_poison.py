@@ -1,4 +1,6 @@
-"""A call that ends the interpreter ends two hosts at most; then it is given up, and all serve on (E4)."""
+"""Calls that harm their host. One that ends the interpreter ends two hosts at most; then it is given up, and
+all serve on (E4). One that keeps the loop for a while costs no host its groups (R4).
+"""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -15,6 +17,10 @@ from holdfast.model.outcome import CallPoisoned
 pytestmark = pytest.mark.cluster
 
 APPS = Path(__file__).parent / "apps"
+STANDING_S = 1.5
+"""More than twice what a silent host is waited for."""
+TRIES_MAX = 5
+"""A machine may be so busy that hosts are not heard for other reasons; hardly so many times in a row."""
 
 
 @pytest.fixture(scope="module")
@@ -136,5 +142,21 @@ def test_the_only_host_of_a_group_learns_from_its_own_deaths(
         with pytest.raises(CallPoisoned, match=r"exit\('alone'\) ended 2 processes"):
             await lonely.exit("alone")
         assert await lonely.read() == []
+
+    run(whole, work)
+
+
+def test_a_host_whose_loop_stands_keeps_its_groups(whole: Domain) -> None:
+    """A long method does not look like a dead host, also while others call (R4)."""
+
+    async def work(client: Client) -> None:
+        group = await client.connection.create("standing:Standing", name="standing")
+        for _ in range(TRIES_MAX):
+            before = await client.wait_in_sync("standing")
+            await asyncio.gather(group.stand(STANDING_S), *(group.add() for _ in range(20)))
+            after = await client.info("standing")
+            if (after.primary, after.epoch) == (before.primary, before.epoch):
+                return
+        raise AssertionError(f"{before.primary} lost its group by standing, {TRIES_MAX} times")
 
     run(whole, work)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Hashable
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation
 from holdfast.model.ports import NoTrace, TimerId, Timers
 from holdfast.model.units import MILLISECOND
+from holdfast.sequence.beats import PROCESSES_KEPT, Beats
 from holdfast.sequence.config import LeaseConfig
 from holdfast.sequence.leases import Leases
 from holdfast.sequence.messages import Beat, BeatAnswer, Confirm, Confirmed
@@ -17,7 +18,7 @@ GROUP = GroupId(7)
 class Machine:
     """A host with nothing but leases; time and messages go by hand."""
 
-    def __init__(self, incarnation: int) -> None:
+    def __init__(self, incarnation: int, beats: Beats | None = None) -> None:
         self.time = 1_000_000_000
         self.sent: list[object] = []
         self.due: list[tuple[int, Hashable]] = []
@@ -35,6 +36,7 @@ class Machine:
             on_lapsed=self.lapsed.append,
             is_in=lambda group, epoch, host: epoch == self.epoch,
             on_confirmed=lambda *answer: self.confirmed.append(answer),
+            beats=beats,
         )
         self.leases.start([B if incarnation == 1 else A])
 
@@ -188,3 +190,57 @@ def test_how_many_hosts_are_heard() -> None:
     assert b.leases.heard() == 0
     b.leases.on_message(A, Beat(Incarnation(1), 1, 0))
     assert b.leases.heard() == 1
+
+
+class Apart:
+    """Heartbeats that are driven and taken in beside the host's loop, by a clock of their own."""
+
+    def __init__(self) -> None:
+        self.time = 1_000_000_000
+        self.sent: list[object] = []
+        self.beats = Beats(incarnation=Incarnation(2), clock=self, network=self, config=CONFIG)
+
+    def now(self) -> int:
+        return self.time
+
+    def wall(self) -> int:
+        return self.time
+
+    def send(self, peer: str, message: object) -> None:
+        self.sent.append(message)
+
+
+def test_a_loop_that_stood_finds_the_promises_that_were_renewed_meanwhile() -> None:
+    """Its own look is late; what it looks at is not (R4). Without it: whose loop stands for a grace claims
+    the groups of hosts that were there all the time."""
+    apart = Apart()
+    b = Machine(2, apart.beats)
+    for number in range(1, 20):
+        apart.time += CONFIG.interval_ns
+        apart.beats.on_message(A, Beat(Incarnation(1), number, 0))
+    b.time = apart.time
+    b.advance(0)
+    assert b.lapsed == []
+    assert b.leases.latest_beat(A) == (Incarnation(1), 19)
+    assert len(apart.sent) == 19
+    b.advance(CONFIG.grace_ns + CONFIG.interval_ns)
+    assert b.lapsed == [A]
+
+
+def test_a_loop_sends_no_heartbeats_and_takes_none_in_when_another_does() -> None:
+    """Two threads would make a promise each, and know of one."""
+    apart = Apart()
+    b = Machine(2, apart.beats)
+    b.leases.on_message(A, Beat(Incarnation(1), 1, 0))
+    b.advance(10 * CONFIG.interval_ns)
+    assert b.sent == apart.sent == []
+    assert b.leases.promised_until(A, Incarnation(1)) == 0
+
+
+def test_promises_are_kept_for_the_last_processes_of_a_host_only() -> None:
+    """A host that is started again and again does not fill the others' memory."""
+    apart = Apart()
+    apart.beats.start([A])
+    for incarnation in range(1, 20):
+        apart.beats.on_message(A, Beat(Incarnation(incarnation), 1, 0))
+    assert list(apart.beats.peers[A].promised.until) == list(range(20 - PROCESSES_KEPT, 20))

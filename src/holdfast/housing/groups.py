@@ -148,6 +148,7 @@ class Groups:
             is_in=self._is_in,
             on_confirmed=self._on_confirmed,
             clocks=clocks,
+            beats=ports.beats,
         )
         on_disk = HostPorts(
             clock=ports.clock,

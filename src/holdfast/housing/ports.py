@@ -14,6 +14,7 @@ from holdfast.model.calls import ToClient
 from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import GroupId, HostId, Nonce, Opening, Revision, StoreId
 from holdfast.model.ports import Clock, Network, Random, Timers, Trace
+from holdfast.sequence.beats import Beats
 from holdfast.sequence.config import LeaseConfig, SequenceConfig
 from holdfast.storage.checkpoint import Checkpoint, Framing
 from holdfast.storage.checkpoints import CheckpointStore
@@ -160,6 +161,8 @@ class HousePorts:
     """Where it is noted what is being executed, for those who see this process die (E4)."""
     on_halted: Callable[[GroupId, str], None]
     """A member has stopped for good, and says why (A5)."""
+    beats: Beats | None = None
+    """The heartbeats of leases, when a thread of their own drives them (R4); None: the host's loop does."""
     copies: CopyPort | None = None
     """None: every state is captured between two calls, however large."""
 

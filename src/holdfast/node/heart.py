@@ -1,8 +1,10 @@
 """The heart: a thread with a loop of its own that exchanges heartbeats with every peer (PROTOCOL R4).
 
 The host's main loop may be busy with a long method, or stand still; this thread goes on and says so. It
-shares three things with the main thread: the loop's last turn (an integer the main loop writes), the
-picture of the peers (handed over by ``call_soon_threadsafe``), and what was heard (an immutable tuple).
+shares with the main thread: the loop's last turn (an integer the main loop writes), the picture of the peers
+(handed over by ``call_soon_threadsafe``), what was heard (an immutable tuple), and the heartbeats of leases,
+which it carries (:mod:`holdfast.sequence.beats` says what makes that safe). It vouches for a loop that stands
+by these until ``hang_limit_ns``, and no longer: then the host goes, and others may have its groups (K3).
 """
 
 import asyncio
@@ -34,10 +36,12 @@ from holdfast.net import (
 )
 from holdfast.node.deafness import Deafness
 from holdfast.node.heartbeats import Heartbeat, HeartbeatConfig, Heartbeats, PeerState, Vitals
+from holdfast.sequence.beats import Beats
+from holdfast.sequence.messages import Beat, BeatAnswer
 
 START_S: Final = 10.0
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Heartbeat).decode
+_decode = msgspec.msgpack.Decoder(Heartbeat | Beat | BeatAnswer).decode
 
 
 class LoopPulse:
@@ -81,6 +85,7 @@ class Heart:
         self._failure: Exception | None = None
         self._server: Server | None = None
         self._heartbeats: Heartbeats | None = None
+        self._beats: Beats | None = None
         self._links: dict[HostId, tuple[Incarnation, Link]] = {}
         self._random = MachineRandom().stream("heart")
         self._endpoint = self._endpoint_as(Incarnation(0))
@@ -101,6 +106,10 @@ class Heart:
     def start(self, incarnation: Incarnation, vitals: Callable[[], Vitals]) -> None:
         """Begin to beat as *incarnation*."""
         self._loop.call_soon_threadsafe(self._start, incarnation, vitals)
+
+    def carry(self, beats: Beats) -> None:
+        """Exchange the heartbeats of leases as well (R4), once it has started to beat."""
+        self._loop.call_soon_threadsafe(self._carry, beats)
 
     def set_peers(self, sessions: Mapping[HostId, Session]) -> None:
         self._loop.call_soon_threadsafe(self._set_peers, sessions)
@@ -143,6 +152,15 @@ class Heart:
         self._heartbeats.start()
         self._show(self._heartbeats)
 
+    def _carry(self, beats: Beats) -> None:
+        self._beats = beats
+        self._beat_for_leases(beats)
+
+    def _beat_for_leases(self, beats: Beats) -> None:
+        self._loop.call_later(beats.config.interval_ns / SECOND, self._beat_for_leases, beats)
+        if self._heartbeats is not None and self._heartbeats.does_loop_turn():
+            beats.beat()
+
     def _show(self, heartbeats: Heartbeats) -> None:
         self.heard = heartbeats.peers()
         self._loop.call_later(self._config.interval_ns / SECOND, self._show, heartbeats)
@@ -152,26 +170,37 @@ class Heart:
             return
         others = {host: session for host, session in sessions.items() if host != self._host}
         self._heartbeats.set_peers({host: session.incarnation for host, session in others.items()})
-        for host, (incarnation, link) in tuple(self._links.items()):
-            if host not in others or others[host].incarnation != incarnation:
-                del self._links[host]
-                self._loop.create_task(link.close())
         for host, session in others.items():
-            if host not in self._links and session.heartbeat_address:
-                self._links[host] = (session.incarnation, self._link(host, session))
+            self._link_to(host, session)
+
+    def _link_to(self, host: HostId, session: Session) -> None:
+        """A host that is gone from the authority keeps its link: no session is no proof that it does not
+        listen, and leases rest on it."""
+        incarnation, link = self._links.get(host, (None, None))
+        if incarnation == session.incarnation or not session.heartbeat_address:
+            return
+        if link is not None:
+            self._loop.create_task(link.close())
+        self._links[host] = (session.incarnation, self._link(host, session))
 
     def _link(self, host: HostId, session: Session) -> Link:
         address = Address.parse(session.heartbeat_address)
         return Link(f"heart of {host}", lambda: address, lambda _: self, self._endpoint, random=self._random)
 
     def send(self, peer: str, message: object) -> None:
-        """The Network port of the heartbeats."""
+        """The Network port of the heartbeats, both kinds."""
         if HostId(peer) in self._links:
             self._links[HostId(peer)][1].send(Kind.HEARTBEAT, _encode(message))
 
     def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
-        if self._heartbeats is not None and connection.peer.id not in self._deafness.to:
-            self._heartbeats.on_message(connection.peer.id, _decode(payload))
+        message = _decode(payload)
+        if connection.peer.id in self._deafness.to:
+            return
+        if isinstance(message, Heartbeat):
+            if self._heartbeats is not None:
+                self._heartbeats.on_message(connection.peer.id, message)
+        elif self._beats is not None:
+            self._beats.on_message(HostId(connection.peer.id), message)
 
     def on_closed(self, connection: Connection, reason: Reason) -> None:
         return None

@@ -153,6 +153,10 @@ class Heartbeats:
     def on_timer(self, tag: Hashable) -> None:
         self._beat()
 
+    def does_loop_turn(self) -> bool:
+        """Whether the host's loop has turned within the time that is borne: if not, nobody vouches for it."""
+        return self._vitals().loop_age_ns <= self._config.hang_limit_ns
+
     def peers(self) -> tuple[PeerState, ...]:
         """What is known of every peer now, by host id."""
         now = self._clock.now()

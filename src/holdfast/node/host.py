@@ -167,6 +167,7 @@ class Host:
             self._authority,
             self._questions,
             links,
+            self._heart,
             callees,
             hosts,
             domain,

@@ -21,11 +21,13 @@ from holdfast.node.callees import HostCallees
 from holdfast.node.classes import definition_of
 from holdfast.node.copying import ProcessCopies
 from holdfast.node.executing import open_slot, read_slot
+from holdfast.node.heart import Heart
 from holdfast.node.insisting import insist
 from holdfast.node.links import HostLinks
 from holdfast.node.pages import HugePages
 from holdfast.node.questions import Questions
 from holdfast.node.store import HostStore
+from holdfast.sequence.beats import Beats
 from holdfast.styles.attempts import Slot
 
 log = structlog.get_logger("holdfast.groups")
@@ -41,6 +43,7 @@ async def open_groups(
     authority: Authority,
     questions: Questions,
     links: HostLinks,
+    heart: Heart,
     callees: HostCallees,
     hosts: Iterable[HostId],
     domain: str,
@@ -60,8 +63,11 @@ async def open_groups(
     copies = ProcessCopies(store.directory, store.adopt, store.fail, pages=pages)
     last = read_slot(directory)
     slot = open_slot(directory, session.incarnation)
-    ports = _ports(session.host, questions, links, callees, copies, slot, trace)
-    groups = Groups(session.host, session.incarnation, store, stamps, identity, hosts, ports, HouseConfig())
+    config = HouseConfig()
+    beats = Beats(incarnation=session.incarnation, clock=MachineClock(), network=heart, config=config.leases)
+    heart.carry(beats)
+    ports = _ports(session.host, questions, links, beats, callees, copies, slot, trace)
+    groups = Groups(session.host, session.incarnation, store, stamps, identity, hosts, ports, config)
     callees.events = groups.nesting
     if last is not None:
         # Nobody else may have seen it: this may be the only host.
@@ -74,6 +80,7 @@ def _ports(
     host: HostId,
     questions: Questions,
     links: HostLinks,
+    beats: Beats,
     callees: HostCallees,
     copies: ProcessCopies,
     slot: Slot,
@@ -102,6 +109,7 @@ def _ports(
         on_fault=_on_fault,
         slot=slot,
         on_halted=_on_halted,
+        beats=beats,
         copies=copies,
     )
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from holdfast.authority.views import ViewMember
 from holdfast.model.ids import Epoch, HostId, Incarnation, Position, StoreId
-from holdfast.sequence.leases import NOBODY
+from holdfast.sequence.beats import NOBODY
 from holdfast.storage.record import ORIGIN
 
 NOTHING: Final = Position(-1)

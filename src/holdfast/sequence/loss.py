@@ -1,8 +1,8 @@
 """Whether a group's state is gone with the processes that held it (V4)."""
 
 from holdfast.model.ids import Epoch
+from holdfast.sequence.beats import NOBODY
 from holdfast.sequence.footing import Footing
-from holdfast.sequence.leases import NOBODY
 from holdfast.sequence.ports import Me
 from holdfast.sequence.standing import is_volatile
 

@@ -7,14 +7,14 @@ import msgspec
 
 from holdfast.authority.views import ViewMember
 from holdfast.model.ids import HostId
+from holdfast.sequence.beats import Beats, Lease, Peer
 from holdfast.sequence.config import LeaseConfig
-from holdfast.sequence.leases import Leases, _Peer
 from holdfast.sequence.messages import Beat, BeatAnswer
 from holdfast.sequence.reads import Reads
 from holdfast.sim.planted import Planting
 from holdfast.sim.planted.sequence import RUNS
 
-_on_beat = Leases._on_beat
+_on_beat = Beats._on_beat
 
 
 def _lease_is_enough(reads: Reads, member: ViewMember) -> bool:
@@ -28,16 +28,15 @@ def _any_answer_confirms(reads: Reads, member: ViewMember) -> bool:
     return follower is not None and lease is not None and follower.answered_in == reads._on.epoch
 
 
-def _lease_revives(leases: Leases, peer: _Peer, answer: BeatAnswer) -> None:
-    sent_at = leases._sent_at.get(answer.number)
-    if answer.of_incarnation == leases._incarnation and sent_at is not None:
-        peer.lease_incarnation = answer.incarnation
-        peer.lease_first = peer.lease_first or answer.number
-        peer.lease_until = max(peer.lease_until, sent_at + leases.config.lease_ns)
+def _lease_revives(beats: Beats, peer: Peer, answer: BeatAnswer) -> None:
+    sent_at = beats._sent_at.get(answer.number)
+    if answer.of_incarnation == beats._incarnation and sent_at is not None:
+        until = max(peer.lease.until, sent_at + beats.config.lease_ns)
+        peer.lease = Lease(answer.incarnation, peer.lease.first or answer.number, until)
 
 
-def _answer_the_deaf(leases: Leases, host: HostId, peer: _Peer, beat: Beat) -> None:
-    _on_beat(leases, host, peer, msgspec.structs.replace(beat, heard_age_ns=0))
+def _answer_the_deaf(beats: Beats, host: HostId, peer: Peer, beat: Beat) -> None:
+    _on_beat(beats, host, peer, msgspec.structs.replace(beat, heard_age_ns=0))
 
 
 def _short_grace(config: LeaseConfig) -> int:
@@ -73,7 +72,7 @@ PLANTED: Final = (
         "lease-revives",
         "R1",
         "A lapsed lease goes on with what was confirmed before.",
-        Leases,
+        Beats,
         "_on_answer",
         _lease_revives,
         "network",
@@ -91,7 +90,7 @@ PLANTED: Final = (
         "answers-the-deaf",
         "K3",
         "A host that hears nothing gets answers to its heartbeats.",
-        Leases,
+        Beats,
         "_on_beat",
         _answer_the_deaf,
         "deaf",
