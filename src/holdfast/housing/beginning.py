@@ -15,7 +15,7 @@ from holdfast.authority.recipe import Recipes
 from holdfast.authority.views import NoGroup, View, ViewMember
 from holdfast.housing.ports import MakeTimers
 from holdfast.model.ids import GroupId, HostId, Nonce
-from holdfast.model.ports import Clock
+from holdfast.model.ports import Clock, Trace
 from holdfast.model.units import MILLISECOND
 
 RETRY_NS: Final = 200 * MILLISECOND
@@ -32,6 +32,7 @@ class Beginning:
         recipes: Recipes,
         timers: MakeTimers,
         clock: Clock,
+        trace: Trace,
         nonce: Callable[[], Nonce],
         *,
         member_of: Callable[[GroupId], ViewMember | None],
@@ -41,6 +42,7 @@ class Beginning:
         self._recipes = recipes
         self._timers = timers(self._on_timer)
         self._clock = clock
+        self._trace = trace
         self._nonce = nonce
         self._member_of = member_of
         self._learn = learn
@@ -66,6 +68,7 @@ class Beginning:
         match answer:
             case Seen():
                 del self._under_way[group]
+                self._trace.note("begun", group=group, primary=answer.value.primary)
                 self._learn(answer)
             case NoGroup():
                 del self._under_way[group]

@@ -108,6 +108,7 @@ class Groups:
             self.recipes,
             self._timers,
             ports.clock,
+            ports.trace,
             ports.nonce,
             member_of=self._first_of,
             learn=self.directory.learn,

@@ -9,7 +9,7 @@ import msgspec
 from holdfast.authority import keys
 from holdfast.authority.client import AuthorityClient, ClientConfig
 from holdfast.authority.contract import Compacted, Request, Result, WatchEvent
-from holdfast.authority.groups import GroupRecord, create_group
+from holdfast.authority.groups import GroupRecord, create_group, create_unbegun_group
 from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Recipe, Recipes
 from holdfast.authority.sessions import Session
@@ -195,10 +195,14 @@ class Host(HostProcess):
 
     def _create(self, record: GroupRecord) -> Recipe[None]:
         assert self.groups is not None
-        while not isinstance(
-            (yield from create_group(record, self._name, (self.groups.member_of(record),))), Seen | Lost
-        ):
-            pass
+        me = self.groups.member_of(record)
+        while True:
+            # By whoever is placed, if not by this host: of several that try one wins.
+            made = yield from (
+                create_group(record, self._name, (me,)) if record.is_begun else create_unbegun_group(record)
+            )
+            if isinstance(made, Seen | Lost):
+                return
 
     def _on_session(self, key: str, seen: Seen[Session]) -> None:
         self._sessions[seen.value.host] = seen.value

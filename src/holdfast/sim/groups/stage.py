@@ -1,7 +1,7 @@
 """What one seed's domain looks like: its hosts, its groups with their styles and places, its settings."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
@@ -47,6 +47,8 @@ CALLING: Final = ClientConfig(
     heartbeat_timeout_ns=500 * MILLISECOND,
 )
 """Of clients, and of groups that call groups."""
+UNBEGUN: Final = 0.3
+"""How often the last group is made without members."""
 DEADLY: Final = (0, 1)
 TURNS_NS: Final = (0, 100 * MICROSECOND, 1 * MILLISECOND)
 """How long a host gathers what comes in together."""
@@ -71,7 +73,7 @@ class Stage:
         kinds = rng.sample(KINDS, rng.choice(GROUP_COUNTS))
         kinds.sort(key=lambda kind: kind[0] == "stateless")  # faults aim at the first group's primary
         groups = tuple(_record(rng, number, kind, hosts) for number, kind in enumerate(kinds, start=1))
-        return cls(
+        stage = cls(
             hosts,
             groups,
             _config(rng),
@@ -79,9 +81,16 @@ class Stage:
             rng.choice((0.0, 0.05, 0.2)),
             rng.choice(DEADLY),
         )
+        return stage.without_members(-1) if rng.random() < UNBEGUN else stage
+
+    def without_members(self, index: int) -> "Stage":
+        """The same, but that group is only placed: its hosts begin it, whoever is first (FTC-213)."""
+        groups = list(self.groups)
+        groups[index] = msgspec.structs.replace(groups[index], is_begun=False)
+        return replace(self, groups=tuple(groups))
 
     def creator(self, record: GroupRecord) -> HostId:
-        """Who creates the group, and is its first primary."""
+        """Who creates the group, and is its first primary unless the group is only placed."""
         return record.members[0].host
 
 
