@@ -9,13 +9,23 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
+import msgspec
 import pytest
 from domain import HOLDFAST, WAIT_S, Domain, is_whole
 from group_client import EXAMPLES, Client, run
 
 from holdfast.cli.ordering import give_at
+from holdfast.client.ordering import Refused
 from holdfast.model.errors import OutcomeUnknown, Unavailable
-from holdfast.model.orders import DrainHost, ExplainGroup, GroupExplained, GroupInfo, HostList, ListHosts
+from holdfast.model.orders import (
+    DrainHost,
+    ExplainGroup,
+    GroupExplained,
+    GroupInfo,
+    HostList,
+    ListHosts,
+    RemoveHost,
+)
 
 pytestmark = pytest.mark.cluster
 
@@ -128,5 +138,36 @@ def test_an_application_that_keeps_its_members_itself_is_left_alone(domain: Doma
         said = await explained(client, "own", lambda each: bool(each.manager_says))
         assert said.manager_says == ("2 members, 3 wished for: its application places them",)
         assert said.group.placed_on == made.placed_on[:2]
+
+    run(domain, work)
+
+
+def test_a_host_that_is_empty_is_removed_for_good(domain: Domain) -> None:
+    """Not while it houses something. Its process ends and is not started again, the others go on, and nothing
+    is placed there any more. The last test of its domain."""
+    domain.wait("every host hears every other", is_whole)
+
+    async def work(client: Client) -> None:
+        ledger = await client.create("outlives")
+        before = await client.wait_in_sync("outlives")
+        gone, layout = before.primary, client.layout
+        with pytest.raises(Refused, match="empty it first"):
+            await give_at(layout, RemoveHost(host=gone), HostList)
+        with pytest.raises(Refused, match="lives: empty it"):
+            await give_at(layout, RemoveHost(host=gone, is_lost=True), HostList)
+        await client.connection.delete("own")
+        await asyncio.to_thread(drain, domain, gone)
+        words = ("host", "remove", gone, "--yes", "--output", "json", "--dir", str(domain.directory))
+        done = await asyncio.to_thread(subprocess.run, [*HOLDFAST, *words], capture_output=True, check=True)
+        left = [each.host for each in msgspec.json.decode(done.stdout, type=HostList).hosts]
+        assert left == [host for host in HOSTS if host != gone]
+        assert layout.read().hosts == tuple(left)
+        await asyncio.to_thread(
+            domain.wait, f"{gone} has ended", lambda status: [each["id"] for each in status["hosts"]] == left
+        )
+        assert await ledger.deposit("alice", 5) == 5
+        with pytest.raises(Refused, match="takes no members"):
+            await ledger.add_member(gone)
+        assert (await client.wait_in_sync("outlives")).placed_on != before.placed_on
 
     run(domain, work)

@@ -13,6 +13,7 @@ from holdfast.control.domain_changes import (
     RegisterFaultNotifier,
     RemoveDefaultProperties,
     RemoveGroupProperties,
+    RemoveHost,
     RemoveTypeProperties,
     SetDefaultProperties,
     SetDraining,
@@ -151,6 +152,14 @@ def test_hosts_are_emptied_and_take_members_again(held: Held) -> None:
         draining = held.take(SetDraining(host=HostId(host), is_draining=True))
     assert draining == ["h1", "h2"]
     assert held.take(SetDraining(host=HostId("h1"), is_draining=False)) == ["h2"]
+
+
+def test_a_host_that_is_removed_takes_no_members_and_is_not_emptied_any_more(held: Held) -> None:
+    held.take(SetDraining(host=HostId("h1"), is_draining=True))
+    for _ in range(2):
+        assert held.take(RemoveHost(host=HostId("h1"))) == ["h1"]
+    assert (held.state.draining, held.state.takes_members(HostId("h1"))) == ((), False)
+    assert held.state.takes_members(HostId("h2"))
 
 
 def test_the_fault_notifier_is_named(held: Held) -> None:

@@ -13,7 +13,18 @@ from hypothesis import strategies as st
 from holdfast.authority.groups import GroupRecord, Placement, store_in_stay
 from holdfast.authority.views import View, ViewMember
 from holdfast.control.choosing import choose, choose_many, shared
-from holdfast.control.planning import LEARNERS_MAX, Action, Lead, Place, Plan, Remove, Tune, by_group, plan
+from holdfast.control.planning import (
+    LEARNERS_MAX,
+    Action,
+    Forget,
+    Lead,
+    Place,
+    Plan,
+    Remove,
+    Tune,
+    by_group,
+    plan,
+)
 from holdfast.control.wishes import Facts, GroupFact, GroupWish, HostFact, Wishes
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Nonce, Opening, StoreId
 from holdfast.model.properties import MembershipStyle, is_within
@@ -190,6 +201,20 @@ def test_what_was_set_while_a_group_ran_is_told_to_its_hosts_once() -> None:
         known = msgspec.structs.replace(fact(1, "abc").record, tuned=told.tuned)
         assert one(replace(fact(1, "abc"), record=known), ABCD, wished) == []
         assert isinstance(one(replace(fact(1, "abc"), record=known), ABCD, wishing())[0], Tune)
+
+
+def test_nobody_waits_until_a_host_that_was_removed_has_forgotten() -> None:
+    """As soon as no view counts on what it held, and not before."""
+    group, removed = fact(1, "bcd", leaving="a"), frozenset([HostId("a")])
+
+    def planned(group: GroupFact, removed: frozenset[HostId]) -> list[Action]:
+        wishes = Wishes({GroupId(1): wishing()}, removed=removed, loss_ns=LOSS)
+        return list(plan(wishes, Facts(tuple(ABCD[1:]), (group,))).actions)
+
+    assert [(type(each), each.host) for each in planned(group, removed)] == [(Forget, "a")]
+    assert planned(group, frozenset()) == []
+    listed = fact(1, "bcd", in_sync="abcd", leaving="a")
+    assert planned(listed, removed) == []
 
 
 def test_a_host_is_emptied_one_for_one() -> None:

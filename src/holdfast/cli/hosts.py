@@ -1,15 +1,19 @@
-"""`holdfast host list | drain | undrain`: the hosts of a domain, and emptying them."""
+"""`holdfast host list | drain | undrain | remove`: the hosts of a domain, and emptying them."""
 
 import asyncio
+import signal
+import sys
 
+import msgspec
 import uvloop
 
 from holdfast.cli.domain import Dir
 from holdfast.cli.ordering import give_at
 from holdfast.cli.output import Output, print_json, print_table, talk
-from holdfast.model.errors import HoldfastError
+from holdfast.model.errors import HoldfastError, InvalidRequest
 from holdfast.model.ids import HostId
-from holdfast.model.orders import DrainHost, HostInfo, HostList, ListHosts
+from holdfast.model.orders import DrainHost, HostInfo, HostList, ListHosts, RemoveHost
+from holdfast.node.holders import signal_holder
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 
 POLL_S = 0.5
@@ -81,6 +85,49 @@ def undrain(host: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table"
     else:
         talk.print(f"{host} takes members again", markup=False)
     return 0
+
+
+def remove(
+    host: str,
+    *,
+    lost: bool = False,
+    yes: bool = False,
+    dir: Dir = DIRECTORY_DEFAULT,
+    output: Output = "table",
+) -> int:
+    """Let a host be of the domain no more, and end its process. It must be empty: see `holdfast host drain`.
+
+    Parameters
+    ----------
+    host
+        The host. Its files stay where they are.
+    lost
+        It never comes back, and what it houses is lost with it: members are made anew elsewhere.
+    yes
+        Do not ask.
+    output
+        `table` for people, `json` for machines.
+    """
+    layout = Layout(dir)
+    if not yes and not _is_agreed(host):
+        return 1
+    found = uvloop.run(give_at(layout, RemoveHost(host=HostId(host), is_lost=lost), HostList))
+    description = layout.read()
+    left = tuple(each for each in description.hosts if each != host)
+    layout.write(msgspec.structs.replace(description, hosts=left))
+    signal_holder(layout.agent_directory, signal.SIGHUP)
+    if output == "json":
+        print_json(found)
+    else:
+        talk.print(f"{host} is removed; there are: {', '.join(left)}", markup=False)
+    return 0
+
+
+def _is_agreed(host: str) -> bool:
+    """Ask the person; without one to ask, refuse."""
+    if not sys.stdin.isatty():
+        raise InvalidRequest("nobody is there to be asked; say --yes if this is meant")
+    return talk.input(f"Remove {host} from the domain for good? [y/N] ").strip().lower() in ("y", "yes")
 
 
 async def _drain(layout: Layout, host: HostId, *, wait: bool) -> HostInfo:

@@ -170,6 +170,23 @@ class SetDraining(Struct, frozen=True, kw_only=True, tag="set_draining"):
         return state.draining
 
 
+class RemoveHost(Struct, frozen=True, kw_only=True, tag="remove_host"):
+    """Let a host be of the domain no more."""
+
+    host: HostId
+
+    def applied(self, state: DomainState) -> DomainState:
+        _check_text("a host", self.host)
+        draining = tuple(each for each in state.draining if each != self.host)
+        removed = tuple(sorted({*state.removed, self.host}))
+        if len(removed) > HOSTS_MAX:
+            raise TooMuch(f"{len(removed)} hosts removed; at most {HOSTS_MAX}")
+        return msgspec.structs.replace(state, draining=draining, removed=removed)
+
+    def answered(self, state: DomainState) -> tuple[HostId, ...]:
+        return state.removed
+
+
 class RegisterFaultNotifier(Struct, frozen=True, kw_only=True, tag="register_fault_notifier"):
     """Let the group of that name take fault reports (FTC-180); empty: none."""
 
@@ -193,6 +210,7 @@ Change = (
     | RemoveGroupProperties
     | ForgetGroups
     | SetDraining
+    | RemoveHost
     | RegisterFaultNotifier
     | IndexChange
 )

@@ -42,9 +42,15 @@ class DomainState(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_
     Keys that are text can be put in order."""
     draining: tuple[HostId, ...] = ()
     """Hosts that shall have no members, sorted."""
+    removed: tuple[HostId, ...] = ()
+    """Hosts that are of the domain no more, sorted: nothing is placed there, and nothing waited for."""
     fault_notifier: str = ""
     """The name of the group that takes fault reports (FTC-180); empty: none is registered."""
     indexes: Indexes = NO_INDEXES
+
+    def takes_members(self, host: HostId) -> bool:
+        """Whether that host may have members that it has not."""
+        return host not in self.draining and host not in self.removed
 
     def for_type(self, type_id: str) -> dict[str, Any]:
         """What is set for a new group of that class, before its creator's own (FTC-187)."""

@@ -43,6 +43,10 @@ class Remove(Action):
     """Let the group have no member on *host*."""
 
 
+class Forget(Action):
+    """Let the entry of *host* go, which was to leave and is of the domain no more (M6)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tune(Action):
     """Let the group's hosts know what was set while it ran."""
@@ -99,6 +103,7 @@ class _Planner:
         if wish.tuned != group.record.tuned:
             said = "its properties were changed"
             self.actions.append(Tune(group.record.group, HostId(""), said, wish.tuned))
+        self._forget_removed(group)
         if wish.membership is MembershipStyle.MEMB_APP_CTRL:
             self._say_what_lacks(group, wish)
             return
@@ -158,6 +163,14 @@ class _Planner:
             to = min(in_sync, key=lambda host: (self._load.get(host, 0), host))
             self.actions.append(Lead(record.group, to, f"{primary} is being emptied"))
 
+    def _forget_removed(self, group: GroupFact) -> None:
+        """Once no view counts on what it held. It cannot be placed anew as the member it was: each stay has
+        its own number."""
+        listed = {each.host: None for each in group.view.members}
+        for each in group.record.members:
+            if each.is_leaving and each.host in self.wishes.removed and each.host not in listed:
+                self.actions.append(Forget(group.record.group, each.host, f"{each.host} was removed"))
+
     def _say_what_lacks(self, group: GroupFact, wish: GroupWish) -> None:
         good = [host for host in group.record.placed_on if self._is_good(host)]
         if len(good) < wish.minimum:
@@ -203,6 +216,8 @@ def _words(action: Action) -> str:
             return f"place a member on {action.host}"
         case Remove():
             return f"remove the member on {action.host}"
+        case Forget():
+            return f"forget {action.host}"
         case Tune():
             return "tell its hosts"
         case _:

@@ -69,6 +69,8 @@ class Wishes:
     """Of each group that has properties of its own; of the others, what is built in."""
     draining: frozenset[HostId] = frozenset()
     """Hosts that shall have no members."""
+    removed: frozenset[HostId] = frozenset()
+    """Hosts that never come back: nobody waits until they have forgotten what they held."""
     loss_ns: int = LOSS_NS
 
     def of(self, group: GroupId) -> GroupWish:

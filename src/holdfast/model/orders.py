@@ -116,6 +116,14 @@ class DrainHost(Struct, frozen=True, kw_only=True, tag="drain_host"):
     is_draining: bool = True
 
 
+class RemoveHost(Struct, frozen=True, kw_only=True, tag="remove_host"):
+    """Let a host that houses nothing be of the domain no more; *is_lost*: what it houses is lost with it, and
+    is made anew elsewhere. From an admin."""
+
+    host: HostId
+    is_lost: bool = False
+
+
 class InspectGroup(Struct, frozen=True, kw_only=True, tag="inspect"):
     """What does each member of that group hold, and what would be lost if the group went on from there?"""
 
@@ -326,6 +334,7 @@ Order = (
     | ListHosts
     | DrainHost
     | IndexOrder
+    | RemoveHost
     | InspectGroup
     | RecoverGroup
     | Deafen

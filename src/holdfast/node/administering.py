@@ -34,6 +34,7 @@ from holdfast.model.orders import (
     OrderAnswer,
     OrderRefused,
     RecoverGroup,
+    RemoveHost,
     RemoveMember,
     SetPrimary,
     ShowHistory,
@@ -128,6 +129,8 @@ class Administering:
                     return await self._indexing.do(order)
                 case DrainHost():
                     return await self._hosts.drain(order)
+                case RemoveHost():
+                    return await self._hosts.remove(order)
                 case InspectGroup():
                     return await self._recovering.inspect(order)
                 case RecoverGroup():

@@ -16,7 +16,7 @@ import msgspec
 import structlog
 
 from holdfast.machine import MachineClock
-from holdfast.model.errors import Unavailable
+from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import HostId, Incarnation
 from holdfast.model.units import SECOND
 from holdfast.net import (
@@ -72,6 +72,8 @@ class Agent:
         self._deaths: deque[HostDied] = deque(maxlen=DEATHS_KEPT)
         self._subscribers: dict[Connection, None] = {}
         self._stop = asyncio.Event()
+        self._leaving: dict[asyncio.Task[None], None] = {}
+        """Hosts that are being ended because they were removed."""
 
     async def run(self) -> None:
         """Serve and supervise until SIGTERM or SIGINT; then stop everything in order."""
@@ -83,13 +85,32 @@ class Agent:
             self._authority.start()
         for ward in self._hosts.values():
             ward.start()
+        loop.add_signal_handler(signal.SIGHUP, self._look_again)
         log.info("agent serves", address=str(server.address), hosts=len(self._hosts))
         await self._stop.wait()
+        await asyncio.gather(*self._leaving)
         await asyncio.gather(*(ward.stop() for ward in self._hosts.values()))
         # The authority goes last: hosts close their sessions with it.
         if self._authority is not None:
             await self._authority.stop()
         await server.close()
+
+    def _look_again(self) -> None:
+        """The description may have changed: a host that it names no more is ended, for good."""
+        try:
+            hosts = self._layout.read().hosts
+        except InvalidRequest as error:
+            log.error("the domain's description cannot be read", why=str(error))
+            return
+        for host in [each for each in self._hosts if each not in hosts]:
+            log.info("host is removed", host=host)
+            task = asyncio.get_running_loop().create_task(self._let_go(host))
+            self._leaving[task] = None
+            task.add_done_callback(lambda done: self._leaving.pop(done))
+
+    async def _let_go(self, host: HostId) -> None:
+        await self._hosts[host].stop()
+        self._hosts.pop(host, None)
 
     async def _listen(self) -> Server:
         address = Address.parse(self._description.agent_address)

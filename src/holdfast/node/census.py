@@ -1,6 +1,6 @@
 """What a host knows of its domain, as wishes and facts that a plan is made from."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -26,27 +26,37 @@ class Census:
     """Counts since when hosts are gone, by its own clock: whoever takes over begins to count anew."""
 
     def __init__(
-        self, directory: GroupDirectory, hosts: Iterable[HostId], clock: Clock, *, loss_ns: int
+        self,
+        directory: GroupDirectory,
+        hosts: Iterable[HostId],
+        clock: Clock,
+        *,
+        loss_ns: int,
+        removed: Callable[[], tuple[HostId, ...]],
     ) -> None:
+        """*hosts*: those of the domain's description; *removed*: those that are of the domain no more."""
         self._directory = directory
         self._hosts = tuple(hosts)
         self._clock = clock
         self._loss_ns = loss_ns
+        self._removed = removed
         self._gone_since: dict[HostId, int] = {}
         self._locations: dict[HostId, str] = {}
 
     def look(self) -> tuple[HostFact, ...]:
         """The domain's hosts, as they are now."""
-        now, sessions = self._clock.now(), self._directory.sessions
+        now, removed = self._clock.now(), self._removed()
+        sessions = {host: each for host, each in self._directory.sessions.items() if host not in removed}
+        hosts = [host for host in self._hosts if host not in removed]
         for host, session in sessions.items():
             self._locations[host] = location_of(session)
             self._gone_since.pop(host, None)
-        for host in self._hosts:
+        for host in hosts:
             if host not in sessions:
                 self._gone_since.setdefault(host, now)
         return tuple(
             HostFact(host, self._locations.get(host, host), self._gone_ns(host, now))
-            for host in sorted({*self._hosts, *sessions})
+            for host in sorted({*hosts, *sessions})
         )
 
     def lost(self) -> tuple[HostId, ...]:
@@ -64,6 +74,7 @@ class Census:
         return Wishes(
             {each.record.group: wish_of(each.record, state) for each in facts.groups},
             draining=frozenset(state.draining),
+            removed=frozenset(state.removed),
             loss_ns=self._loss_ns,
         )
 

@@ -143,10 +143,8 @@ class Creating:
     def places(self, drafted: Draft) -> list[HostId]:
         """This host first, if it may be, then others as the manager chooses them (FTC-214, FTC-224)."""
         sessions, me, wish = self._directory.sessions, self._groups.me.host, drafted.wish
-        draining = self._wished.state().draining
-        hosts = [
-            HostFact(host, location_of(session)) for host, session in sessions.items() if host not in draining
-        ]
+        takes = self._wished.state().takes_members
+        hosts = [HostFact(host, location_of(each)) for host, each in sessions.items() if takes(host)]
         load = {each.host: self._directory.placed_on(each.host) for each in hosts}
         mine = choose_many(1, [each for each in hosts if each.host == me], [], load, locations=wish.locations)
         others = [each for each in hosts if each.host != me]

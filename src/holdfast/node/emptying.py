@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable
 
-from holdfast.control.domain_changes import SetDraining
+from holdfast.control import domain_changes as changes
 from holdfast.housing.directory import GroupDirectory
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import HostId
-from holdfast.model.orders import DrainHost, HostInfo, HostList
+from holdfast.model.orders import DrainHost, HostInfo, HostList, RemoveHost
 from holdfast.node.census import location_of
 from holdfast.node.control import Control
 from holdfast.node.wishing import granted
@@ -28,7 +28,7 @@ class Emptying:
 
     def list(self) -> HostList:
         """All hosts, as this one knows them."""
-        draining = self._control.state().draining
+        state = self._control.state()
         sessions, records = self._directory.sessions, list(self._directory.records.values())
         members = Counter(host for record in records for host in record.placed_on)
         leaving = Counter(each.host for record in records for each in record.members if each.is_leaving)
@@ -37,13 +37,14 @@ class Emptying:
             HostInfo(
                 host=host,
                 is_alive=host in sessions,
-                is_draining=host in draining,
+                is_draining=host in state.draining,
                 members=members[host],
                 primaries=primaries[host],
                 leaving=leaving[host],
                 location=location_of(sessions[host]) if host in sessions else "",
             )
             for host in sorted({*self._hosts, *sessions})
+            if host not in state.removed
         )
         return HostList(
             hosts=hosts,
@@ -58,8 +59,31 @@ class Emptying:
         Raises ``InvalidRequest``, ``Unavailable`` when it was not granted, ``OutcomeUnknown`` when it may
         have been.
         """
-        if order.host not in {*self._hosts, *self._directory.sessions}:
-            raise InvalidRequest(f"there is no host {order.host!r}; there are: {', '.join(self._hosts)}")
-        change = SetDraining(host=order.host, is_draining=order.is_draining)
+        self._known(order.host)
+        change = changes.SetDraining(host=order.host, is_draining=order.is_draining)
         granted(await self._control.wish(change))
         return self.list()
+
+    async def remove(self, order: RemoveHost) -> HostList:
+        """The host is of the domain no more then. Raises as :meth:`drain`; ``InvalidRequest`` also while it
+        houses something, unless it is lost, and so does not live."""
+        if order.host in self._control.state().removed:
+            return self.list()
+        info = self._known(order.host)
+        if order.is_lost and info.is_alive:
+            raise InvalidRequest(f"{order.host} lives: empty it with `holdfast host drain {order.host}`")
+        if (info.members or info.leaving) and not order.is_lost:
+            raise InvalidRequest(
+                f"{order.host} has members of {info.members + info.leaving} groups: empty it first, with "
+                f"`holdfast host drain {order.host}`; or say --lost if it never comes back"
+            )
+        granted(await self._control.wish(changes.RemoveHost(host=order.host)))
+        return self.list()
+
+    def _known(self, host: HostId) -> HostInfo:
+        """Raises ``InvalidRequest`` for a host that the domain does not have."""
+        hosts = self.list().hosts
+        found = next((each for each in hosts if each.host == host), None)
+        if found is None:
+            raise InvalidRequest(f"there is no host {host!r}; there are: {', '.join(e.host for e in hosts)}")
+        return found

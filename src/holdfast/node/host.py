@@ -225,7 +225,13 @@ class Host:
     def _manager(self, groups: Groups, control: Control) -> Managing:
         """This host's part in managing the domain."""
         loss_ns = round(self._description.loss_s * SECOND)
-        census = Census(groups.directory, self._description.hosts, MachineClock(), loss_ns=loss_ns)
+        census = Census(
+            groups.directory,
+            self._description.hosts,
+            MachineClock(),
+            loss_ns=loss_ns,
+            removed=lambda: control.state().removed,
+        )
         return Managing(groups, self._authority, control, census, fresh_nonce)
 
     async def _close(self) -> None:

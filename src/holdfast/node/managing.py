@@ -13,13 +13,13 @@ import structlog
 
 from holdfast.authority.groups import GroupRecord, read_group
 from holdfast.authority.outcome import Seen
-from holdfast.authority.placing import add_member, remove_member, tune_group
+from holdfast.authority.placing import add_member, have_left, remove_member, tune_group
 from holdfast.authority.recipe import Authority, Recipe, perform
 from holdfast.authority.views import NoGroup
 from holdfast.control.criteria import member_criteria, to_keep
 from holdfast.control.domain_changes import ForgetGroups
 from holdfast.control.domain_state import DomainState
-from holdfast.control.planning import Action, Lead, Place, Plan, Tune, by_group, plan
+from holdfast.control.planning import Action, Forget, Lead, Place, Plan, Tune, by_group, plan
 from holdfast.control.wishes import Facts
 from holdfast.housing.groups import Groups
 from holdfast.model.errors import HoldfastError
@@ -126,6 +126,8 @@ class Managing:
                 criteria = self._criteria(seen.value, host)
                 recipe = add_member(group, host, nonce=nonce, as_of=as_of, criteria=criteria)
                 return "a member is placed", recipe
+            case Forget():
+                return "a host is forgotten", have_left(group, host, nonce=nonce)
             case Tune(tuned=tuned):
                 return "properties are told", tune_group(group, tuned, nonce=nonce, as_of=as_of)
             case _:

@@ -107,17 +107,17 @@ class Objects:
 
     def _factory_at(self, location: str, type_id: str) -> HostId:
         """Raises :class:`NoFactory`."""
-        draining = self._wished.state().draining
-        found = [host for host in hosts_at(location, self._directory.sessions) if host not in draining]
+        takes = self._wished.state().takes_members
+        found = [host for host in hosts_at(location, self._directory.sessions) if takes(host)]
         if not found:
             raise NoFactory(location, type_id, "no living host is there that takes members")
         return min(found, key=lambda host: (self._directory.placed_on(host), host))
 
     def _factories(self) -> FactoryList:
-        draining = self._wished.state().draining
+        takes = self._wished.state().takes_members
         return FactoryList(
             factories=tuple(
-                FactoryInfo(host=host, location=location_of(session), takes_members=host not in draining)
+                FactoryInfo(host=host, location=location_of(session), takes_members=takes(host))
                 for host, session in sorted(self._directory.sessions.items())
             )
         )

@@ -83,10 +83,10 @@ class Placing:
 
     async def _add(self, order: AddMember) -> GroupList:
         """The member is placed then; that it has caught up shows in the view."""
-        await self._check_lives(order.host)
         record = (await self._creating.found(order.name)).value
-        if order.host in self._wished.state().draining:
-            raise ObjectNotAdded(f"{order.host} is being emptied, and takes no members")
+        if not self._wished.state().takes_members(order.host):
+            raise ObjectNotAdded(f"{order.host} is being emptied or was removed, and takes no members")
+        await self._check_lives(order.host)
         await self._place(record, order.host, {})
         return await self._told(order.name)
 
@@ -102,8 +102,8 @@ class Placing:
 
     def _factory_for(self, record: GroupRecord, location: str) -> HostId:
         """The host at that location that is to have the member. Raises ``NoFactory``, ``InvalidRequest``."""
-        sessions, draining = self._groups.directory.sessions, self._wished.state().draining
-        there = [host for host in hosts_at(location, sessions) if host not in draining]
+        sessions, takes = self._groups.directory.sessions, self._wished.state().takes_members
+        there = [host for host in hosts_at(location, sessions) if takes(host)]
         taken = [location_known(host, sessions) for host in record.placed_on]
         free = [host for host in there if location_known(host, sessions) not in taken]
         if free:
