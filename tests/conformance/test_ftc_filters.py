@@ -83,7 +83,7 @@ def test_the_first_example_selects_all_crashes_of_a_host() -> None:
         assert not passes(ALL_ON_HOST_C, other)
 
 
-@pytest.mark.covers("FTC-278", "FTC-281")
+@pytest.mark.covers("FTC-277", "FTC-278", "FTC-281")
 def test_the_second_example_selects_what_takes_a_member_away() -> None:
     """The member itself, its process or its host; not another member, type, process or host."""
     for wanted in (
@@ -149,7 +149,7 @@ def test_a_guard_keeps_what_is_not_there_from_being_looked_at() -> None:
     assert passes("not (exist $TypeId and $TypeId == 'type2')", event("h"))
 
 
-@pytest.mark.covers("FTC-276")
+@pytest.mark.covers("FTC-270", "FTC-276")
 def test_one_grammar_is_offered(filter_: Filter) -> None:
     assert filter_.constraint_grammar == "EXTENDED_TCL"
     for other in ("", "TCL", "extended_tcl", "EXTENDED_TCL ", "SQL"):
@@ -174,7 +174,7 @@ def test_constraints_are_added_all_or_none(filter_: Filter) -> None:
     assert len(dict.fromkeys(ids)) == 3
 
 
-@pytest.mark.covers("FTC-273")
+@pytest.mark.covers("FTC-270", "FTC-273")
 def test_constraints_are_modified_all_or_none(filter_: Filter) -> None:
     one_, two, three = filter_.add_constraints([one("1 == 1"), one("1 == 2"), one("1 == 3")])
     before = filter_.get_all_constraints()
@@ -197,7 +197,7 @@ def test_constraints_are_modified_all_or_none(filter_: Filter) -> None:
     assert filter_.get_all_constraints() == [changed, three]
 
 
-@pytest.mark.covers("FTC-274")
+@pytest.mark.covers("FTC-270", "FTC-274")
 def test_constraints_are_shown_by_id_and_gone_with_the_filter(filter_: Filter) -> None:
     first, second = filter_.add_constraints([one("TRUE"), one("FALSE")])
     assert filter_.get_constraints([second.constraint_id, first.constraint_id]) == [second, first]
@@ -209,7 +209,7 @@ def test_constraints_are_shown_by_id_and_gone_with_the_filter(filter_: Filter) -
             use()
 
 
-@pytest.mark.covers("FTC-275")
+@pytest.mark.covers("FTC-270", "FTC-275")
 def test_any_one_constraint_is_enough(filter_: Filter) -> None:
     """Constraints are or-ed, so that a filter without any passes nothing; an empty expression is true."""
     assert not filter_.match_structured(event("h"))

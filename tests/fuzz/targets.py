@@ -25,7 +25,7 @@ EVENTS: Final = (
 CONSTRAINTS: Final = (
     "$event_type.domain_name == ‘FT_CORBA’ and $FTDomainId == ‘ftdom0’ and $Location[0].id == ‘hostC’",
     "(not exists $ObjectGroupId or $ObjectGroupId == 'group1') and (not exists $TypeId)",
-    "$.header.fixed_header.event_type.type_name != 'x' or $.filterable_data(TypeId) == \"y\"",
+    '$.header.fixed_header.event_type.type_name != \'x\' or $.filterable_data(TypeId) == "y\\""',
     "1 + 2 * -3.5e2 / $ObjectGroupId - .5 >= $Location._length",
     "'host' ~ $Location[0].id == TRUE and not FALSE",
     r"'it\'s' in $hosts or default $x or exist $.0.1._type_id",

@@ -15,6 +15,7 @@ PAGES = (
     "Makefile",
     "docs/start.md",
     "docs/operating.md",
+    "docs/filters.md",
     "examples/ledger.py",
 )
 TYPED = re.compile(r"^\s*(?:\$ |@echo \"\s*|@\$\(BIN\)/)?(holdfast (?:[a-z]).*)$", re.MULTILINE)

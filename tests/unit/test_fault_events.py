@@ -159,7 +159,6 @@ EVENTS = st.builds(
 )
 
 
-@pytest.mark.covers("FTC-249")
 @given(st.lists(EVENTS, max_size=4))
 @settings(max_examples=50)
 def test_any_batch_comes_back_as_it_was(events: list[StructuredEvent]) -> None:

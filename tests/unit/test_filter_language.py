@@ -69,6 +69,7 @@ def truth(constraint: str) -> Truth:
         "FALSE < TRUE and TRUE == $yes",
         "$ObjectGroupId == 18446744073709551615 and $ObjectGroupId != 18446744073709551614",
         "'a' == ‘a’ and '‘' != '’'",
+        r""" 'a"' == "a\"" and "it's" == 'it\'s' """,
         # reckoning
         "1 + 2 * 3 == 7 and (1 + 2) * 3 == 9 and 10 - 3 - 2 == 5 and 12 / 3 / 2 == 2",
         "1 / 2 == 0.5 and 2 - -1 == 3 and +1 == 1 and .5 + 1. == 15e-1 and 2 * $load == 1",
@@ -124,7 +125,7 @@ def test_undefined(constraint: str, at: int, why: str) -> None:
         ("TypeId == 'x'", 0, "found TypeId; write $TypeId for a component, or 'TypeId' for a text"),
         ("$a == true", 6, "found true; write TRUE"),
         ("$a == 1 AND $b == 2", 8, "found AND; write and"),
-        ('$a == "x"', 6, "found '\"'; texts stand in single quotes: 'hostC'"),
+        ("$a == `x`", 6, "found '`'; texts stand in single quotes: 'hostC'"),
         ("$a == 'x", 6, "a text begins here and does not end; close it with '"),
         ("$a == ‘x'", 6, "a text begins here and does not end; close it with ’"),
         (r"$a == 'C:\x'", 9, r"in a text, a backslash is written \\ and a quote \'"),

@@ -39,6 +39,7 @@ app.command(
     "holdfast.cli.transactions:transactions", name="transactions", help="Show changes of the domain's state."
 )
 app.command("holdfast.cli.explain:explain", name="explain", help="Say why a group is as it is.")
+app.command("holdfast.cli.faults:app", name="faults", help="Check filters of fault events.")
 app.command("holdfast.cli.process:agent", name="agent", show=False)
 
 

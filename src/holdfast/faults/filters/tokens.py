@@ -30,9 +30,7 @@ _MEANT: Final = {
     "!": "write != or not",
     "&": "write and",
     "|": "write or",
-    '"': "texts stand in single quotes: 'hostC'",
     "`": "texts stand in single quotes: 'hostC'",
-    "“": "texts stand in single quotes: 'hostC'",
     ".": "a component begins with $, as in $.header",
     "[": "an element follows a component at once: $Location[0]",
 }
@@ -42,8 +40,9 @@ _TRAIT: Final = re.compile(r"_[A-Za-z_]*")
 _DIGITS: Final = re.compile(r"[0-9]+")
 _NUMBER: Final = re.compile(r"(?P<whole>[0-9]*)(?P<part>\.[0-9]*)?(?P<exponent>[eE][+-]?[0-9]+)?")
 _STARTS_NUMBER: Final = re.compile(r"\.?[0-9]")
-_QUOTES: Final = {"'": "'", "‘": "’", "’": "’"}
-"""What opens a text, and what closes it. The source is printed with curved quotes (FTC-279)."""
+_QUOTES: Final = {"'": "'", "‘": "’", "’": "’", '"': '"'}
+"""What opens a text, and what closes it. The source is printed with curved quotes (FTC-279). Double ones are
+ours: a constraint in single quotes is the one that shells leave alone, and it needs others within."""
 
 
 class Kind(Enum):
@@ -138,7 +137,8 @@ class _Tokenizer:
                 self._at += 1
                 letter = self._letter()
                 if letter not in ("\\", "'", closing) or not letter:
-                    raise self._wrong(self._at - 1, r"in a text, a backslash is written \\ and a quote \'")
+                    hint = rf"in a text, a backslash is written \\ and a quote \{closing}"
+                    raise self._wrong(self._at - 1, hint)
             letters.append(letter)
             self._at += 1
         self._at += 1
