@@ -32,6 +32,7 @@ CONSTRAINTS: Final = (
     r"$\and == '\\' and ((((1 < 2) == ($yes))))",
     "$curtime > 1 or $a.(1) == $._d",
     "true = && \0 \x80",
+    "$a 'b\n'",
     "",
 )
 

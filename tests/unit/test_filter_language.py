@@ -145,6 +145,7 @@ def test_undefined(constraint: str, at: int, why: str) -> None:
         ("1 ~ 'x'", 0, "expected a text, found a number: ~ looks for a text within a text"),
         ("1 + 1", 0, "expected a boolean, found a number: a constraint is a boolean, such as a comparison"),
         ("($a == 1", 8, "expected ')' for the '(' at letter 1, found the end"),
+        ("$a 'x\ny'", 3, "expected and, or, or the end, found 'x y'"),
         ("$a == 1)", 7, "expected and, or, or the end, found )"),
         ("$a ==", 5, "expected a component, a number, a text or a parenthesis, found the end"),
         ("$a == and", 6, "expected a component, a number, a text or a parenthesis, found and"),

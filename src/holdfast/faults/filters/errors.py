@@ -24,6 +24,7 @@ class InvalidConstraint(InvalidRequest):
     code = "invalid_constraint"
 
     def __init__(self, text: str, at: int, problem: str) -> None:
+        problem = _printable(problem)  # it may quote the constraint
         super().__init__(f"constraint, letter {at + 1}: {problem}")
         self.text = text
         self.at = at
@@ -38,8 +39,13 @@ class InvalidConstraint(InvalidRequest):
         last = self.at + EXCERPT_AFTER
         before = "... " if first else ""
         after = " ..." if last < len(self.text) else ""
-        excerpt = "".join(letter if letter.isprintable() else " " for letter in self.text[first:last])
+        excerpt = _printable(self.text[first:last])
         return f"{self}\n  {before}{excerpt}{after}\n  {' ' * (len(before) + self.at - first)}^"
+
+
+def _printable(text: str) -> str:
+    """As one line that any terminal takes, letter by letter."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 class ConstraintNotFound(InvalidRequest):
