@@ -16,6 +16,7 @@ from holdfast.model.orders import (
     Answer,
     CreateGroup,
     DeleteGroup,
+    DrainHost,
     ExplainGroup,
     GroupInfo,
     GroupList,
@@ -29,7 +30,13 @@ from holdfast.model.orders import (
     decode_order_answer,
     encode_order,
 )
-from holdfast.model.property_orders import ShowFaultNotifier, ShowProperties
+from holdfast.model.property_orders import (
+    RegisterFaultNotifier,
+    RemoveProperties,
+    SetProperties,
+    ShowFaultNotifier,
+    ShowProperties,
+)
 from holdfast.net import (
     Address,
     Connection,
@@ -64,6 +71,16 @@ Question = (
     | ListTransactions
 )
 """These change nothing: they may be asked of one host after the other."""
+Marked = (
+    CreateGroup
+    | CreateObject
+    | CreateIndex
+    | DrainHost
+    | SetProperties
+    | RemoveProperties
+    | RegisterFaultNotifier
+)
+"""Done once however often they are given, if each time with the same nonce."""
 
 
 class Refused(InvalidRequest):
@@ -124,7 +141,7 @@ async def give(
 
     Raises :class:`Refused`, ``Unavailable`` when it was not done, ``OutcomeUnknown`` when it may have been.
     """
-    if isinstance(wanted, CreateGroup | CreateObject | CreateIndex) and not wanted.nonce:
+    if isinstance(wanted, Marked) and not wanted.nonce:
         wanted = msgspec.structs.replace(wanted, nonce=secrets.token_hex(16))
     endpoint = replace(endpoint, expected=Expected(roles=frozenset({Role.HOST})))
     failure: HoldfastError = Unavailable("no host of the domain is known to live")

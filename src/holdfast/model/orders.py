@@ -114,6 +114,8 @@ class DrainHost(Struct, frozen=True, kw_only=True, tag="drain_host"):
 
     host: HostId
     is_draining: bool = True
+    nonce: str = ""
+    """The order's own: given again with the same one, it is the same order."""
 
 
 class RemoveHost(Struct, frozen=True, kw_only=True, tag="remove_host"):

@@ -18,6 +18,8 @@ class SetProperties(Struct, frozen=True, kw_only=True, tag="set_properties"):
     properties: dict[str, Any]
     type_id: str = ""
     group: str = ""
+    nonce: str = ""
+    """The order's own: given again with the same one, it is the same order."""
 
 
 class RemoveProperties(Struct, frozen=True, kw_only=True, tag="remove_properties"):
@@ -26,6 +28,8 @@ class RemoveProperties(Struct, frozen=True, kw_only=True, tag="remove_properties
     properties: dict[str, Any]
     type_id: str = ""
     group: str = ""
+    nonce: str = ""
+    """The order's own: given again with the same one, it is the same order."""
 
 
 class PropertiesShown(Struct, frozen=True, kw_only=True, tag="properties"):
@@ -46,6 +50,7 @@ class RegisterFaultNotifier(Struct, frozen=True, kw_only=True, tag="register_not
     """Let the group of that name take fault reports; empty: none. From an admin."""
 
     group: str
+    nonce: str = ""
 
 
 class FaultNotifierShown(Struct, frozen=True, kw_only=True, tag="notifier"):

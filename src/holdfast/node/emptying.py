@@ -61,7 +61,7 @@ class Emptying:
         """
         self._known(order.host)
         change = changes.SetDraining(host=order.host, is_draining=order.is_draining)
-        granted(await self._control.wish(change))
+        granted(await self._control.wish(change, id=order.nonce))
         return self.list()
 
     async def remove(self, order: RemoveHost) -> HostList:

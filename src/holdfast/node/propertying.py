@@ -41,7 +41,7 @@ class Propertying:
             case SetProperties(group=group) | RemoveProperties(group=group) if group:
                 return await self._change_group(order)
             case SetProperties() | RemoveProperties():
-                return await self._changed(_change_of(order))
+                return await self._changed(_change_of(order), order.nonce)
             case ShowProperties():
                 return self._of_type(order.type_id)
 
@@ -51,16 +51,17 @@ class Propertying:
         kind = (
             changes.SetGroupProperties if isinstance(order, SetProperties) else changes.RemoveGroupProperties
         )
-        return await self._changed(kind(group=record.group, made_with=made_with, properties=order.properties))
+        change = kind(group=record.group, made_with=made_with, properties=order.properties)
+        return await self._changed(change, order.nonce)
 
-    async def _changed(self, change: changes.Change) -> PropertiesShown:
-        own, effective = await changed(self._wished, change)
+    async def _changed(self, change: changes.Change, nonce: str) -> PropertiesShown:
+        own, effective = await changed(self._wished, change, id=nonce)
         return PropertiesShown(own=own, effective=effective)
 
     async def _register(self, order: RegisterFaultNotifier) -> FaultNotifierShown:
         if order.group:
             await self._creating.found(order.group)
-        await changed(self._wished, changes.RegisterFaultNotifier(group=order.group))
+        await changed(self._wished, changes.RegisterFaultNotifier(group=order.group), id=order.nonce)
         return FaultNotifierShown(group=order.group)
 
     def _notifier(self) -> FaultNotifierShown:
