@@ -1,0 +1,190 @@
+"""The domain's own state in real processes: coordinators are killed, and every answer was true."""
+
+import asyncio
+import itertools
+import secrets
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from domain import WAIT_S, Domain, is_whole
+from group_client import EXAMPLES, Client, run
+
+from holdfast.cli.ordering import give_at
+from holdfast.client.ordering import Refused
+from holdfast.model.errors import NoSuchGroup, OutcomeUnknown, Unavailable
+from holdfast.model.orders import CreateGroup, DeleteGroup, DrainHost, GroupList, HostList, ListHosts
+from holdfast.model.properties import MINIMUM_NUMBER
+from holdfast.model.property_orders import PropertiesShown, SetProperties, ShowProperties
+
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("control"), pytest.mark.timeout(1200)]
+
+CALLERS = 3
+WISH = {MINIMUM_NUMBER: 2}
+
+
+@pytest.fixture(scope="module")
+def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
+    with Domain(tmp_path_factory.mktemp("control") / "d", "--app", str(EXAMPLES)) as made:
+        made.wait("every host hears every other", is_whole)
+        yield made
+
+
+@dataclass
+class Book:
+    """What was answered, and so must be."""
+
+    groups: dict[str, bool] = field(default_factory=dict)
+    """Whether each is there."""
+    wished: dict[str, bool] = field(default_factory=dict)
+    """Whether the wish for it was granted."""
+    asked: int = 0
+    """Outcomes that were unknown at first."""
+
+
+async def settled(book: Book, give: Callable[[], Awaitable[object]]) -> bool:
+    """Whether *give* was done: by its answer, or, if that stayed away, by what it says when it is given again
+    under the same nonce."""
+    is_doubtful = False
+    async with asyncio.timeout(WAIT_S):
+        while True:
+            try:
+                await give()
+                return True
+            except OutcomeUnknown:
+                book.asked += not is_doubtful
+                is_doubtful = True
+            except Unavailable:
+                if not is_doubtful:
+                    return False  # nothing was done: the answer says so
+            await asyncio.sleep(0.05)
+
+
+class Owner:
+    """Makes and ends groups, wishes for them, and writes down what it was told."""
+
+    def __init__(self, client: Client, book: Book) -> None:
+        self._layout = client.layout
+        self._book = book
+
+    async def see_to(self, name: str, *, is_to_end: bool) -> None:
+        nonce = secrets.token_hex(16)
+        create = CreateGroup(name=name, class_name="ledger:Ledger", style="cold_passive", nonce=nonce)
+        made = await settled(self._book, lambda: give_at(self._layout, create, GroupList))
+        self._book.groups[name] = made
+        if made:
+            wish = SetProperties(group=name, properties=WISH, nonce=secrets.token_hex(16))
+            was = await settled(self._book, lambda: give_at(self._layout, wish, PropertiesShown))
+            self._book.wished[name] = was
+            if is_to_end:
+                self._book.groups[name] = not await settled(self._book, lambda: self._end(name))
+
+    async def _end(self, name: str) -> None:
+        try:
+            await give_at(self._layout, DeleteGroup(name=name), GroupList)
+        except Refused as refused:
+            if refused.reason != NoSuchGroup.code:  # ended by the first order, of which nothing was heard
+                raise
+
+
+async def coordinated(client: Client, after_term: int = 0) -> HostList:
+    """As soon as a host coordinates in a later term than *after_term*."""
+    async with asyncio.timeout(WAIT_S):
+        while True:
+            try:
+                found = await give_at(client.layout, ListHosts(), HostList)
+                if found.manager and found.term > after_term:
+                    return found
+            except (Unavailable, OutcomeUnknown):
+                pass
+            await asyncio.sleep(0.05)
+
+
+async def kill_coordinators(client: Client, count: int, strike: Callable[[int], None]) -> None:
+    """One after the other, as soon as each is elected; *strike* hurts the authority too."""
+    term = 0
+    for number in range(count):
+        found = await coordinated(client, term)
+        await asyncio.to_thread(strike, number)
+        await client.kill(found.manager)
+        term = found.term
+
+
+async def properties_of(client: Client, name: str) -> dict[str, object]:
+    return (await give_at(client.layout, ShowProperties(group=name), PropertiesShown)).own
+
+
+def answers_are_true(
+    domain: Domain, *, groups: int, kills: int, strike: Callable[[int], None] = lambda _: None
+) -> None:
+    async def work(client: Client) -> None:
+        book, numbers = Book(), itertools.count()
+        killing = asyncio.create_task(kill_coordinators(client, kills, strike))
+
+        async def own() -> None:
+            owner = Owner(client, book)
+            while (number := next(numbers)) < groups or not killing.done():
+                await owner.see_to(f"group{number}", is_to_end=bool(number % 2))
+
+        await asyncio.gather(killing, *(own() for _ in range(CALLERS)))
+        await asyncio.to_thread(domain.wait, "every host hears every other", is_whole)
+        await coordinated(client)
+        there = {each.name for each in await client.connection.groups()}
+        assert there == {name for name, is_there in book.groups.items() if is_there}
+        for name in sorted(there):
+            expected = WISH if book.wished[name] else {}
+            assert await properties_of(client, name) == expected, name
+        for name in sorted(there)[1:]:
+            await client.connection.delete(name)
+
+    run(domain, work)
+
+
+def test_every_answer_is_true_while_coordinators_are_killed(
+    domain: Domain, rounds: Callable[..., int]
+) -> None:
+    """What was said to be done is there, what failed is not, and what was unknown can be asked for."""
+    answers_are_true(domain, groups=rounds(short=6, long=200), kills=rounds(short=2, long=60))
+
+
+@pytest.mark.etcd
+def test_every_answer_is_true_also_while_etcd_elects(
+    tmp_path: Path, request: pytest.FixtureRequest, rounds: Callable[..., int]
+) -> None:
+    """The same with etcd as the authority, whose leader is killed with every fifth coordinator."""
+    if rounds(short=0, long=1) == 0:
+        pytest.skip("the long form alone; the short one has the embedded authority")
+    cluster = request.getfixturevalue("etcd_backend").cluster
+
+    def strike(number: int) -> None:
+        if number % 5 == 2:
+            cluster.kill(cluster.leader())
+        elif number % 5 == 3:
+            cluster.heal()
+
+    endpoints = [word for endpoint in cluster.endpoints for word in ("--etcd", endpoint)]
+    with Domain(tmp_path / "d", "--app", str(EXAMPLES), *endpoints) as made:
+        made.wait("every host hears every other", is_whole)
+        try:
+            answers_are_true(made, groups=200, kills=60, strike=strike)
+        finally:
+            cluster.heal()
+
+
+def test_wishes_outlive_the_death_of_all_hosts_at_once(domain: Domain) -> None:
+    """The state lives with the hosts: whoever comes back brings what was committed."""
+    domain.wait("every host hears every other", is_whole)
+
+    async def work(client: Client) -> None:
+        before = await coordinated(client)
+        drained = await give_at(client.layout, DrainHost(host=before.hosts[2].host), HostList)
+        await client.kill_all()
+        after = await coordinated(client, drained.term)
+        assert after.cas >= drained.cas
+        assert [each.host for each in after.hosts if each.is_draining] == [before.hosts[2].host]
+        await asyncio.to_thread(domain.wait, "every host hears every other", is_whole)
+        again = DrainHost(host=before.hosts[2].host, is_draining=False)
+        assert not any(each.is_draining for each in (await give_at(client.layout, again, HostList)).hosts)
+
+    run(domain, work)
