@@ -188,3 +188,41 @@ def test_wishes_outlive_the_death_of_all_hosts_at_once(domain: Domain) -> None:
         assert not any(each.is_draining for each in (await give_at(client.layout, again, HostList)).hosts)
 
     run(domain, work)
+
+
+def test_groups_serve_and_fail_over_without_a_control_plane_until_it_is_recovered(domain: Domain) -> None:
+    """Every copy of the state is lost: nobody is elected rather than anybody (IM-139), wishes must wait, and
+    groups notice nothing. Then a person lets the domain go on from what there is (T4)."""
+    domain.wait("every host hears every other", is_whole)
+
+    async def work(client: Client) -> None:
+        ledger = await client.create("served")
+        await client.wait_in_sync("served")
+        await ledger.deposit("alice", 5)
+        wish = SetProperties(group="served", properties=WISH)
+        assert (await give_at(client.layout, wish, PropertiesShown)).own == WISH
+        await asyncio.to_thread(lose_contexts, domain)
+        await client.wait_in_sync("served")
+        await client.kill_primary("served")
+        assert await ledger.deposit("alice", 1) == 6
+        listed = await give_at(client.layout, ListHosts(), HostList)
+        assert (listed.manager, listed.cas) == ("", 0)
+        done = await asyncio.to_thread(
+            domain.run, "domain", "recover", "--from", "host1", "--yes", check=False
+        )
+        assert done.returncode == 0, done.stderr
+        await coordinated(client, listed.term)
+        assert await properties_of(client, "served") == {}
+        assert (await give_at(client.layout, wish, PropertiesShown)).own == WISH
+        assert await ledger.balance("alice") == 6
+
+    run(domain, work)
+
+
+def lose_contexts(domain: Domain) -> None:
+    """As if each host's copy were on a disk that is gone."""
+    domain.run("down")
+    for file in domain.directory.glob("hosts/*/control/*"):
+        file.unlink()
+    domain.up()
+    domain.wait("every host hears every other", is_whole)

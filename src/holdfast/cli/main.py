@@ -38,6 +38,7 @@ app.command("holdfast.cli.indexes:app", name="index", help="Create, drop and lis
 app.command(
     "holdfast.cli.transactions:transactions", name="transactions", help="Show changes of the domain's state."
 )
+app.command("holdfast.cli.governing:app", name="domain", help="Recover the domain's own state.")
 app.command("holdfast.cli.explain:explain", name="explain", help="Say why a group is as it is.")
 app.command("holdfast.cli.faults:app", name="faults", help="Check filters of fault events.")
 app.command("holdfast.cli.process:agent", name="agent", show=False)

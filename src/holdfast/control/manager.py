@@ -16,9 +16,10 @@ from holdfast.control.following import Replica
 from holdfast.control.messages import Declined, Message, Newer, Prepare
 from holdfast.control.onlooking import Onlooker
 from holdfast.control.ports import Application, ControlPorts, Tell
+from holdfast.control.recovery import Recovery
 from holdfast.control.role import Role
 from holdfast.control.tenure import Self, Tenure
-from holdfast.model.errors import Unavailable
+from holdfast.model.errors import Rejected, Unavailable
 from holdfast.model.ids import HostId, Incarnation, Term
 
 
@@ -96,6 +97,16 @@ class Manager:
         if not isinstance(self._tenure, Coordinator):
             raise NotCoordinator(self.coordinator)
         self._tenure.update(change, tell)
+
+    def recover(self, body: bytes, tell: Tell) -> None:
+        """Let *body* be the context from now on, because nobody holds the committed one any more (T4): *tell*
+        gets the outcome. Raises ``Rejected`` where somebody coordinates."""
+        if not isinstance(self._tenure, Bootstrap):
+            raise Rejected(
+                f"{self.coordinator or 'a host'} coordinates the domain: nothing is to be recovered"
+            )
+        recovery = Recovery(self._me, body, tell, self._enter_bootstrap)
+        self._change(Role.BOOTSTRAP, recovery, recovery.begin, "the context is to be recovered")
 
     def on_message(self, peer: HostId, message: Message) -> None:
         self._silent.pop(peer, None)

@@ -91,6 +91,11 @@ def decode_body(body: bytes) -> Kept:
     return _bodies.decode(body) if body else Kept()
 
 
+def with_body(body: bytes, inner: bytes) -> bytes:
+    """The same wishes remembered, with another state of the application's own."""
+    return _encode(Kept(inner, decode_body(body).settled))
+
+
 def decode_settled(reply: bytes) -> Settled:
     return _replies.decode(reply)
 

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct
 
+from holdfast.model.domain_orders import DomainInspected, DomainOrder
 from holdfast.model.errors import HoldfastError, InvalidRequest
 from holdfast.model.ids import Epoch, GroupId, HostId
 from holdfast.model.index_orders import IndexList, IndexOrder, TransactionList
@@ -340,6 +341,7 @@ Order = (
     | InspectGroup
     | RecoverGroup
     | Deafen
+    | DomainOrder
     | ObjectOrder
     | PropertyOrder
 )
@@ -354,6 +356,7 @@ Answer = (
     | GroupInspected
     | GroupRecovered
     | Deafened
+    | DomainInspected
     | GroupReference
     | ObjectCreated
     | FactoryList

@@ -7,6 +7,7 @@ from holdfast.authority.history import Chapter, History, read_history
 from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Authority, perform
 from holdfast.authority.views import NoGroup, read_view
+from holdfast.model.domain_orders import InspectDomain, RecoverDomain
 from holdfast.model.errors import HoldfastError, InvalidRequest
 from holdfast.model.ids import HostId
 from holdfast.model.index_orders import CreateIndex, DropIndexes, ListIndexes, ListTransactions
@@ -54,6 +55,7 @@ from holdfast.node.creating import Creating
 from holdfast.node.deafness import Deafness
 from holdfast.node.emptying import Emptying
 from holdfast.node.explaining import Explaining
+from holdfast.node.governing import Governing
 from holdfast.node.indexing import Indexing
 from holdfast.node.insisting import insist
 from holdfast.node.managing import Managing
@@ -92,6 +94,7 @@ class Administering:
         self._explaining = Explaining(groups.directory, creating, self._recovering, managing)
         self._hosts = Emptying(groups.directory, control, hosts)
         self._indexing = Indexing(groups.directory, control, authority)
+        self._governing = Governing(groups.me.host, groups.directory, control)
         self._deafness = deafness
         self._allows_chaos = allows_chaos
 
@@ -131,6 +134,8 @@ class Administering:
                     return await self._hosts.drain(order)
                 case RemoveHost():
                     return await self._hosts.remove(order)
+                case InspectDomain() | RecoverDomain():
+                    return await self._governing.do(order)
                 case InspectGroup():
                     return await self._recovering.inspect(order)
                 case RecoverGroup():

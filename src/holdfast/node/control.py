@@ -6,7 +6,7 @@ happens to it, they serve on.
 """
 
 import asyncio
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,23 +15,24 @@ import structlog
 
 from holdfast.authority import keys, membership
 from holdfast.authority.contract import Compacted, Events
-from holdfast.authority.outcome import Listing, answering, decoded, read_all
+from holdfast.authority.outcome import Listing, NoAnswer, answering, decoded, read_all
 from holdfast.authority.recipe import Authority, Recipe, Recipes, perform
 from holdfast.authority.sessions import Session
 from holdfast.authority.standing import TermRecord
+from holdfast.authority.transactions import last_committed
 from holdfast.control.archive import Archive
 from holdfast.control.config import ControlConfig
 from holdfast.control.context import Context
 from holdfast.control.domain_changes import Change, apply, encode_change
-from holdfast.control.domain_state import DomainState, decode_state
+from holdfast.control.domain_state import DomainState, decode_state, encode_state
 from holdfast.control.manager import Manager
 from holdfast.control.messages import Message
-from holdfast.control.once import Once, decode_body
-from holdfast.control.ports import ControlPorts, Outcome
+from holdfast.control.once import Once, decode_body, with_body
+from holdfast.control.ports import ControlPorts, Failed, Outcome
 from holdfast.control.role import Role
 from holdfast.machine import LoopTimers, MachineClock, MachineRandom
-from holdfast.model.errors import DiskFailed, HoldfastError, NoSpace
-from holdfast.model.ids import HostId, Incarnation, Nonce, Revision, Term
+from holdfast.model.errors import DiskFailed, HoldfastError, NoSpace, Rejected
+from holdfast.model.ids import GroupId, HostId, Incarnation, Nonce, Revision, Term
 from holdfast.model.ports import Token, Trace
 from holdfast.net import Kind
 from holdfast.node.forwarding import Forwarding, Told, Wanted
@@ -152,6 +153,31 @@ class Control:
         """Let this host give up its role, and find out anew which it has; a coordinator's updates that are
         under way are cancelled, or settled by the record."""
         self._guarded(self._manager.rejoin)(why)
+
+    async def recover(self, groups: Collection[GroupId]) -> Outcome:
+        """Let the domain go on from the wishes that this host holds, as far as they are of *groups* that the
+        authority knows, because nobody holds the committed ones any more (T4)."""
+        state = self.state()
+        known = {group: own for group, own in state.groups.items() if GroupId(int(group)) in groups}
+        inner = encode_state(msgspec.structs.replace(state, groups=known))
+        told: asyncio.Future[Outcome] = self._loop.create_future()
+
+        def tell(outcome: Outcome) -> None:
+            if not told.done():
+                told.set_result(outcome)
+
+        try:
+            self._manager.recover(with_body(self._manager.context.body, inner), tell)
+        except Rejected as error:
+            return Failed(error)
+        return await told
+
+    async def committed_cas(self) -> int | None:
+        """Of the wishes that count, by the authority's record; None when it does not answer."""
+        found = await perform(self._authority, last_committed())
+        if isinstance(found, NoAnswer):
+            return None
+        return 0 if found is None else found.cas
 
     # --- its life
 
