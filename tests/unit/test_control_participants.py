@@ -102,7 +102,7 @@ def test_all_hosts_count_when_too_few_are_refused(bench: Bench) -> None:
 
 
 def test_a_newcomer_that_holds_the_context_is_worth_an_update_that_lists_it(bench: Bench) -> None:
-    _, b = joined(bench, A, B)
+    joined(bench, A, B)
     assert not is_worth_listing(standing_of(bench), A, WANTED), "nothing was committed yet"
     committed(bench, 1, A, B)
     assert not is_worth_listing(standing_of(bench), A, WANTED)
@@ -110,7 +110,7 @@ def test_a_newcomer_that_holds_the_context_is_worth_an_update_that_lists_it(benc
     assert not is_worth_listing(standing_of(bench), A, WANTED), "it holds nothing yet"
     joined(bench, C, cas=1)
     assert is_worth_listing(standing_of(bench), A, WANTED)
-    joined(bench, D, cas=1)
+    _, b, _, _ = joined(bench, A, B, C, D, cas=1)
     committed(bench, 2, A, B, C)
     assert not is_worth_listing(standing_of(bench), A, WANTED), "there are enough"
     assert isinstance(bench.run(leave(B, b.incarnation, nonce=bench.nonce())), Removed)
