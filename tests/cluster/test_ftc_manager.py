@@ -213,6 +213,24 @@ def test_members_are_made_where_the_group_has_factories(manager: Manager) -> Non
     manager.done("DELETE", "/v1/groups/placed")
 
 
+@pytest.mark.covers("FTC-13", "FTC-137")
+def test_an_application_that_keeps_itself_consistent_is_left_to_it(manager: Manager) -> None:
+    """The primary alone executes; whoever is primary next has what it has itself."""
+    app = {"properties": {"ConsistencyStyle": "CONS_APP_CTRL"}}
+    manager.done("POST", f"/v1/properties/types/{LEDGER}", app)
+    manager.done("POST", "/v1/groups", {"name": "self", "class_name": LEDGER, "replicas": 2})
+    primary, backup = (each["host"] for each in manager.in_sync("self", 2)["members"])
+    assert [manager.deposit("self") for _ in range(2)] == [1, 2]
+    for door in range(3):
+        assert manager.deposit("self", door=door) == 3 + door, "every host's clients reach the primary"
+    manager.done("POST", "/v1/groups/self/primary", {"location": backup})
+    assert manager.deposit("self") == 1
+    manager.done("POST", "/v1/groups/self/primary", {"location": primary})
+    assert manager.deposit("self") == 6
+    manager.done("DELETE", "/v1/groups/self")
+    manager.done("DELETE", f"/v1/properties/types/{LEDGER}?names=ConsistencyStyle")
+
+
 @pytest.mark.covers("FTC-180", "FTC-181")
 def test_the_fault_notifier_is_found_once_it_is_registered(manager: Manager) -> None:
     assert manager.refused("GET", "/v1/fault-notifier") == "InterfaceNotFound"

@@ -164,10 +164,11 @@ def test_what_no_group_can_be_made_with_is_named(
     assert refused.value.about == {"nam": full_name(about[0]), "val": about[1]}
 
 
-def test_groups_that_would_keep_themselves_consistent_are_refused_by_name() -> None:
+def test_active_groups_do_not_keep_themselves_consistent() -> None:
     state = SetDefaultProperties(properties={"ConsistencyStyle": "CONS_APP_CTRL"}).applied(DomainState())
     with pytest.raises(UnsupportedProperty, match="ConsistencyStyle"):
-        drafted(state)
+        drafted(state, style="active")
+    assert drafted(state).record.style == "warm_passive"
 
 
 @pytest.mark.parametrize(

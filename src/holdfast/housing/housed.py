@@ -12,7 +12,7 @@ from holdfast.housing.chronicle import Chronicle
 from holdfast.housing.copying import GroupCopies
 from holdfast.housing.ground import Ground
 from holdfast.housing.ports import EndingTimers, HouseConfig, MakeTimers
-from holdfast.housing.tuning import tuned
+from holdfast.housing.tuning import is_self_kept, tuned
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import Epoch, GroupId, Position
 from holdfast.model.ports import Timers
@@ -58,7 +58,11 @@ class Housed:
         self._timers: list[EndingTimers] = []
         self._make_timers = timers
         self.style = make_member(
-            style_named(record.style), definition, style_ports(self), tuned(config.style, record)
+            style_named(record.style),
+            definition,
+            style_ports(self),
+            tuned(config.style, record),
+            is_self_kept=is_self_kept(record),
         )
         self._config = config
         self.member = Member(
@@ -98,13 +102,13 @@ class Housed:
     @property
     def is_ready(self) -> bool:
         """Whether calls are taken here: the sequence serves, and the object has what it lacked."""
-        return self.member.is_serving and (isinstance(self.style, Stateless) or self.style.is_ready)
+        return self.member.is_serving and self.style.is_ready
 
     @property
     def replica(self) -> Replica:
         """Raises ``Unavailable`` for a stateless group, which has none."""
         if isinstance(self.style, Stateless):
-            raise Unavailable(f"group {self.group} is stateless: there is nothing to order or to ask about")
+            raise Unavailable(f"group {self.group} keeps no record: there is nothing to ask about")
         return self.style
 
     def time_ns(self, here_ns: int) -> int:
@@ -129,12 +133,9 @@ class Housed:
 
     def turn(self) -> int | None:
         """Do what is due; when, by the wall clock, the next turn must be at the latest."""
-        if isinstance(self.style, Stateless):
-            self._tell_if_ready()
-            return None
         self.style.turn()
         self._tell_if_ready()
-        return self.style.next_wake_ns()
+        return None if isinstance(self.style, Stateless) else self.style.next_wake_ns()
 
     def _tell_if_ready(self) -> None:
         """Not before: clients come at once, and who is turned away tries the others, which may hang."""

@@ -51,6 +51,7 @@ from holdfast.model.reference import Reference, Routing, route
 from holdfast.model.units import MILLISECOND
 from holdfast.styles.operation import Call, Sent, decode_calls
 from holdfast.styles.ports import Token
+from holdfast.styles.self_kept import SelfKept
 from holdfast.styles.stateless import Stateless
 
 REPLY_BYTES_MAX: Final = 8 << 20
@@ -307,7 +308,8 @@ class Serving:
 
 def _is_anybodys(asked: Asked, housed: Housed) -> bool:
     """Whether any member may do it."""
-    return isinstance(asked, Reads) or isinstance(housed.style, Stateless)
+    is_alike = isinstance(housed.style, Stateless) and not isinstance(housed.style, SelfKept)
+    return isinstance(asked, Reads) or is_alike
 
 
 def _frames(outcomes: list[bytes]) -> Iterator[tuple[int, int]]:

@@ -5,7 +5,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.authority.groups import GroupRecord
-from holdfast.model.properties import CHECKPOINT_INTERVAL
+from holdfast.model.properties import CHECKPOINT_INTERVAL, CONSISTENCY_STYLE, ConsistencyStyle
 from holdfast.model.units import MILLISECOND
 from holdfast.styles.config import StyleConfig
 
@@ -23,6 +23,11 @@ def tuned(config: StyleConfig, record: GroupRecord) -> StyleConfig:
         return config
     interval_ns = max(interval * UNIT_NS, CHECKPOINT_LEAST_NS)
     return msgspec.structs.replace(config, checkpoint_interval_ns=interval_ns)
+
+
+def is_self_kept(record: GroupRecord) -> bool:
+    """Whether the application keeps the group's members consistent (FTC-137)."""
+    return _decoded(record.properties).get(CONSISTENCY_STYLE) == ConsistencyStyle.CONS_APP_CTRL
 
 
 def _decoded(properties: str) -> dict[str, Any]:

@@ -114,8 +114,9 @@ def _decoded(order: CreateGroup) -> dict[str, Any]:
 
 
 def _check_possible(effective: Properties) -> None:
-    if effective[CONSISTENCY_STYLE] == ConsistencyStyle.CONS_APP_CTRL:
-        said = "groups that keep their replicas consistent by themselves are not supported yet"
+    is_self_kept = effective[CONSISTENCY_STYLE] == ConsistencyStyle.CONS_APP_CTRL
+    if is_self_kept and effective[REPLICATION_STYLE] == Style.ACTIVE:
+        said = "active members are kept consistent by the order of their calls, which is ours to keep"
         raise UnsupportedProperty(CONSISTENCY_STYLE, effective[CONSISTENCY_STYLE], said)
     for name in (INITIAL_NUMBER, MINIMUM_NUMBER):
         if effective[name] > MEMBERS_MAX:

@@ -23,6 +23,15 @@ class Stateless:
         self._clock = clock
         self._instance = definition.make(Timers())
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether calls can be taken here."""
+        return True
+
+    def turn(self) -> None:
+        """Nothing is ever due."""
+        return
+
     def execute(self, sent: Sent) -> tuple[list[int], list[bytes]]:
         """The numbers and outcomes of one frame's calls, on any member. Raises ``msgspec.DecodeError``."""
         calls = decode_calls(sent.calls)

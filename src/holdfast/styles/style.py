@@ -1,5 +1,7 @@
 """The replication styles by name, and their members."""
 
+from typing import Final
+
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.properties import REPLICATION_STYLE, Style, UnsupportedProperty
 from holdfast.styles.active import Active
@@ -7,8 +9,11 @@ from holdfast.styles.cold import Cold
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
 from holdfast.styles.ports import StylePorts
+from holdfast.styles.self_kept import SelfKept
 from holdfast.styles.stateless import Stateless
 from holdfast.styles.warm import Warm
+
+PASSIVE: Final = (Style.COLD_PASSIVE, Style.WARM_PASSIVE)
 
 
 def style_named(name: str) -> Style:
@@ -21,9 +26,17 @@ def style_named(name: str) -> Style:
 
 
 def make_member(
-    style: Style, definition: Definition, ports: StylePorts, config: StyleConfig
+    style: Style,
+    definition: Definition,
+    ports: StylePorts,
+    config: StyleConfig,
+    *,
+    is_self_kept: bool = False,
 ) -> Cold | Warm | Active | Stateless:
-    """A member's application. Raises :class:`UnsupportedProperty` for voting (FTC-131)."""
+    """A member's application; *is_self_kept*: of a group that keeps itself consistent. Raises
+    :class:`UnsupportedProperty` for voting (FTC-131)."""
+    if is_self_kept and style in PASSIVE:
+        return SelfKept(definition, ports)
     match style:
         case Style.STATELESS:
             return Stateless(definition, ports.clock)

@@ -10,6 +10,7 @@ import msgspec
 from holdfast.calling.config import CallPolicy
 from holdfast.client.caller import Caller as GroupCaller
 from holdfast.client.domain import Domain
+from holdfast.housing.tuning import is_self_kept
 from holdfast.machine import MachineClock
 from holdfast.model.calls import CallOutcomeUnknown, RequestId
 from holdfast.model.errors import InvalidRequest, Unavailable
@@ -126,7 +127,7 @@ class Calls:
     def _is_kept(self, group: GroupId) -> bool:
         """Whether its members keep replies at all."""
         record = self._interior.groups.directory.records.get(group)
-        return record is None or style_named(record.style) is not Style.STATELESS
+        return record is None or not (style_named(record.style) is Style.STATELESS or is_self_kept(record))
 
     def _check_same(self, request: RequestId, method: str, encoded: bytes) -> None:
         """One key, one call: tells callers of their mistake, as far as this host has seen the first one."""
