@@ -1,5 +1,7 @@
 """Indexes of a domain of real hosts: the paths of the index coordinator's source, and the command line."""
 
+import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -48,8 +50,14 @@ class Plane:
         return httpx.post(url + path, content=content, headers=named, timeout=90, trust_env=False)
 
     def coordination(self, url: str = "") -> dict[str, Any]:
-        found: dict[str, Any] = self.ask(url or next(iter(self.doors.values())), "/v1/coordinator").json()
-        return found
+        """As the host at *url* knows it, or any that answers."""
+        for each in (url,) if url else self.doors.values():
+            try:
+                found: dict[str, Any] = self.ask(each, "/v1/coordinator").json()
+            except httpx.TransportError:
+                continue
+            return found
+        raise KeyError(url)
 
     @property
     def coordinator(self) -> str:
@@ -66,7 +74,7 @@ class Plane:
             term = self.coordination(url)["current_term"]
             body = {"command": statement, "current_term": term, **fields}
             found.append(self.ask(url, "/cluster/index", body, **headers))
-            return found[-1].status_code not in (307, 503) and found[-1].json()["status"] != "STALE_TERM"
+            return found[-1].status_code not in (307, 503, 504) and found[-1].json()["status"] != "STALE_TERM"
 
         self.until(f"an answer to {statement}", is_answered)
         answered = found[-1].json()
@@ -79,8 +87,8 @@ class Plane:
             try:
                 if holds():
                     return
-            except KeyError:
-                pass  # nobody is elected at this moment
+            except (KeyError, httpx.TransportError):
+                pass  # nobody is elected at this moment, or a host has just died
             time.sleep(0.05)
         raise AssertionError(f"did not happen within {WAIT_S:g} s: {what}")
 
@@ -174,6 +182,27 @@ def test_the_calls_of_the_cluster_manager(plane: Plane) -> None:
     plane.until("everybody has a role once more", are_found)
     old = plane.ask(plane.coordinator, "/cluster/newmaster", {"current_term": 0})
     assert (old.status_code, old.json()["status"]) == (409, "STALE_TERM")
+
+
+@pytest.mark.covers("IM-1", "IM-125", "IM-126", "IM-13")
+def test_statements_go_on_while_the_coordinator_is_killed(domain: Domain, plane: Plane) -> None:
+    """kill -9 of its host in the middle of statements that a client repeats until they are answered: each is
+    done once, its agent starts it again, and the authority knows what became of each update."""
+    numbers = []
+    for number in range(6):
+        if number in (1, 4):
+            os.kill(domain.host(plane.names[plane.coordinator])["pid"], signal.SIGKILL)
+        made = plane.state("CreateIndex", indexinfo={**ASKED, "Name": f"k{number}"}, key=f"kill-{number}")
+        assert made.status_code == 200, made.text
+        numbers.append(made.json()["indexinfo"]["id"])
+    listed = plane.state("ListIndex", indexids=numbers).json()["indexinfo"]
+    assert [each["Name"] for each in listed] == [f"k{number}" for number in range(6)]
+    domain.wait("the killed hosts are back", is_whole)
+    found = plane.ask(plane.coordinator, "/v1/transactions?limit=1000").json()["transactions"]
+    assert {each["status"] for each in found} <= {"initial", "commit", "rollback"}
+    assert all(len(each["participants"]) >= 1 for each in found)
+    assert sum(each["status"] == "commit" for each in found) >= len(numbers)
+    assert plane.state("DropIndex", indexid=numbers, key="kill-all").status_code == 200
 
 
 def index(domain: Domain, *words: str) -> "subprocess.CompletedProcess[str]":

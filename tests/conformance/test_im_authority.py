@@ -246,6 +246,7 @@ def test_nobody_joins_while_a_transaction_is_open(plane: Plane) -> None:
     assert isinstance(plane.try_join(newcomer), Seen)
 
 
+@pytest.mark.covers("IM-9")
 def test_a_transaction_is_not_opened_over_a_joining_it_did_not_see(plane: Plane) -> None:
     """List of members and opening are one step: the creation that raced with a join reads again."""
     plane.joined("a")
