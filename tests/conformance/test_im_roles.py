@@ -18,6 +18,8 @@ from holdfast.sim.control.host import AUTHORITY, CONFIG, DIRECTORY, LEASE_SECOND
 from holdfast.sim.node import Life
 from holdfast.sim.options import MILLISECOND, SECOND
 
+MIXED = ["coordinator", "onlooker", "replica"]
+
 
 @pytest.fixture
 def stage() -> Stage:
@@ -230,6 +232,21 @@ def test_a_replica_that_was_cut_off_goes_through_bootstrap(stage: Stage) -> None
     stage.mend(lonely, *others_of(lonely))
     stage.settle()
     assert stage.tokens(lonely) == ["first", "second", "without it"]
+
+
+def test_a_replica_that_was_cut_off_and_looks_on_afterwards_knows_the_coordinator_again() -> None:
+    """Its place was taken meanwhile. Nobody speaks to it unasked: it must ask whom it took for dead."""
+    stage = Stage.settled(config=dataclasses.replace(CONFIG, participants=2))
+    stage.wish("first")
+    stage.until(lambda: sorted(role.value for role in stage.roles().values() if role) == MIXED)
+    replica = stage.replicas[0]
+    stage.cut(replica, *others_of(replica))
+    stage.until(lambda: stage.role(replica) is Role.BOOTSTRAP)
+    stage.until(lambda: len(stage.replicas) == 1, "another in its place")
+    coordinator = stage.coordinator
+    stage.mend(replica, *others_of(replica))
+    stage.until(lambda: stage.manager(replica).coordinator == coordinator)
+    assert stage.term().term == 1
 
 
 @pytest.mark.covers("IM-108", "IM-109")

@@ -154,11 +154,14 @@ class Bootstrap(Tenure):
             self._coordinate(standing.current_term)
 
     def _be_onlooker(self, standing: Standing) -> None:
-        coordinator = self._living(standing)
-        if coordinator is None:
-            self._survey_later()  # those who take part elect
+        """Of whoever the term names, also one that was silent: nobody speaks to an onlooker that does not
+        ask, so it would be silent for ever. Those who take part elect another if it is gone."""
+        found = standing.coordinator()
+        if found is None or found.value.host == self.me.host:
+            self._survey_later()
         else:
-            self._look_on(standing.current_term, coordinator)
+            elected = Participant(host=found.value.host, incarnation=found.value.incarnation)
+            self._look_on(standing.current_term, elected)
 
     def _living(self, standing: Standing) -> Participant | None:
         """Who coordinates, unless that is over: it is gone, or this very process has given it up."""
