@@ -243,6 +243,9 @@ def test_a_replica_that_was_cut_off_and_looks_on_afterwards_knows_the_coordinato
     stage.cut(replica, *others_of(replica))
     stage.until(lambda: stage.role(replica) is Role.BOOTSTRAP)
     stage.until(lambda: len(stage.replicas) == 1, "another in its place")
+    wished = stage.wish("without it")
+    stage.until(lambda: wished.outcome is not None)
+    stage.run(2 * CONFIG.poll_ns)  # by then the coordinator does not speak to it any more
     coordinator = stage.coordinator
     stage.mend(replica, *others_of(replica))
     stage.until(lambda: stage.manager(replica).coordinator == coordinator)
