@@ -9,11 +9,13 @@ from control_stage import HOSTS, Stage
 from holdfast.authority import keys
 from holdfast.authority.wire import WatchEvents
 from holdfast.control.archive import Archive
+from holdfast.control.config import ControlConfig
 from holdfast.control.context import Context
 from holdfast.control.messages import Declined, Hello, Prepare, Whole
 from holdfast.control.ports import Accepted
 from holdfast.control.role import Role
 from holdfast.model.ids import HostId
+from holdfast.node.session import LEASE_S
 from holdfast.sim.control.host import AUTHORITY, CONFIG, DIRECTORY, LEASE_SECONDS
 from holdfast.sim.node import Life
 from holdfast.sim.options import MILLISECOND, SECOND
@@ -120,6 +122,7 @@ def test_a_cut_off_coordinator_has_stopped_when_another_is_crowned(stage: Stage)
     """The isolation time is a setting, shorter than a session lasts: at no moment are there two at work."""
     coordinator = stage.coordinator
     assert CONFIG.isolation_ns < LEASE_SECONDS * SECOND
+    assert ControlConfig().isolation_ns < LEASE_S * SECOND, "and so in real hosts"
     stage.cut(coordinator, *others_of(coordinator))
     stage.until(lambda: coordinator not in str(stage.truth.items.get(keys.session(HostId(coordinator)))))
     assert stage.role(coordinator) is Role.BOOTSTRAP

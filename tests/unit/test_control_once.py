@@ -4,6 +4,7 @@ import pytest
 
 from holdfast.control.once import (
     IDS_KEPT,
+    REPLIES_BYTES_MAX,
     NeverGranted,
     Once,
     Settled,
@@ -69,6 +70,23 @@ def test_the_newest_wishes_are_remembered_and_no_more() -> None:
         body, _ = made(body, f"w{number}", b"a")
     kept = [each.id for each in decode_body(body).settled]
     assert kept == [f"w{number}" for number in range(1, IDS_KEPT + 1)]
+
+
+def test_long_replies_do_not_fill_the_context() -> None:
+    """Fewer are remembered then, the newest always: else no change could be made any more, ever."""
+    size = 100_000
+
+    def reply_at_length(body: bytes, change: bytes) -> tuple[bytes, bytes]:
+        return body, change * size
+
+    once, body = Once(reply_at_length), b""
+    for number in range(50):
+        body, _ = once.apply(body, encode_wish(Wish(f"w{number}", b"x")))
+    kept = [each.id for each in decode_body(body).settled]
+    assert kept == [f"w{number}" for number in range(50 - REPLIES_BYTES_MAX // size, 50)]
+    assert len(body) < 2 * REPLIES_BYTES_MAX
+    body, _ = once.apply(body, encode_wish(Wish("huge", b"x" * 20)))
+    assert [each.id for each in decode_body(body).settled] == ["huge"]
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,9 @@ from holdfast.model.errors import InvalidRequest
 IDS_KEPT: Final = 1_000
 """Wishes that the context remembers. One that comes again after so many others is taken for a new one: far
 more than are made while a host asks again."""
+REPLIES_BYTES_MAX: Final = 1 << 20
+"""Of their replies together; with long ones fewer wishes are remembered. Without it replies could fill the
+context, and since every wish adds one, nothing could ever be changed again."""
 ID_CHARACTERS_MAX: Final = 100
 
 Apply = Callable[[bytes, bytes], tuple[bytes, bytes]]
@@ -68,8 +71,17 @@ class Once:
         if wish.change:
             inner, reply = self._apply(kept.body, wish.change)
             settled = Settled(wish.id, is_granted=True, reply=reply)
-        after = Kept(inner, (*kept.settled, settled)[-IDS_KEPT:])
+        after = Kept(inner, _newest((*kept.settled, settled)))
         return _encode(after), _encode(settled)
+
+
+def _newest(settled: tuple[Settled, ...]) -> tuple[Settled, ...]:
+    """As many as the context remembers; the last in any case."""
+    first, room = len(settled) - 1, REPLIES_BYTES_MAX - len(settled[-1].reply)
+    while first > max(0, len(settled) - IDS_KEPT) and len(settled[first - 1].reply) <= room:
+        first -= 1
+        room -= len(settled[first].reply)
+    return settled[first:]
 
 
 def encode_wish(wish: Wish) -> bytes:
