@@ -12,16 +12,20 @@ import httpx
 import pytest
 from domain import WAIT_S, Domain, is_whole
 
+import holdfast as hf
 from holdfast.cli.ordering import give_at
+from holdfast.client.ordering import Refused
 from holdfast.model.ids import HostId
 from holdfast.model.orders import DrainHost, HostList
 from holdfast.node.layout import Layout
+from holdfast.node.reaching import url_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("ftc")]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 LEDGER, NOTHING = "ledger:Ledger", "ledger:Nothing"
 PROPERTIES = "org.omg.ft.FTProperties"
+HOSTS = ("host1", "host2", "host3")
 LOCATION = "org.omg.ft.ObjectLocation"
 MINIMUM = "org.omg.ft.MinimumNumberReplicas"
 
@@ -242,6 +246,38 @@ def test_the_fault_notifier_is_found_once_it_is_registered(manager: Manager) -> 
     manager.done("DELETE", "/v1/groups/faults")
 
 
+def test_programs_manage_groups_with_and_without_an_event_loop(manager: Manager) -> None:
+    """The same through the client, as `connect` and `connect_sync` give it."""
+    layout = Layout(manager.domain.directory)
+    url = asyncio.run(url_of(layout, layout.read()))
+
+    async def work() -> None:
+        async with hf.connect(url) as domain:
+            await domain.type_properties(LEDGER).set(CheckpointInterval=50_000)
+            assert await domain.properties.get() == {}
+            books = await domain.create(LEDGER, name="books", properties={"InitialNumberReplicas": 2})
+            assert (await books.properties.get())["org.omg.ft.CheckpointInterval"] == 50_000
+            await domain.type_properties(LEDGER).remove("CheckpointInterval")
+            assert len((await books.reference()).members) == 2
+            with pytest.raises(Refused) as refused:
+                await books.properties.set(ReplicationStyle="active")
+            assert refused.value.source_exception == "InvalidProperty"
+            assert refused.value.about["val"] == "active"
+            alone = await domain.factory("host2").create(LEDGER)
+            assert [each.location for each in alone.reference.members] == ["host2"]
+            await domain.factory("host2").delete(alone.factory_creation_id)
+
+    asyncio.run(work())
+    with hf.connect_sync(url) as domain:
+        books = domain.group("books")
+        assert books.properties.set(MinimumNumberReplicas=1)[MINIMUM] == 1
+        assert books.properties.own() == {MINIMUM: 1}
+        books.properties.remove("MinimumNumberReplicas")
+        free = next(host for host in HOSTS if host not in [each.host for each in books.reference().members])
+        assert free in [each.host for each in books.create_member(free).members]
+        domain.delete("books")
+
+
 # --- exceptions
 
 OBJECTS = "/v1/objects"
@@ -345,7 +381,7 @@ def test_every_exception_of_the_source_is_named_with_what_was_wrong(manager: Man
     manager.done("POST", "/v1/groups", {"name": "free", "class_name": LEDGER, "style": "stateless"})
     before = manager.in_sync("small", 2)
     hosts = [each["host"] for each in before["members"]]
-    outside = next(host for host in ("host1", "host2", "host3") if host not in hosts)
+    outside = next(host for host in HOSTS if host not in hosts)
     there = {"host1": hosts[0], "host3": outside}
     raised = []
     for method, path, body, status, exception, about in EXCEPTIONS:

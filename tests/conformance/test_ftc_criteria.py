@@ -15,10 +15,10 @@ from holdfast.control.criteria import (
     properties_in,
     to_keep,
 )
-from holdfast.control.domain_changes import SetDefaultProperties, SetTypeProperties
+from holdfast.control.domain_changes import SetDefaultProperties, SetGroupProperties, SetTypeProperties
 from holdfast.control.domain_state import DomainState
 from holdfast.model.errors import InvalidRequest
-from holdfast.model.ids import Nonce
+from holdfast.model.ids import GroupId, Nonce
 from holdfast.model.membership import CannotMeetCriteria, InvalidCriteria
 from holdfast.model.orders import CreateGroup
 from holdfast.model.properties import (
@@ -99,6 +99,24 @@ def test_members_with_a_state_are_made_alike_and_others_need_not_be() -> None:
             check_member(told, style, "rack1")
     with pytest.raises(InvalidCriteria):
         check_member({"arguments": 5}, Style.STATELESS, "rack1")
+
+
+@pytest.mark.covers("FTC-175")
+def test_factories_are_told_what_they_understand() -> None:
+    """Where the property is set, not when a member is made in the middle of a night."""
+    factories = [{"location": "rack1", "criteria": {"arguments": [1]}}]
+    stateful = SetTypeProperties(type_id=LEDGER, properties={"Factories": factories})
+    with pytest.raises(InvalidProperty, match="made alike"):
+        stateful.applied(DomainState())
+    with pytest.raises(InvalidProperty, match="made alike"):
+        SetGroupProperties(group=GroupId(1), made_with={}, properties={"Factories": factories}).applied(
+            DomainState()
+        )
+    with pytest.raises(InvalidProperty, match="made alike"):
+        drafted(properties=as_properties(Factories=factories))
+    stateless = {"Factories": factories, "ReplicationStyle": "stateless"}
+    state = SetTypeProperties(type_id=LEDGER, properties=stateless).applied(DomainState())
+    assert drafted(state).wish.locations == ("rack1",)
 
 
 # --- what a group comes to

@@ -29,7 +29,7 @@ from holdfast.model.errors import (
     Unavailable,
     invariant,
 )
-from holdfast.model.ids import Epoch, HostId, LeaseId, Position, ReplicaId, Revision, Term
+from holdfast.model.ids import Epoch, GroupId, HostId, LeaseId, Position, ReplicaId, Revision, Term
 from holdfast.model.ports import Clock, Fault, NoFault, NoTrace, Timers, Trace
 from holdfast.sequence.member import Member
 from holdfast.sequence.ports import Application
@@ -303,6 +303,21 @@ async def calling(url: str) -> None:
         except CallOutcomeUnknown as unknown:
             assert_type(unknown.request_id, RequestId)
             await domain.outcome(unknown.request_id)
+
+
+async def managing(url: str) -> None:
+    async with hf.connect(url) as domain:
+        assert_type(await domain.properties.set(InitialNumberReplicas=5), dict[str, Any])
+        await domain.type_properties(Ledger).remove("CheckpointInterval")
+        made = await domain.objects.create("ledger:Ledger", {"name": "books"})
+        assert_type(made.factory_creation_id, GroupId)
+        alone = await domain.factory("host2").create("ledger:Ledger")
+        await domain.factory("host2").delete(alone.factory_creation_id)
+        books = await domain.group("books", Ledger)
+        reference = await books.create_member("host3")
+        assert_type([each.location for each in reference.members], list[str])
+        await books.properties.set(MinimumNumberReplicas=2)
+        assert_type((await books.properties.get())["org.omg.ft.MinimumNumberReplicas"], Any)
 
 
 def calling_plainly(url: str) -> None:

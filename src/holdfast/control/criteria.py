@@ -12,7 +12,14 @@ import msgspec
 
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.membership import CannotMeetCriteria, InvalidCriteria
-from holdfast.model.properties import FACTORIES, Properties, Style, is_within
+from holdfast.model.properties import (
+    FACTORIES,
+    REPLICATION_STYLE,
+    InvalidProperty,
+    Properties,
+    Style,
+    is_within,
+)
 
 OBJECT_LOCATION: Final = "org.omg.ft.ObjectLocation"
 FT_PROPERTIES: Final = "org.omg.ft.FTProperties"
@@ -57,6 +64,16 @@ def member_criteria(given: Criteria, effective: Properties, location: str) -> di
     own = {name: value for name, value in given.items() if name != FT_PROPERTIES}
     later = {name: value for name, value in there.items() if name not in own}
     return {**own, OBJECT_LOCATION: location, **later}
+
+
+def check_factories(explicit: Properties, effective: Properties) -> None:
+    """Raises ``InvalidProperty`` for factories that are told what no member of such a group can be."""
+    style = Style(effective[REPLICATION_STYLE])
+    for each in explicit.get(FACTORIES, ()):
+        try:
+            check_member(each["criteria"], style, each["location"])
+        except InvalidRequest as error:
+            raise InvalidProperty(FACTORIES, explicit[FACTORIES], str(error)) from None
 
 
 def decoded(criteria: str) -> dict[str, Any]:

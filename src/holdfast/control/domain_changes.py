@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
+from holdfast.control.criteria import check_factories
 from holdfast.control.domain_state import (
     GROUPS_MAX,
     HOSTS_MAX,
@@ -115,7 +116,9 @@ class SetGroupProperties(Struct, frozen=True, kw_only=True, tag="set_group"):
 
     def applied(self, state: DomainState) -> DomainState:
         own = {**state.of_group(self.group), **checked(self.properties, Level.DYNAMIC)}
-        check_dynamic(own, merged(self.made_with, own))
+        effective = merged(self.made_with, own)
+        check_dynamic(own, effective)
+        check_factories(own, effective)
         return _with_group(state, self.group, own)
 
     def answered(self, state: DomainState) -> Shown:
@@ -249,7 +252,9 @@ def _with_defaults(state: DomainState, own: Set) -> DomainState:
 
 def _with_type(state: DomainState, type_id: str, own: Set) -> DomainState:
     _check_text("a class", type_id)
-    check_together(own, merged(state.defaults, own))
+    effective = merged(state.defaults, own)
+    check_together(own, effective)
+    check_factories(own, effective)
     types = _with(state.types, type_id, own, TYPES_MAX, "classes with properties")
     return msgspec.structs.replace(state, types=types)
 

@@ -172,9 +172,13 @@ class Creating:
     async def _delete(self, order: DeleteGroup) -> GroupList:
         record = (await self.found(order.name)).value
         gone = await self._info(record)
-        nonce = self._nonces()
-        await insist(lambda: perform(self._authority, remove_group(record.group, nonce=nonce)), Removed)
+        await self.remove(record.group)
         return GroupList(groups=(gone,))
+
+    async def remove(self, group: GroupId) -> None:
+        """End the group of that number. Its hosts forget their members on the authority's word."""
+        nonce = self._nonces()
+        await self._answered(lambda: remove_group(group, nonce=nonce), Removed)
 
     async def _list(self, order: ListGroups) -> GroupList:
         if order.name:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.authority.groups import DISK, MEMORY, RESTART, WAIT, GroupRecord
+from holdfast.control.criteria import check_factories
 from holdfast.control.wishes import GroupWish
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import GroupId, Nonce
@@ -67,6 +68,7 @@ def draft(order: CreateGroup, beneath: Properties, *, nonce: Nonce, created_ns: 
     own.setdefault(MINIMUM_NUMBER, merged(own)[INITIAL_NUMBER])
     effective = merged(own)
     check_together(asked, effective)
+    check_factories(own, effective)
     _check_possible(effective)
     replicas = effective[INITIAL_NUMBER]
     in_sync = order.min_in_sync or min_in_sync_default(replicas)

@@ -4,7 +4,7 @@ Both are asked alike (FTC-206) and by whichever host is reached. An object witho
 that stays where it was made: it is called, and deleted, as any other (FTC-17).
 """
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -33,7 +33,7 @@ from holdfast.model.object_orders import (
     ObjectOrder,
     ShowReference,
 )
-from holdfast.model.orders import CreateGroup, DeleteGroup
+from holdfast.model.orders import CreateGroup
 from holdfast.model.properties import INITIAL_NUMBER, MEMBERSHIP_STYLE, MINIMUM_NUMBER, MembershipStyle
 from holdfast.node.census import location_of
 from holdfast.node.creating import Creating, Places
@@ -42,7 +42,7 @@ from holdfast.node.locating import hosts_at, reference_to
 from holdfast.node.placing import Placing
 from holdfast.node.wished import Wished
 
-ALONE = {
+ALONE: Final = {
     INITIAL_NUMBER: 1,
     MINIMUM_NUMBER: 1,
     MEMBERSHIP_STYLE: MembershipStyle.MEMB_APP_CTRL.value,
@@ -125,13 +125,13 @@ class Objects:
     # --- both
 
     async def _delete(self, order: DeleteObject) -> GroupReference:
-        """With its last reference. Members go with the group: hosts forget them on the authority's word."""
+        """With its last reference."""
         record = await self._creating.numbered(order.factory_creation_id)
         if record is None or not self._is_of(record.placed_on, order.location):
             made_by = order.location or "the replication manager"
             raise ObjectNotFound(f"{made_by} has made no object {order.factory_creation_id}")
         reference = reference_to(record, await self._creating.view(record), self._directory.sessions)
-        await self._creating.do(DeleteGroup(name=record.name))
+        await self._creating.remove(record.group)
         return reference
 
     def _is_of(self, placed_on: tuple[HostId, ...], location: str) -> bool:
