@@ -6,6 +6,7 @@ out anew which role it has (IM-142). It never takes a number from here for a ter
 one. ``cas`` is the newest state that the sender has seen: a host that knows less does not answer.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Final
 
@@ -15,12 +16,13 @@ from holdfast.authority.membership import Cluster, read_cluster
 from holdfast.authority.recipe import perform
 from holdfast.control.indexes import MAX_REPLICAS, PARTITIONS_MAX, IndexInfo
 from holdfast.control.timestamps import Unsigned
-from holdfast.model.errors import HoldfastError
+from holdfast.model.errors import HoldfastError, Unavailable
 from holdfast.model.index_orders import IDS_MAX, PARTITIONS_DEFAULT, REPLICAS_OF_PARTITION_DEFAULT
 from holdfast.node.control import Control
 from holdfast.node.indexing import Indexing
 from holdfast.node.insisting import insist
 from holdfast.web.about_indexes import wish_id
+from holdfast.web.bounds import ORDER_S
 from holdfast.web.endpoint import Asked, Endpoint, Reply
 from holdfast.web.headers import KEY
 from holdfast.web.leading import Elsewhere, require_leader
@@ -110,7 +112,7 @@ class Coordination(Struct, frozen=True, kw_only=True):
     cas: int
     cluster: Cluster
     role: str
-    """Of the host that answers: bootstrap, coordinator or replica."""
+    """Of the host that answers: bootstrap, coordinator, replica or onlooker."""
 
 
 # --- how
@@ -153,7 +155,8 @@ async def index(site: Site, asked: Asked) -> Reply:
 
     async def work(control: Control) -> Answered:
         if statement.current_term > control.term:
-            control.rejoin(f"term {statement.current_term} is heard of")
+            if asked.caller.has("admin"):  # who may only look does not make a coordinator give up
+                control.rejoin(f"term {statement.current_term} is heard of")
             raise busy(f"this host knows of term {control.term} only, and looks again", "behind")
         require_leader(site.leadership, INDEX)
         if statement.cas > control.cas:
@@ -179,7 +182,11 @@ async def _done(statement: Statement, indexing: Indexing, control: Control, id: 
 
 async def coordinator(site: Site, asked: Asked) -> Reply:
     interior = site.inside.interior
-    cluster = await insist(lambda: perform(interior.authority, read_cluster()), Cluster)
+    try:
+        async with asyncio.timeout(ORDER_S):
+            cluster = await insist(lambda: perform(interior.authority, read_cluster()), Cluster)
+    except TimeoutError:
+        raise Unavailable(f"the authority did not answer within {ORDER_S:g} s") from None
     control = interior.control
     return Reply(
         Coordination(current_term=control.term, cas=control.cas, cluster=cluster, role=control.role.value)
