@@ -35,6 +35,8 @@ class Book:
     """Operations answered since the healing."""
     callers: dict[str, "Caller"] = field(default_factory=dict)
     """The clients, by name."""
+    began_ns: dict[str, int] = field(default_factory=dict)
+    """When each host's latest process took up its groups."""
     _seen: dict[GroupId, list[str]] = field(default_factory=dict)
     """The longest list that a stale read has shown."""
 

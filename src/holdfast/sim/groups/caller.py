@@ -10,7 +10,6 @@ from holdfast.calling.config import CallPolicy
 from holdfast.calling.invocation import Invocations
 from holdfast.calling.lane import Lane
 from holdfast.calling.ports import Ended, InvocationPorts
-from holdfast.clock.config import ClockConfig
 from holdfast.model.calls import (
     CallOutcomeUnknown,
     Locate,
@@ -23,7 +22,7 @@ from holdfast.model.ids import ClientId, GroupId, HostId
 from holdfast.model.outcome import Poisoned, Raised, Refused, Returned, decode_outcome
 from holdfast.sequence.retention import FRESH
 from holdfast.sim.checkers import Append, Handle, Read
-from holdfast.sim.faults import CLOCK_KINDS
+from holdfast.sim.groups import timekeeping
 from holdfast.sim.groups.book import Book
 from holdfast.sim.groups.connections import Connections
 from holdfast.sim.groups.stage import CALLING, CLIENTS, Stage
@@ -37,7 +36,6 @@ DURATIONS_NS: Final = (300 * MILLISECOND, 1 * SECOND, 2 * SECOND)
 OUTCOMES_NS: Final = (2 * SECOND, 300 * SECOND)
 """For how long outcomes may be asked for. A group's time steps forward by seconds when a host dies (CSN-21):
 the first may expire by that, the second only by a clock that jumped (X4)."""
-CLOCK_LIMIT_NS: Final = ClockConfig().clock_limit_s * SECOND
 THINK_NS: Final = 40 * MILLISECOND
 SLACK_NS: Final = 20 * MILLISECOND
 """By how much a call may overrun its duration: clocks differ in rate."""
@@ -351,20 +349,9 @@ class Caller:
         """It is made anew, whatever the group's time was taken for; but not in a lane, whose next call may
         have run by then."""
         self._world.sometimes("expired before it was ordered")
-        is_reckoned_well = work.outcome_ns == OUTCOMES_NS[-1] and not self._may_time_be_wrong()
+        is_reckoned_well = work.outcome_ns == OUTCOMES_NS[-1] and not timekeeping.may_be_wrong(self._book)
         if work.kind != "lane" or is_reckoned_well:
             self._world.violation("X4", f"{work.token} has expired within its duration")
-
-    def _may_time_be_wrong(self) -> bool:
-        """Whether a group's time may have gone far ahead: a process was started on a machine whose clock had
-        jumped, and cannot know; or many jumps were so small that each was followed (X4)."""
-        faults = self._world.options.faults
-        jumps = [abs(each.parameters["by_ns"]) for each in faults if each.kind == "clock_jump"]
-        followed = sum(each for each in jumps if each <= CLOCK_LIMIT_NS)
-        began_later = bool(self._book.deaths.attempts) or any(
-            kind not in CLOCK_KINDS for kind in self._world.faults
-        )
-        return bool(jumps) and (began_later or followed > OUTCOMES_NS[-1] // 2)
 
     def _fail(self, work: Work) -> None:
         if work.handle is not None and work.kind != "read":

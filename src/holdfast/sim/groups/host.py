@@ -113,6 +113,7 @@ class Host(HostProcess):
 
     def _begin(self) -> None:
         opened, stage = self._opened, self._stage
+        self._book.began_ns[self._name] = self._book.world.now
         self.groups = groups = Groups(
             self._name,
             opened.incarnation,

@@ -7,6 +7,7 @@ import msgspec
 
 from holdfast.authority.placing import IsListed, MayForget, may_forget
 from holdfast.authority.recipe import Recipe
+from holdfast.calling import invocation
 from holdfast.clock.steady import SteadyClock
 from holdfast.housing import grounds, leaving
 from holdfast.housing import nesting as housing_nesting
@@ -258,6 +259,15 @@ PLANTED = (
         "wall",
         lambda steady: steady._clock.wall(),
         profile="clocks",
+    ),
+    _bug(
+        "guess-of-a-host-counts",
+        "X4",
+        "what expired by the guess of a host ends so, though the group has told its time",
+        invocation,
+        "is_reckoned_wrong",
+        lambda request, outcome, time_s: False,
+        profile="clock-kills",
     ),
     _bug("timer-rings-again", "E6", "a timer that has rung stays set", Timers, "fire", _rings_again),
     _bug(

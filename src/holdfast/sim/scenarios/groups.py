@@ -24,7 +24,7 @@ from holdfast.sim.authority.server_node import AuthorityNode
 from holdfast.sim.authority.truth import Truth
 from holdfast.sim.checkers import History
 from holdfast.sim.faults import CLOCK_KINDS, DISK_KINDS, NETWORK_KINDS, POWER_KINDS, PROCESS_KINDS
-from holdfast.sim.groups import breaking
+from holdfast.sim.groups import breaking, timekeeping
 from holdfast.sim.groups.book import Book
 from holdfast.sim.groups.caller import Caller
 from holdfast.sim.groups.deaths import Deaths
@@ -198,6 +198,7 @@ class Groups(Scenario):
             replay.run_to(up_to)
             if replay.divergence:
                 world.violation("E1", f"{record.name} on {name}: {replay.divergence}")
+            timekeeping.check(self._book, record.name, replay.execution.time_ns)
             digests.setdefault(replay.execution.digest(), name)
             if not replay.execution.is_idle:
                 world.violation("progress", f"{record.name} on {name}: a call waits in the end")
