@@ -42,7 +42,7 @@ class SimDisk:
         self._crash_in: tuple[int, bool, Callable[[], None]] | None = None
         self._elapsed_ns = 0
         # Syncs under way, in the order they were asked for; a power cut forgets them.
-        self._syncs: dict[int, tuple[SimFile | SimDirectory, int, DiskHandle, Token]] = {}
+        self._syncs: dict[int, tuple[SimFile | SimDirectory, int, DiskHandle, Token, int]] = {}
         self._last_sync = 0
         self.rot: list[tuple[str, int]] = []
         """Every fault that has damaged bytes behind everyone's back: the file's name, and where in it."""
@@ -79,6 +79,11 @@ class SimDisk:
                 file.synced_at = 0
         for number in self._syncs:
             self._node.world.after(self._options.sync_min_ns, self._finish, number)
+
+    def oldest_sync_ns(self, life: "Life") -> int:
+        """For how long the oldest sync of that process has run."""
+        began = (began_ns for _, _, asker, _, began_ns in self._syncs.values() if asker.is_of(life))
+        return self._node.world.now - next(began, self._node.world.now)
 
     # --- what machines and operators do to disks
 
@@ -188,7 +193,7 @@ class SimDisk:
         world = self._node.world
         holder.synced_at = max(holder.synced_at, world.now + self.latency())
         self._last_sync = number = self._last_sync + 1
-        self._syncs[number] = (holder, holder.mark(), asker, token)
+        self._syncs[number] = (holder, holder.mark(), asker, token, world.now)
         world.at(holder.synced_at, self._finish, number)
         self.count_operation()
 
@@ -199,7 +204,7 @@ class SimDisk:
         if self.hung_until_ns > world.now:
             world.at(self.hung_until_ns, self._finish, number)
             return
-        holder, mark, asker, token = self._syncs.pop(number)
+        holder, mark, asker, token, _ = self._syncs.pop(number)
         asker.answer(token, self.settle(holder, mark))
 
     def settle(self, holder: SimFile | SimDirectory, mark: int) -> bool:
@@ -267,6 +272,9 @@ class DiskHandle:
     @property
     def is_stale(self) -> bool:
         return self._life.over
+
+    def is_of(self, life: "Life") -> bool:
+        return self._life is life
 
     def list(self) -> list[str]:
         return [] if self._life.over else sorted(self._directory.entries)

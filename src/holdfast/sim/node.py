@@ -59,6 +59,7 @@ class SimNode:
         self.life.over = True
         self.stops: list[str] = []
         """Why it ended itself, each time."""
+        self._stands_since: int | None = None
         self._suspended_ns = 0
         self._build = build
         self._backlog: list[tuple[Life, Callable[..., None], tuple[Any, ...]]] = []
@@ -121,6 +122,19 @@ class SimNode:
             self.world.after(0, self.run, life, function, *args)
         return True
 
+    def hang(self) -> bool:
+        """Let the loop of the process stand still until its end, as in a method that never returns: events
+        wait for it, while its other threads go on."""
+        if not self.alive or self._stands_since is not None:
+            return False
+        self._stands_since = self.world.now
+        self._note("hang")
+        return True
+
+    def stood_ns(self) -> int:
+        """For how long its loop has stood still."""
+        return self.world.now - self._stands_since if self._stands_since is not None else 0
+
     def awake_ns(self) -> int:
         """How long the machine has been awake: the time its timers count."""
         return self.world.now - self._suspended_ns
@@ -143,7 +157,7 @@ class SimNode:
         """Let this incarnation handle one event; nothing but its end comes out of it."""
         if life.over:
             return
-        if self.paused:
+        if self.paused or self._stands_since is not None:
             self._backlog.append((life, function, args))
             return
         try:
@@ -180,6 +194,7 @@ class SimNode:
         self.life.over = True
         self.alive = False
         self.paused = False
+        self._stands_since = None
         self.core = None
         self._on_message = None
         self._slept_at = None

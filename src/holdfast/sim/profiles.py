@@ -74,6 +74,7 @@ NARROW: Final[dict[str, Narrow]] = {
     "views": Narrow(kinds=("authority_mute", "host_away", "primary_falls"), gap_ns=350 * MILLISECOND),
     "terms": Narrow(kinds=("usurp", "stall", "authority_mute"), gap_ns=350 * MILLISECOND),
     "deaf": Narrow(kinds=("deaf_for_good",), gap_ns=100 * MILLISECOND),
+    "stuck": Narrow(kinds=("stuck_for_good",), gap_ns=100 * MILLISECOND),
     "changes": Narrow(kinds=("falls_at_change", "host_away", "hosts_parted"), gap_ns=300 * MILLISECOND),
     "moves": Narrow(
         kinds=("placement_changes", "kill", "quick_restart", "power_cut", "falls_at_change", "hosts_parted"),

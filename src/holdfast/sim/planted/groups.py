@@ -20,6 +20,7 @@ from holdfast.model.calls import Reads, Request, Seen
 from holdfast.model.ids import ClientId, GroupId, HostId, Position, StoreId
 from holdfast.model.reference import Reference
 from holdfast.sequence.loss import Loss
+from holdfast.sequence.membership import Membership
 from holdfast.sequence.memory_log import MemoryLog
 from holdfast.sequence.retention import ABANDONED, EXPIRED, FRESH, NEVER, Retention, Verdict
 from holdfast.sequence.standing import is_volatile
@@ -38,11 +39,13 @@ from holdfast.styles.timers import Timer, Timers
 from holdfast.styles.waiting import Answer, Waiting
 
 RUNS: Final = 100
+FOR_EVER_NS: Final = 1 << 62
 
 _judge = Retention.judge
 _fire = Timers.fire
 _send = Nesting._send
 _read = Serving._read
+_keep_away = Membership._keep_away
 
 
 # --- exactly once
@@ -64,6 +67,11 @@ def _forget_at_once(group: GroupId, host: HostId) -> Recipe[object]:
     """Whoever is told to leave forgets, whether the view counts on it or not."""
     found = yield from may_forget(group, host)
     return MayForget() if isinstance(found, IsListed) else found
+
+
+def _keep_away_for_good(membership: Membership, host: HostId) -> None:
+    _keep_away(membership, host)
+    membership._absent[host].until = FOR_EVER_NS
 
 
 def _answer_only(table: Retention, client: ClientId, number: int, expiration_s: int) -> Verdict:
@@ -241,6 +249,15 @@ PLANTED = (
         "may_forget",
         _forget_at_once,
         profile="moves",
+    ),
+    _bug(
+        "kept-away-for-good",
+        "M4",
+        "a backup that was dropped because calls waited for it is not listed again",
+        Membership,
+        "_keep_away",
+        _keep_away_for_good,
+        profile="pauses",
     ),
     _bug(
         "restarts-too-early",

@@ -7,6 +7,7 @@ import msgspec
 
 from holdfast.authority.views import ViewMember
 from holdfast.model.ids import HostId
+from holdfast.node.heartbeats import Heartbeats, Vitals
 from holdfast.sequence.beats import Beats, Lease, Peer
 from holdfast.sequence.config import LeaseConfig
 from holdfast.sequence.messages import Beat, BeatAnswer
@@ -15,6 +16,7 @@ from holdfast.sim.planted import Planting
 from holdfast.sim.planted.sequence import RUNS
 
 _on_beat = Beats._on_beat
+_end_if_unfit = Heartbeats._end_if_unfit
 
 
 def _lease_is_enough(reads: Reads, member: ViewMember) -> bool:
@@ -45,6 +47,14 @@ def _short_grace(config: LeaseConfig) -> int:
 
 def _confirm_unasked(reads: Reads, then: Callable[[bool], None]) -> None:
     then(reads._may_serve())
+
+
+def _bear_a_hung_disk(heart: Heartbeats, now: int, vitals: Vitals) -> None:
+    _end_if_unfit(heart, now, Vitals(vitals.loop_age_ns, 0))
+
+
+def _bear_a_standing_loop(heart: Heartbeats, now: int, vitals: Vitals) -> None:
+    _end_if_unfit(heart, now, Vitals(0, vitals.sync_age_ns))
 
 
 _bug: Final = Planting("sequence", runs_max=RUNS)
@@ -94,6 +104,24 @@ PLANTED: Final = (
         "_on_beat",
         _answer_the_deaf,
         "deaf",
+    ),
+    _bug(
+        "bears-a-hung-disk",
+        "K3",
+        "A host whose sync never ends stays.",
+        Heartbeats,
+        "_end_if_unfit",
+        _bear_a_hung_disk,
+        "stuck",
+    ),
+    _bug(
+        "bears-a-standing-loop",
+        "K3",
+        "A host whose loop stands still stays.",
+        Heartbeats,
+        "_end_if_unfit",
+        _bear_a_standing_loop,
+        "stuck",
     ),
     _bug(
         "short-grace",

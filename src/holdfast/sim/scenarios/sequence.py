@@ -48,7 +48,7 @@ class Sequence(Scenario):
     nodes = (AUTHORITY, *HOSTS)
     clients = CLIENTS
     kinds = (*PROCESS_KINDS, *POWER_KINDS, *NETWORK_KINDS, *CLOCK_KINDS, *DISK_KINDS)
-    own_kinds = (*damage.FAULTS, *turmoil.FAULTS)
+    own_kinds = (*damage.FAULTS, *turmoil.FAULTS, turmoil.STICKING)
     bounds = (Bound(kinds=damage.NAMES, nodes=1),)
     fault_ns: ClassVar[int] = 10 * SECOND
     heal_ns: ClassVar[int] = 12 * SECOND
@@ -73,8 +73,8 @@ class Sequence(Scenario):
         # Connections hide loss in production; here each lost message costs its sender a deadline.
         world.network.weather(msgspec.structs.replace(world.options.network, loss=0.0))
         world.after(self.heal_ns - ENDING_NS, self._begin_ending)
-        if turmoil.deaf_host(world.options) is not None:
-            # What was answered before one host became deaf says nothing about the time after (K3).
+        if turmoil.lame_host(world.options) is not None:
+            # What was answered before one host became lame says nothing about the time after (K3).
             world.after(turmoil.DEAF_NS, self._book.answered.clear)
 
     def finish(self, world: World) -> None:
@@ -94,7 +94,7 @@ class Sequence(Scenario):
             return
         lists: dict[str, list[str]] = {}
         for name in HOSTS:
-            if name == turmoil.deaf_host(world.options):
+            if name == turmoil.lame_host(world.options):
                 continue
             host: Host | None = world.nodes[name].core
             application = host.applications.get(group) if host is not None else None

@@ -32,6 +32,7 @@ from holdfast.sim.node import NodePorts
 from holdfast.sim.options import MICROSECOND, MILLISECOND
 from holdfast.sim.sequence.application import TokenList
 from holdfast.sim.sequence.book import Book
+from holdfast.sim.sequence.heart import Heart
 from holdfast.sim.sequence.messages import Ask
 from holdfast.sim.sequence.opening import HostProcess, Opened
 from holdfast.storage.checkpoint import Checkpoint, CheckpointWriter
@@ -120,6 +121,7 @@ class Host(HostProcess):
         self.recovery: Recovery | None = None
         self._leases: Leases | None = None
         self._opened = Opened(ports, self._recipes, self._begin)
+        self._heart = Heart(ports)
 
     @property
     def incarnation(self) -> Incarnation | None:

@@ -3,7 +3,7 @@
 The authority applies what it is asked and its answers are lost; a host is gone long enough to be dropped, and
 comes back to be let in; two hosts do not hear each other; the primary falls silent towards everyone; whoever
 is primary of the next view ends while that view is new. One host may become deaf when everything else has
-healed, and stay so.
+healed, and stay so; or its disk or its loop may stand still for good.
 """
 
 import random
@@ -30,6 +30,8 @@ SOON_NS: Final = 4 * MILLISECOND
 DEAF: Final = "deaf_for_good"
 DEAF_FOR_GOOD: Final = 0.05
 """So seldom that most runs end with three members that are equal."""
+STUCK: Final = "stuck_for_good"
+FOR_EVER_NS: Final = 1 << 62
 DEAF_NS: Final = 1500 * MILLISECOND
 """After healing: the groups serve by then, one of them perhaps there."""
 
@@ -144,6 +146,41 @@ def _deaf_for_good(world: World, event: FaultEvent) -> bool:
     return True
 
 
+def _draw_stuck(rng: random.Random, _: Field) -> Parameters:
+    return {"is_meant": rng.random() < DEAF_FOR_GOOD, "is_disk": rng.random() < 0.5}
+
+
+def stuck(options: Options) -> FaultEvent | None:
+    """The host that is stuck in the end, by its disk or by its loop; none where another is deaf."""
+    meant = (event for event in options.faults if event.kind == STUCK and event.parameters["is_meant"])
+    found = next((event for event in meant if event.target != AUTHORITY), None)
+    return found if deaf_host(options) is None else None
+
+
+def lame_host(options: Options) -> str | None:
+    """The host that nothing can be asked of in the end: deaf, or without a disk. One whose loop stood still
+    is started again, and is as good as any."""
+    event = stuck(options)
+    return event.target if event is not None and event.parameters["is_disk"] else deaf_host(options)
+
+
+def _stuck_for_good(world: World, event: FaultEvent) -> bool:
+    """When all else has healed, let a host's syncs never end, or its loop not turn: it must go (K3)."""
+    if event != stuck(world.options):
+        return False
+
+    def stick() -> None:
+        node = world.nodes[event.target]
+        if event.parameters["is_disk"]:
+            node.disk.hung_until_ns = FOR_EVER_NS
+        else:
+            node.hang()
+
+    world.at(world.options.fault_ns + DEAF_NS, stick)
+    return True
+
+
+STICKING: Final = FaultKind(STUCK, _draw_stuck, _stuck_for_good)
 FAULTS: Final = (
     FaultKind("authority_mute", _draw, _mute, needs_target=False),
     FaultKind("host_away", _draw, _away),

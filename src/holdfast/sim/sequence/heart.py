@@ -1,0 +1,60 @@
+"""The heart of a simulated host: the production watch over its loop and its disk, on its own thread (K3).
+
+Whether hosts hear each other is the leases' business; here only what makes a host end itself is simulated.
+"""
+
+from collections.abc import Hashable
+from typing import Final
+
+from holdfast.model.ids import HostId, Incarnation
+from holdfast.model.ports import TimerId
+from holdfast.node.heartbeats import HeartbeatConfig, Heartbeats, Vitals
+from holdfast.sim.node import NodePorts
+from holdfast.sim.options import MILLISECOND, SECOND
+
+LIMITS: Final = HeartbeatConfig(
+    interval_ns=100 * MILLISECOND,
+    silence_ns=300 * MILLISECOND,
+    hang_limit_ns=1 * SECOND,
+    sync_limit_ns=1 * SECOND,
+)
+
+
+class Heart:
+    """Of one process: it beats while the loop stands still, and stops only with the whole process (R4)."""
+
+    def __init__(self, ports: NodePorts) -> None:
+        self._ports = ports
+        self._beats = Heartbeats(
+            host=HostId(ports.name),
+            incarnation=Incarnation(ports.incarnation),
+            clock=ports.clock,
+            timers=lambda on_timer: self,
+            network=ports.network,
+            trace=ports.trace,
+            vitals=self._vitals,
+            on_unfit=ports.stop,
+            config=LIMITS,
+        )
+        self._beats.start()
+
+    def _vitals(self) -> Vitals:
+        node = self._ports.node
+        return Vitals(node.stood_ns(), node.disk.oldest_sync_ns(self._ports.life))
+
+    # --- its timers, which no loop holds up
+
+    def set(self, delay_ns: int, tag: Hashable) -> TimerId:
+        self._ports.node.world.after(delay_ns, self._fire, tag)
+        return TimerId(0)
+
+    def cancel(self, timer: TimerId) -> None:
+        raise NotImplementedError("a heart beats to the end")
+
+    def _fire(self, tag: Hashable) -> None:
+        if self._ports.life.over:
+            return
+        if self._ports.node.paused:
+            self.set(LIMITS.interval_ns, tag)
+        else:
+            self._beats.on_timer(tag)
