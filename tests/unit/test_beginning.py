@@ -8,6 +8,7 @@ import pytest
 from holdfast.authority.groups import (
     GroupRecord,
     NameTaken,
+    Restored,
     begin_group,
     create_unbegun_group,
     find_group,
@@ -15,10 +16,11 @@ from holdfast.authority.groups import (
     remove_group,
     reserve_group,
 )
+from holdfast.authority.identity import Floors, ensure_identity, restore
 from holdfast.authority.outcome import InDoubt, Removed, Seen
 from holdfast.authority.placing import add_member, tune_group
 from holdfast.authority.views import NoGroup, View, ViewMember, read_view
-from holdfast.model.ids import GroupId, HostId, Incarnation, Nonce, Opening, StoreId
+from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Nonce, Opening, StoreId
 from recipe_bench import Bench
 
 A, B = HostId("a"), HostId("b")
@@ -124,6 +126,19 @@ def test_a_removal_that_was_on_its_way_when_the_group_began_removes_nothing(
     assert isinstance(seen.value, View)
     assert bench.run(remove_group(group, nonce=nonce)) == Removed()
     assert isinstance(bench.run(read_view(group)), NoGroup)
+
+
+def test_a_group_that_may_have_begun_before_the_authority_was_restored_does_not_begin_again(
+    bench: Bench,
+) -> None:
+    """What a host acknowledged then must not be passed over in favour of nothing (A5)."""
+    assert isinstance(bench.run(ensure_identity("d", nonce=bench.nonce())), Seen)
+    record = unbegun(bench)
+    assert isinstance(bench.run(create_unbegun_group(record)), Seen)
+    bench.run(add_member(record.group, A, nonce=bench.nonce()))
+    assert isinstance(bench.run(restore(Floors(epoch=Epoch(7)), nonce=bench.nonce())), Seen)
+    assert begun_by(bench, record.group, A) == Restored()
+    assert isinstance(bench.run(read_view(record.group)), NoGroup)
 
 
 def test_what_a_running_group_is_told_stands_in_its_record(bench: Bench, group: GroupId) -> None:

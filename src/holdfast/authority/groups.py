@@ -10,7 +10,7 @@ import msgspec
 
 from holdfast.authority import keys
 from holdfast.authority.contract import Applied, Delete
-from holdfast.authority.identity import read_floors
+from holdfast.authority.identity import Identity, read_floors
 from holdfast.authority.outcome import (
     ATTEMPTS_MAX,
     Contended,
@@ -79,6 +79,8 @@ class GroupRecord(msgspec.Struct, frozen=True, kw_only=True, tag="group"):
     is_begun: bool = True
     """It has a view, or had one. Without: it was made without members, and the first host that is placed
     begins it (:func:`begin_group`)."""
+    generation: int = 0
+    """Of the authority when the group was made without members; 0 of other groups."""
     tuned: str = "{}"
     """Properties that were set while it ran and that its hosts must know, in plain form, as a JSON object
     (FTC-189): carried over from the wishes by the manager."""
@@ -111,6 +113,11 @@ def stay_of(store: StoreId) -> int:
     """The number of the stay that :func:`store_in_stay` put into *store*."""
     _, mark, number = store.rpartition(_STAY)
     return int(number) if mark and number.isdecimal() else 0
+
+
+class Restored(msgspec.Struct, frozen=True, tag="restored"):
+    """The authority was put back since the group was made: it may have begun, and hosts may hold what was
+    acknowledged (A5)."""
 
 
 class GroupName(msgspec.Struct, frozen=True, kw_only=True, tag="group_name"):
@@ -215,18 +222,20 @@ def create_group(
 @answering
 def create_unbegun_group(record: GroupRecord) -> Recipe[Seen[GroupRecord] | NameTaken | Contended | InDoubt]:
     """Store *record*, under an id reserved for it, with its name and without a view (FTC-213)."""
-    nonce, record = record.nonce, msgspec.structs.replace(record, is_begun=False)
+    nonce = record.nonce
     for _ in range(ATTEMPTS_MAX):
         found = yield from read(keys.group(record.group), GroupRecord)
         if found.value is not None:
             return Seen(found.key, found.value, found.modified)
+        _, identity = yield from read_floors()
+        record = msgspec.structs.replace(record, is_begun=False, generation=_generation(identity))
         guard = yield from read(keys.GROUP_GUARD, Guard)
         named = yield from read(keys.group_name(record.name), GroupName)
         if named.value is not None:
             return NameTaken(record.name, named.value.group)
         name = GroupName(name=record.name, group=record.group, nonce=nonce)
         result = yield from change(
-            [found.unchanged(), guard.unchanged(), named.unchanged()],
+            [found.unchanged(), identity.unchanged(), guard.unchanged(), named.unchanged()],
             [put(found.key, record), put(named.key, name)],
             nonce=nonce,
         )
@@ -240,9 +249,13 @@ def create_unbegun_group(record: GroupRecord) -> Recipe[Seen[GroupRecord] | Name
 @answering
 def begin_group(
     group: GroupId, member: ViewMember, *, at_ns: int, nonce: Nonce
-) -> Recipe[Seen[View] | NoGroup | Contended | InDoubt]:
+) -> Recipe[Seen[View] | NoGroup | Restored | Contended | InDoubt]:
     """Let *member*, whose host the record names, be the first of a group that has not begun; whoever comes
-    later finds the view that stands. NoGroup also when the host is not to have it."""
+    later finds the view that stands. NoGroup also when the host is not to have it.
+
+    *Without* :class:`Restored`: A begins a group that is placed on A and C, and serves; the authority is put
+    back to before that; C begins it with nothing.
+    """
     for _ in range(ATTEMPTS_MAX):
         found = yield from read(keys.group(group), GroupRecord)
         if found.value is None or member.host not in found.value.placed_on:
@@ -251,6 +264,8 @@ def begin_group(
         if standing.value is not None:
             return Seen(standing.key, standing.value, standing.modified)
         floors, identity = yield from read_floors()
+        if _generation(identity) != found.value.generation:
+            return Restored()
         view = View(
             group=group,
             epoch=Epoch(floors.epoch + 1),
@@ -269,6 +284,10 @@ def begin_group(
         if isinstance(result, InDoubt):
             return result
     return Contended(f"the beginning of group {group}")
+
+
+def _generation(identity: Seen[Identity | None]) -> int:
+    return identity.value.generation if identity.value is not None else 0
 
 
 @answering

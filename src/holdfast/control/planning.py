@@ -166,6 +166,8 @@ class _Planner:
     def _forget_removed(self, group: GroupFact) -> None:
         """Once no view counts on what it held. It cannot be placed anew as the member it was: each stay has
         its own number."""
+        if not self.wishes.removed:
+            return
         listed = {each.host: None for each in group.view.members}
         for each in group.record.members:
             if each.is_leaving and each.host in self.wishes.removed and each.host not in listed:

@@ -1,15 +1,15 @@
 """Groups that were made without members: the first host that is placed begins them (FTC-213, FTC-233).
 
-Of several that try, the authority lets one win; the others find its view and join. A host that holds anything
-of the group does not begin it: the authority may have been put back to before (A5), and what is held must not
-be passed over in favour of nothing.
+Of several that try, the authority lets one win; the others find its view and join. Nobody begins a group that
+it holds something of, or that was made before the authority was restored: it may have begun already, and what
+is held must not be passed over in favour of nothing (A5).
 """
 
 from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Final
 
-from holdfast.authority.groups import GroupRecord, begin_group
+from holdfast.authority.groups import GroupRecord, Restored, begin_group
 from holdfast.authority.outcome import Failure, Seen
 from holdfast.authority.recipe import Recipes
 from holdfast.authority.views import NoGroup, View, ViewMember
@@ -64,13 +64,13 @@ class Beginning:
         recipe = begin_group(group, member, at_ns=self._clock.wall(), nonce=nonce)
         self._recipes.start(recipe, partial(self._answered, group))
 
-    def _answered(self, group: GroupId, answer: Seen[View] | NoGroup | Failure) -> None:
+    def _answered(self, group: GroupId, answer: Seen[View] | NoGroup | Restored | Failure) -> None:
         match answer:
             case Seen():
                 del self._under_way[group]
                 self._trace.note("begun", group=group, primary=answer.value.primary)
                 self._learn(answer)
-            case NoGroup():
+            case NoGroup() | Restored():
                 del self._under_way[group]
             case _:
                 self._timers.set(RETRY_NS, group)
