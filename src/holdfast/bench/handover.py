@@ -5,6 +5,7 @@ and again. Beside the longest gap around each stands the longest gap of as much 
 """
 
 import asyncio
+import gc
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,6 @@ from holdfast.bench.systems.ours import Holdfast, RunningHoldfast
 from holdfast.bench.windows import Window
 from holdfast.bench.workload import Counter
 from holdfast.machine import MachineClock
-from holdfast.machine.collector import spare_what_stays
 from holdfast.model.units import SECOND
 
 TARGET_MS: Final = 50.0
@@ -73,7 +73,8 @@ async def _measure(
             await group.call(add, 1)
 
         calls, gaps = Callers(call), []
-        spare_what_stays()
+        gc.collect()
+        gc.freeze()  # what is loaded by now is not looked through in the middle of a call
         async with calls.calling(callers):
             await asyncio.sleep(WARM_UP_S)
             for number in range(rounds):

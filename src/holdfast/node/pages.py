@@ -28,9 +28,9 @@ HEAP_BYTES_MIN: Final = 128 << 20
 """A smaller process is copied in a few milliseconds as it is."""
 PAUSE_S: Final = 0.001
 PAUSES: Final = 3.0
-"""Between two pages, at least so long, and so many times as long as the last one took; but no pauses any more
-after ``SPREAD_S``: the log grows while a checkpoint waits."""
-SPREAD_S: Final = 10.0
+"""Between two pages, at least so long, and so many times as long as the last one took; after ``SPREAD_S``
+only as long as it took: the log grows while a checkpoint waits."""
+SPREAD_S: Final = 20.0
 THREAD_NAME: Final = "huge pages"
 """As ``top -H`` shows it."""
 _PAGE_BYTES: Final = 4096
@@ -76,8 +76,8 @@ class HugePages:
             if not _collapse(at):
                 break
             now = time.monotonic()
-            if now < began + SPREAD_S:
-                time.sleep(max(PAUSE_S, PAUSES * (now - asked)))
+            pauses = PAUSES if now < began + SPREAD_S else 1.0
+            time.sleep(max(PAUSE_S, pauses * (now - asked)))
         took_ms = round((time.monotonic() - began) * 1000)
         with suppress(RuntimeError):  # the loop has ended meanwhile
             self._call_soon(self._gathered, len(pages), took_ms)
