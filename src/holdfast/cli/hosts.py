@@ -1,4 +1,4 @@
-"""`holdfast host list | drain | undrain | remove`: the hosts of a domain, and emptying them."""
+"""`holdfast host list | add | drain | undrain | remove`: the hosts of a domain, adding and emptying them."""
 
 import asyncio
 import signal
@@ -47,6 +47,31 @@ def list_(*, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
         ),
     )
     talk.print(f"{found.manager} manages the domain" if found.manager else "nobody manages the domain")
+    return 0
+
+
+def add(host: str, *, dir: Dir = DIRECTORY_DEFAULT) -> int:
+    """Let the domain have one more host on this machine, from now on.
+
+    Groups made afterwards, and members that are missing, may be placed on it; none is moved there by itself.
+
+    Parameters
+    ----------
+    host
+        Its id, which no host of the domain has or had.
+    """
+    layout = Layout(dir)
+    description = layout.read()
+    if host in description.hosts or layout.host(HostId(host)).exists():
+        raise InvalidRequest(f"there is or was a host {host!r} in this domain; take another name")
+    grown = msgspec.structs.replace(description, hosts=(*description.hosts, HostId(host)))
+    if problems := grown.problems():
+        raise InvalidRequest("; ".join(problems))
+    layout.prepare(grown)
+    layout.write(grown)
+    is_running = signal_holder(layout.agent_directory, signal.SIGHUP)
+    when = "`holdfast status` shows when it lives" if is_running else "it starts with `holdfast up`"
+    talk.print(f"{host} is added; {when}", markup=False)
     return 0
 
 

@@ -19,6 +19,7 @@ PR_SET_PDEATHSIG = 1
 
 hosts = App(name="host", help="Show and empty hosts.")
 hosts.command("holdfast.cli.hosts:list_", name="list", help="Show hosts, and what they house.")
+hosts.command("holdfast.cli.hosts:add", name="add", help="Let the domain have one more host.")
 hosts.command("holdfast.cli.hosts:drain", name="drain", help="Move all members off a host.")
 hosts.command("holdfast.cli.hosts:remove", name="remove", help="Let a host be of the domain no more.")
 hosts.command("holdfast.cli.hosts:undrain", name="undrain", help="Let a host take members again.")

@@ -237,6 +237,7 @@ class Groups:
     def on_hosts(self, sessions: Mapping[HostId, Session]) -> None:
         """These hosts of the domain are in session now."""
         self.directory.sessions = sessions
+        self._leases.meet(host for host in sessions if host != self.me.host)
         self.serving.on_hosts(sessions.values())
         self.nesting.on_hosts()
 

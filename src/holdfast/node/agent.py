@@ -96,7 +96,8 @@ class Agent:
         await server.close()
 
     def _look_again(self) -> None:
-        """The description may have changed: a host that it names no more is ended, for good."""
+        """The description may have changed: a host that it names no more is ended, for good, and one that it did
+        not name before is started."""
         try:
             hosts = self._layout.read().hosts
         except InvalidRequest as error:
@@ -107,6 +108,11 @@ class Agent:
             task = asyncio.get_running_loop().create_task(self._let_go(host))
             self._leaving[task] = None
             task.add_done_callback(lambda done: self._leaving.pop(done))
+
+        for host in [each for each in hosts if each not in self._hosts]:
+            log.info("host is added", host=host)
+            self._hosts[host] = ward = self._host_ward(host)
+            ward.start()
 
     async def _let_go(self, host: HostId) -> None:
         await self._hosts[host].stop()

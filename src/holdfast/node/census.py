@@ -47,10 +47,11 @@ class Census:
         """The domain's hosts, as they are now."""
         now, removed = self._clock.now(), self._removed()
         sessions = {host: each for host, each in self._directory.sessions.items() if host not in removed}
-        hosts = [host for host in self._hosts if host not in removed]
         for host, session in sessions.items():
             self._locations[host] = location_of(session)
             self._gone_since.pop(host, None)
+        # A host that was added later is in no description but those of processes started since.
+        hosts = [host for host in {**dict.fromkeys(self._hosts), **self._locations} if host not in removed]
         for host in hosts:
             if host not in sessions:
                 self._gone_since.setdefault(host, now)

@@ -91,6 +91,13 @@ class Beats:
         now = self._clock.now()
         self.peers = {host: Peer(heard_at=now) for host in peers}
 
+    def meet(self, hosts: Iterable[HostId]) -> None:
+        """Exchange them with these hosts too: the domain may have grown. From the thread that started it."""
+        now = self._clock.now()
+        new = {host: Peer(heard_at=now) for host in hosts if host not in self.peers}
+        if new:
+            self.peers = {**self.peers, **new}
+
     def beat(self) -> None:
         now, ahead_ns = self._clock.now(), self.wall_ahead_ns
         wall_ns = 0 if ahead_ns is None else now + ahead_ns

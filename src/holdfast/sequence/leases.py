@@ -64,6 +64,10 @@ class Leases:
         self._beats.start(peers)
         self._look()
 
+    def meet(self, hosts: Iterable[HostId]) -> None:
+        """These hosts are of the domain too. Nothing was promised to one that is new, or by it."""
+        self._beats.meet(hosts)
+
     # --- as holder
 
     def lease(self, host: HostId) -> tuple[Incarnation, int] | None:
