@@ -244,3 +244,18 @@ def test_promises_are_kept_for_the_last_processes_of_a_host_only() -> None:
     for incarnation in range(1, 20):
         apart.beats.on_message(A, Beat(Incarnation(incarnation), 1, 0))
     assert list(apart.beats.peers[A].promised.until) == list(range(20 - PROCESSES_KEPT, 20))
+
+
+def test_a_host_that_comes_later_is_met_and_what_was_promised_to_others_stands() -> None:
+    """The domain may grow while it serves; nothing is given to a host that nobody has named."""
+    machine, late = Machine(1), HostId("late")
+    machine.leases.on_message(B, Beat(Incarnation(2), 1, 0, 0))
+    promised = machine.leases.promised_until(B, Incarnation(2))
+    beat = Beat(Incarnation(5), 1, 0, 0)
+    machine.leases.on_message(late, beat)
+    assert machine.leases.promised_until(late, Incarnation(5)) == 0
+    machine.leases.meet([B, late])
+    machine.leases.on_message(late, beat)
+    assert machine.leases.promised_until(late, Incarnation(5)) > machine.time
+    assert machine.leases.promised_until(B, Incarnation(2)) == promised > machine.time
+    assert machine.leases.latest_beat(late) == (Incarnation(5), 1)

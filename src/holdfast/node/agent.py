@@ -96,8 +96,8 @@ class Agent:
         await server.close()
 
     def _look_again(self) -> None:
-        """The description may have changed: a host that it names no more is ended, for good, and one that it did
-        not name before is started."""
+        """The description may have changed: a host that it names no more is ended, for good; a new one is
+        started."""
         try:
             hosts = self._layout.read().hosts
         except InvalidRequest as error:
