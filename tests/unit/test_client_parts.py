@@ -1,6 +1,7 @@
 """The small machines of calling: floor, addresses, time, lanes, heartbeats, and the messages' bounds."""
 
 from collections.abc import Callable, Hashable
+from itertools import permutations
 
 import msgspec
 import pytest
@@ -120,6 +121,32 @@ def test_every_connected_host_is_tried_once_in_a_round_the_primary_first() -> No
             break
     assert tried == ["b", "a", "c", "d"]
     assert addresses.target() == B
+
+
+@pytest.mark.covers("FTC-72")
+@pytest.mark.parametrize("order", list(permutations((A, B, C))), ids="".join)
+@pytest.mark.parametrize("serves", [A, B, C])
+def test_whoever_serves_is_found_in_whatever_order_the_addresses_come(
+    order: tuple[HostId, ...], serves: HostId
+) -> None:
+    """And the same one is tried again: also the only one that is left, and the one that just failed."""
+    members = tuple(MemberAddress(host, f"{host}:1") for host in order)
+    addresses = Addresses(Reference(GroupId(1), "g", Epoch(1), order[0], members))
+    for host in reversed(order):
+        addresses.on_connected(host)
+    tried = list[HostId]()
+    while (target := addresses.target()) != serves:
+        assert target is not None
+        assert target not in tried, "nobody twice before all were tried"
+        tried.append(target)
+        addresses.on_failed(target)
+    for other in tried:
+        addresses.on_disconnected(other)
+    for host in order:
+        if host not in (serves, *tried):
+            addresses.on_disconnected(host)
+    assert addresses.on_failed(serves), "the round is over"
+    assert addresses.target() == serves
 
 
 def test_only_a_newer_reference_of_the_same_group_is_news() -> None:

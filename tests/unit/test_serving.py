@@ -1,4 +1,4 @@
-"""Which reads a member answers from its own state at once (R1, S7)."""
+"""Which reads a member answers from its own state at once (R1, S7), and what needs no member at all."""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.authority.outcome import NoAnswer
 from holdfast.housing.serving import LOOK_UPS_MAX, Serving
-from holdfast.model.calls import Reads, RefusalCode, Seen, Turned
+from holdfast.model.calls import Ping, Pong, Reads, RefusalCode, Seen, Turned
 from holdfast.model.ids import ClientId, Epoch, GroupId, Position
 from holdfast.styles.operation import encode_calls
 
@@ -82,3 +82,13 @@ def test_a_host_reads_no_more_views_at_a_time_than_its_bound() -> None:
     started[0](NoAnswer("silence"))
     serving.on_call(client, asked)
     assert len(started) == LOOK_UPS_MAX + 1
+
+
+@pytest.mark.covers("FTC-119", "FTC-120")
+def test_a_heartbeat_is_answered_by_no_group() -> None:
+    """Nothing of what a host has is looked at: no group, no directory, no clock, no authority."""
+    nothing, told = cast(Any, None), list[Any]()
+    serving = Serving(nothing, nothing, nothing, nothing, nothing, nothing, nothing)
+    for number in (7, 8):
+        serving.on_call(cast(Any, SimpleNamespace(send=told.append)), Ping(number))
+    assert told == [Pong(7), Pong(8)]

@@ -12,7 +12,7 @@ from holdfast.model.outcome import Returned, decode_outcome
 from holdfast.model.units import SECOND
 from holdfast.styles.capture import InvalidState, NoStateAvailable
 from holdfast.styles.config import StyleConfig
-from holdfast.styles.operation import Request, encode_arguments
+from holdfast.styles.operation import Executed, Request, Update, decode_record, encode_arguments
 
 INTERVAL_NS = 10 * SECOND
 CONFIG = StyleConfig(checkpoint_interval_ns=INTERVAL_NS, scan_positions=1)
@@ -126,6 +126,49 @@ def test_recovery_takes_the_newest_state_then_later_updates_then_later_calls() -
     assert done[0] == "set_state"
     assert done.count("set_state") == 1, "earlier states are ignored"
     assert done[1:] == ["write a3"]
+
+
+@pytest.mark.covers("FTC-291")
+@pytest.mark.parametrize("style", ALL)
+def test_a_state_stands_where_it_was_asked_for_however_late_it_comes(style: str) -> None:
+    """A copy of the process writes it while calls go on: what they did is after it, and is replayed."""
+    made = group(style, LARGE)
+    write(made, *range(1, 31))
+    made.settle()
+    before = made.members["a"].committed
+    made.clock.time_ns += INTERVAL_NS
+    made.settle()
+    asked_by = made.members["a"].committed
+    write(made, 31, 32)
+    made.settle()
+    assert made.members["a"].checkpoint is None, "it has not come yet"
+    made.copies["a"].end()
+    checkpoint = made.members["a"].checkpoint
+    assert checkpoint is not None
+    assert before <= checkpoint.position <= asked_by < made.members["a"].committed
+    assert (b"a30" in checkpoint.state, b"a31" in checkpoint.state) == (True, False)
+    made.fail_over("b", is_crash=True)
+    made.restart("a")
+    made.settle()
+    made.fail_over("a", is_crash=True)
+    made.settle()
+    assert lines(made, "a") == [f"a{number}" for number in range(1, 33)]
+
+
+@pytest.mark.covers("FTC-291")
+def test_an_update_stands_where_it_was_asked_for() -> None:
+    """Calls that were taken before it and after it are on their sides of it in the log of every member."""
+    made = group("warm", STEPPING)
+    write(made, 1)
+    made.settle()
+    write(made, 2)
+    made.replicas["a"].turn()
+    write(made, 3)
+    made.settle()
+    for name in "bc":
+        kinds = [type(decode_record(record.body)) for record in made.members[name].log]
+        assert kinds[-4:] == [Executed, Update, Executed, Update]
+        assert lines(made, name) == ["a1", "a2", "a3"]
 
 
 @pytest.mark.covers("FTC-292", "FTC-298")
