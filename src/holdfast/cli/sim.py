@@ -147,20 +147,21 @@ def search(
 
 @app.command
 def mix(*, minutes: float = 3.0, jobs: Jobs = None, output: Output = "table", keep: Path = FAILURES) -> int:
-    """Run all scenarios in turn with fresh seeds for some minutes, then look for every planted bug.
+    """Look for every planted bug, then run all scenarios in turn with fresh seeds, for some minutes.
 
     Parameters
     ----------
     minutes
-        Time for the seeds; the planted bugs come on top.
+        Time for both: the seeds have what the planted bugs leave, and at least a third of it.
     keep
         Where failing runs are kept.
     """
     _check_jobs(jobs)
     if not 0 < minutes <= 7 * 24 * 60:
         raise InvalidRequest("--minutes: from above 0 up to a week")
-    summaries = _mix_seeds(time.monotonic() + minutes * 60, jobs, keep)
+    until = time.monotonic() + minutes * 60
     searches = search_planted(planted_bugs(), jobs=jobs, progress=_say_search)
+    summaries = _mix_seeds(max(until, time.monotonic() + minutes * 60 / 3), jobs, keep)
     if output == "json":
         print_json({"runs": summaries, "bugs": searches})
     else:
