@@ -215,6 +215,7 @@ PLANTED = (
         Passive,
         "on_following",
         _keep_the_object,
+        profile="changes",
     ),
     _bug(
         "nested-id-of-process",
@@ -321,5 +322,6 @@ PLANTED = (
         Replica,
         "on_stale_queries",
         _stale_at_once,
+        profile="network",
     ),
 )
