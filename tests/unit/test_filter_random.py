@@ -1,6 +1,7 @@
 """The constraint language, by random: what is written is read back, and means what plain Python says."""
 
 import sys
+from collections.abc import Callable
 from math import isfinite
 from types import FrameType
 
@@ -169,7 +170,7 @@ def found_at(path: Path) -> object:
     return None
 
 
-def of_type(*types: type) -> object:
+def of_type(*types: type) -> Callable[[object], object]:
     def check(value: object) -> object:
         if type(value) not in types:
             raise Unknown
@@ -211,7 +212,7 @@ ORACLE = {
     "Element": Element,
     "Member": Member,
     "Trait": Trait,
-    "simple": lambda path: of_type(bool, int, float, str)(found_at(path)),  # type: ignore[operator]  # a function
+    "simple": lambda path: of_type(bool, int, float, str)(found_at(path)),
     "is_there": lambda path: found_at(path) is not None,
     "boolean": of_type(bool),
     "text": of_type(str),

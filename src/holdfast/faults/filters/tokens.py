@@ -38,8 +38,7 @@ _SPACE: Final = re.compile(r"[ \t\r\n\f\v\u00a0]*")
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _TRAIT: Final = re.compile(r"_[A-Za-z_]*")
 _DIGITS: Final = re.compile(r"[0-9]+")
-_NUMBER: Final = re.compile(r"(?P<whole>[0-9]*)(?P<part>\.[0-9]*)?(?P<exponent>[eE][+-]?[0-9]+)?")
-_STARTS_NUMBER: Final = re.compile(r"\.?[0-9]")
+_NUMBER: Final = re.compile(r"(?=\.?[0-9])(?P<whole>[0-9]*)(?P<part>\.[0-9]*)?(?P<exponent>[eE][+-]?[0-9]+)?")
 _QUOTES: Final = {"'": "'", "‘": "’", "’": "’", '"': '"'}
 """What opens a text, and what closes it. The source is printed with curved quotes (FTC-279). Double ones are
 ours: a constraint in single quotes is the one that shells leave alone, and it needs others within."""
@@ -102,8 +101,8 @@ class _Tokenizer:
             return Kind.COMPONENT, self._path()
         if letter in _QUOTES:
             return Kind.TEXT, self._quoted(_QUOTES[letter])
-        if _STARTS_NUMBER.match(self._text, self._at):
-            return Kind.NUMBER, self._number()
+        if number := _NUMBER.match(self._text, self._at):
+            return Kind.NUMBER, self._number(number)
         if _NAME.match(self._text, self._at):
             return Kind.KEYWORD, self._keyword()
         return Kind.SIGN, self._sign(letter)
@@ -136,7 +135,7 @@ class _Tokenizer:
             if letter == "\\":
                 self._at += 1
                 letter = self._letter()
-                if letter not in ("\\", "'", closing) or not letter:
+                if letter not in ("\\", "'", closing):
                     hint = rf"in a text, a backslash is written \\ and a quote \{closing}"
                     raise self._wrong(self._at - 1, hint)
             letters.append(letter)
@@ -144,9 +143,7 @@ class _Tokenizer:
         self._at += 1
         return "".join(letters)
 
-    def _number(self) -> int | float:
-        found = _NUMBER.match(self._text, self._at)
-        assert found is not None  # it matches the empty text
+    def _number(self, found: re.Match[str]) -> int | float:
         if max(len(found["whole"]), len(found["part"] or ""), len(found["exponent"] or "")) > DIGITS_MAX:
             raise self._wrong(self._at, f"a number of more than {DIGITS_MAX} digits")
         is_whole = found["part"] is None and found["exponent"] is None
