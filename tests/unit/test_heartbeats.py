@@ -120,6 +120,7 @@ def test_a_repeated_or_late_heartbeat_does_not_renew() -> None:
     assert bench.ends[A].peers()[0].is_silent
 
 
+@pytest.mark.covers("FTC-21")
 @pytest.mark.parametrize(
     ("vitals", "word"),
     [

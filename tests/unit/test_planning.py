@@ -116,6 +116,27 @@ def test_the_minimum_is_restored_after_a_loss() -> None:
     assert (type(removed), removed.host) == (Remove, "a")
 
 
+@pytest.mark.covers("FTC-314", "FTC-315")
+@pytest.mark.parametrize("style", ["cold_passive", "warm_passive", "active"])
+def test_the_groups_of_a_failed_primary_are_found_and_it_is_removed_from_them(style: str) -> None:
+    """Of two groups it was in, one is below its minimum: there another member is begun first. A group it was
+    not in is left alone."""
+    host_facts = [*A_LOST, host("e")]
+    wishes = Wishes(
+        {GroupId(number): wishing(minimum) for number, minimum in ((1, 3), (2, 2), (3, 3))}, loss_ns=LOSS
+    )
+
+    def planned(*groups: GroupFact) -> list[tuple[type[Action], GroupId, HostId]]:
+        found = plan(wishes, Facts(tuple(host_facts), groups)).actions
+        return [(type(each), each.group, each.host) for each in found]
+
+    others = fact(2, "abc", in_sync="bc", style=style), fact(3, "bcd", style=style)
+    begun = planned(fact(1, "abc", in_sync="bc", style=style), *others)
+    assert begun == [(Place, 1, "e"), (Remove, 2, "a")]
+    done = planned(fact(1, "abce", in_sync="bce", style=style), *others)
+    assert done == [(Remove, 1, "a"), (Remove, 2, "a")]
+
+
 def test_a_host_that_may_well_be_back_is_waited_for() -> None:
     """Copying what it holds costs more than its start."""
     assert one(fact(1, "abc", in_sync="bc"), [host("a", gone=LOSS - 1), *ABCD[1:]]) == []
