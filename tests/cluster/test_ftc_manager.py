@@ -16,7 +16,7 @@ import holdfast as hf
 from holdfast.cli.ordering import give_at
 from holdfast.client.ordering import Refused
 from holdfast.model.ids import HostId
-from holdfast.model.orders import DrainHost, HostList
+from holdfast.model.orders import DrainHost, ExplainGroup, GroupExplained, HostList
 from holdfast.node.layout import Layout
 from holdfast.node.reaching import url_of
 
@@ -127,6 +127,10 @@ def test_an_application_makes_the_members_of_its_group_one_by_one(manager: Manag
     criteria = {"name": "app", "min_in_sync": 1, PROPERTIES: {"MembershipStyle": "MEMB_APP_CTRL"}}
     made = manager.done("POST", "/v1/objects", {"type_id": LEDGER, "criteria": criteria})
     assert (made["reference"]["members"], made["reference"]["version"]) == ([], 0)
+    layout = Layout(manager.domain.directory)
+    said = asyncio.run(give_at(layout, ExplainGroup(name="app"), GroupExplained))
+    assert said.group_says == ("it has no members yet",)
+    assert said.manager_says == ("0 members, 3 wished for: its application places them",)
     manager.done("POST", "/v1/groups/app/members", {"location": "host3", "type_id": LEDGER})
     alone = manager.in_sync("app", 1)
     assert [each["host"] for each in alone["members"]] == ["host3"]
@@ -281,6 +285,8 @@ def test_programs_manage_groups_with_and_without_an_event_loop(manager: Manager)
 # --- exceptions
 
 OBJECTS = "/v1/objects"
+PLACES = ("location", "host")
+"""Of a member of ``small`` host1 stands for one that is, host3 for one that is not."""
 
 
 def new(type_id: str = LEDGER, **criteria: Any) -> dict[str, Any]:
@@ -300,6 +306,8 @@ EXCEPTIONS: list[tuple[str, str, object, int, str, dict[str, Any]]] = [
     ("POST", "/v1/groups/small/primary", {"location": "host9"}, 404, "MemberNotFound", {}),
     ("DELETE", "/v1/objects/999999", None, 404, "ObjectNotFound", {}),
     ("POST", "/v1/groups/small/members", {"location": "host1"}, 409, "MemberAlreadyPresent", {}),
+    ("POST", "/v1/groups/nobody/added-members", {"host": "host1"}, 404, "ObjectGroupNotFound", {}),
+    ("POST", "/v1/groups/small/added-members", {"host": "host1"}, 409, "MemberAlreadyPresent", {}),
     ("POST", "/v1/groups/free/primary", {"location": "host1"}, 400, "BadReplicationStyle", {}),
     ("POST", OBJECTS, new(arguments=[1, 2]), 400, "ObjectNotCreated", {}),
     (
@@ -385,8 +393,10 @@ def test_every_exception_of_the_source_is_named_with_what_was_wrong(manager: Man
     there = {"host1": hosts[0], "host3": outside}
     raised = []
     for method, path, body, status, exception, about in EXCEPTIONS:
-        if path == "/v1/groups/small/members" and isinstance(body, dict):
-            body = {**body, "location": there.get(body["location"], body["location"])}
+        if path.startswith("/v1/groups/small/") and isinstance(body, dict):
+            body = {
+                name: there.get(value, value) if name in PLACES else value for name, value in body.items()
+            }
         answer = manager.ask(method, path, body)
         problem = answer.json()["error"]
         assert (answer.status_code, problem.get("exception")) == (status, exception), (path, body, problem)
