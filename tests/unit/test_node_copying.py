@@ -14,7 +14,7 @@ import pytest
 from holdfast.housing.ports import Written
 from holdfast.model.errors import HoldfastError, NoSpace
 from holdfast.model.ids import Epoch, GroupId, Position
-from holdfast.node.copying import ProcessCopies
+from holdfast.node.copying import NICENESS, NICENESS_MAX, ProcessCopies, let_forward
 from holdfast.storage.checkpoint import COPIED, Framing, checkpoint_name, checkpoint_of, read_chunks
 from holdfast.storage.checkpoints import CheckpointStore
 from holdfast.storage.disk import FileDisk
@@ -253,3 +253,29 @@ def test_framing_gives_the_same_bytes_however_the_state_is_cut() -> None:
 @pytest.mark.parametrize("name", [NAME, NAME.removesuffix(COPIED)])
 def test_the_name_says_which_checkpoint_it_is(name: str) -> None:
     assert checkpoint_of(name) == (GROUP, POINT.position)
+
+
+def niceness(pid: int | str) -> int:
+    """Of a session, where the system shares the processor out by session."""
+    return int(Path(f"/proc/{pid}/autogroup").read_text(encoding="ascii").rsplit(maxsplit=1)[-1])
+
+
+@pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="no autogroups in this kernel")
+def test_a_copy_leaves_the_processor_to_its_host_but_not_for_ever(tmp_path: Path) -> None:
+    """It steps back at first; one that takes long gets its share, or it would never end on a busy machine."""
+
+    async def run() -> None:
+        world = World(tmp_path)
+        ended = world.begin(hang)
+        pid, mine = world.copies.pid, niceness("self")
+        assert pid is not None
+        async with asyncio.timeout(WAIT_S):
+            while niceness(pid) != min(mine + NICENESS, NICENESS_MAX):
+                await asyncio.sleep(0.01)
+        let_forward(pid)
+        assert niceness(pid) == mine
+        os.kill(pid, signal.SIGKILL)
+        await ended
+        world.disk.close()
+
+    asyncio.run(run())

@@ -41,13 +41,14 @@ COPY_LIMIT_S: Final = 300.0
 SYNC_EVERY_BYTES: Final = 1 << 20
 """Small steps: the log's syncs share the disk with this file, and should not wait for much of it."""
 NICENESS: Final = 10
-"""A tenth of what the host gets where both want all: it must end, before the log is full."""
+"""A tenth of what the host gets where both want all."""
+PATIENCE_S: Final = 20.0
+"""A copy that has not ended by then gets as much as the host: it must end before the log is full."""
 NICENESS_MAX: Final = 19
 REPORT_BYTES_MAX: Final = 4096
 WHY_CHARACTERS_MAX: Final = 500
 PR_SET_PDEATHSIG: Final = 1
 _STDERR: Final = 2
-_SESSION: Final = Path("/proc/self/autogroup")
 
 Then = Callable[[Written | NotCopied], None]
 
@@ -77,7 +78,7 @@ class _Copy:
     then: Then
     began_at: int
     forked_ns: int
-    limit: asyncio.TimerHandle | None = None
+    timers: tuple[asyncio.TimerHandle, ...] = ()
     why_killed: str = ""
 
 
@@ -132,7 +133,10 @@ class ProcessCopies:
         # A full collection would touch every object, and so copy all that is shared, while calls wait.
         gc.disable()
         self._copy = copy = _Copy(pid, os.pidfd_open(pid), pipe, name, framing, then, began_at, forked_ns)
-        copy.limit = self._loop.call_later(self._limit_s, self._kill, copy, f"it took {self._limit_s:g} s")
+        copy.timers = (
+            self._loop.call_later(self._limit_s, self._kill, copy, f"it took {self._limit_s:g} s"),
+            self._loop.call_later(PATIENCE_S, let_forward, pid),
+        )
         self._loop.add_reader(copy.pidfd, self._exited, copy)
         return True
 
@@ -153,8 +157,8 @@ class ProcessCopies:
         said = os.read(copy.pipe, REPORT_BYTES_MAX)
         os.close(copy.pidfd)
         os.close(copy.pipe)
-        if copy.limit is not None:
-            copy.limit.cancel()
+        for timer in copy.timers:
+            timer.cancel()
         self._copy = None
         gc.enable()
         result = self._result(copy, status, said)
@@ -182,6 +186,21 @@ class ProcessCopies:
             took_ms=round((self._clock.now() - copy.began_at) / MILLISECOND),
         )
         return Written(copy.framing.described_as(report.chunks, report.size), report.digest)
+
+
+def let_forward(pid: int) -> None:
+    """Take back what :func:`_step_back` has done, as far as the system lets us."""
+    with suppress(OSError, ValueError):
+        _session_of(pid).write_text(str(_niceness_of_session()), encoding="ascii")
+
+
+def _niceness_of_session() -> int:
+    return int(_session_of("self").read_text(encoding="ascii").rsplit(maxsplit=1)[-1])
+
+
+def _session_of(pid: int | str) -> Path:
+    """Says "/autogroup-21 nice 0", where there is such a thing."""
+    return Path(f"/proc/{pid}/autogroup")
 
 
 # --- in the copy
@@ -222,10 +241,9 @@ def _step_back() -> None:
     """
     os.nice(NICENESS)
     with suppress(OSError, ValueError):
-        # "/autogroup-21 nice 0"
-        of_host = int(_SESSION.read_text(encoding="ascii").rsplit(maxsplit=1)[-1])
+        of_host = _niceness_of_session()
         os.setsid()
-        _SESSION.write_text(str(min(of_host + NICENESS, NICENESS_MAX)), encoding="ascii")
+        _session_of("self").write_text(str(min(of_host + NICENESS, NICENESS_MAX)), encoding="ascii")
 
 
 def _take(path: Path, framing: Framing, snapshot: Snapshot) -> _Report:
