@@ -1,0 +1,50 @@
+"""Groups of a Spy in every style, and what tests of styles do with them."""
+
+from typing import Any
+
+from fake_group import FakeGroup
+from group_classes import B, Spy, call, definition, sent
+
+from holdfast.model.calls import Request
+from holdfast.model.outcome import Outcome, Returned, decode_outcome
+from holdfast.model.units import SECOND
+from holdfast.styles.config import StyleConfig
+from holdfast.styles.operation import encode_arguments
+
+INTERVAL_NS = 10 * SECOND
+CONFIG = StyleConfig(checkpoint_interval_ns=INTERVAL_NS, scan_positions=1, uncommitted_max=50)
+PASSIVE = ("cold", "warm")
+ALL = ("cold", "warm", "active")
+
+
+def group(style: str, cls: type = Spy, config: StyleConfig = CONFIG) -> FakeGroup:
+    """A group at its beginning; nothing has run yet."""
+    Spy.runs.clear()
+    made = FakeGroup(style, definition(cls), config)
+    made.clock.step_ns = 1000
+    return made
+
+
+def write(made: FakeGroup, *numbers: int, token: str = "t") -> None:
+    made.replicas[made.primary].on_calls(token, sent(*(call(n, "write", f"line {n}") for n in numbers)))
+
+
+def told(made: FakeGroup) -> list[tuple[Any, list[int], list[Outcome]]]:
+    found = [
+        (token, numbers, [decode_outcome(outcome) for outcome in outcomes])
+        for token, numbers, outcomes in made.answers
+    ]
+    made.answers.clear()
+    return found
+
+
+def lines(made: FakeGroup, name: str) -> Any:
+    found = made.replicas[name].on_stale_query(Request(B, 1), "read", encode_arguments((), {}))
+    outcome = decode_outcome(found)
+    assert isinstance(outcome, Returned)
+    return outcome.value
+
+
+def pass_interval(made: FakeGroup) -> None:
+    made.clock.time_ns += INTERVAL_NS
+    made.settle()

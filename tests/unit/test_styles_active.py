@@ -1,0 +1,91 @@
+"""Active groups, and stateless ones."""
+
+import pytest
+from fake_group import FakeClock
+from group_classes import Counter, Spy, call, definition, sent
+from style_groups import group, lines, pass_interval, told, write
+
+from holdfast.model.outcome import Raised, Returned, decode_outcome
+from holdfast.model.units import SECOND
+from holdfast.styles.stateless import Stateless
+
+
+@pytest.mark.covers("FTC-8", "FTC-20", "FTC-130")
+def test_every_active_member_executes_in_the_same_order_and_one_answers() -> None:
+    made = group("active")
+    write(made, 1, 2)
+    write(made, 3)
+    made.settle()
+    assert lines(made, "a") == lines(made, "b") == lines(made, "c") == ["line 1", "line 2", "line 3"]
+    assert [numbers for _, numbers, _ in told(made)] == [[1, 2], [3]]
+
+
+def test_active_members_execute_nothing_that_is_not_committed() -> None:
+    """E1."""
+    made = group("active")
+    write(made, 1)
+    made.replicas["a"].turn()
+    made.replicate("b")
+    made.commit()
+    assert Spy.runs == []
+
+
+@pytest.mark.covers("FTC-286", "FTC-300")
+def test_a_new_active_member_gets_the_state_and_what_follows() -> None:
+    made = group("active")
+    write(made, 1)
+    pass_interval(made)
+    made.crash("c")
+    write(made, 2)
+    made.settle()
+    Spy.runs.clear()
+    made.restart("c", is_wiped=True)
+    made.settle()
+    assert lines(made, "c") == ["line 1", "line 2"]
+    assert Spy.runs == []
+
+
+class Unsteady:
+    """Two members never agree on it."""
+
+    made = 0
+
+    def __init__(self) -> None:
+        Unsteady.made += 1
+        self.number = Unsteady.made
+
+    def add(self) -> int:
+        return 1
+
+
+@pytest.mark.covers("FTC-23")
+def test_active_members_that_differ_are_reported() -> None:
+    made = group("active", Unsteady)
+    made.replicas["a"].on_calls("t", sent(call(1, "add")))
+    pass_interval(made)
+    made.settle()
+    assert {(name, kind) for name, kind, _ in made.faults} == {("b", "divergence"), ("c", "divergence")}
+
+
+@pytest.mark.covers("FTC-126")
+def test_a_stateless_member_executes_at_once_and_records_nothing() -> None:
+    member = Stateless(definition(Counter), FakeClock())
+    frame = sent(call(1, "add", 5), call(2, "remind", 1, "x"), call(3, "fetch", "h", "x"))
+    numbers, outcomes = member.execute(frame)
+    assert numbers == [1, 2, 3]
+    first, *others = map(decode_outcome, outcomes)
+    assert first == Returned(5)
+    for other in others:
+        assert isinstance(other, Raised)
+        assert other.type_name.endswith("NotOrdered")
+
+
+def test_an_active_primary_orders_a_firing_once() -> None:
+    made = group("active", Counter)
+    made.replicas["a"].on_calls("t", sent(call(1, "remind", 5, "wake")))
+    made.settle()
+    made.clock.time_ns += 6 * SECOND
+    tail = made.members["a"].tail
+    for _ in range(3):
+        made.replicas["a"].turn()
+    assert made.members["a"].tail == tail + 1

@@ -1,0 +1,341 @@
+"""States of every style: when they are captured and kept, and objects that cannot give theirs."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from fake_group import FakeGroup
+from group_classes import B, Counter, call, definition, sent
+from style_groups import ALL, CONFIG, INTERVAL_NS, PASSIVE, group, lines, pass_interval, told, write
+
+from holdfast.model.calls import Request
+from holdfast.model.errors import Corruption, Overloaded, Unavailable
+from holdfast.model.ids import Position
+from holdfast.model.outcome import Returned, decode_outcome, encode_outcome
+from holdfast.sequence.ports import Captured
+from holdfast.styles.capture import InvalidState, NoStateAvailable
+from holdfast.styles.config import StyleConfig
+from holdfast.styles.operation import encode_arguments
+
+
+class Fickle:
+    """A Checkpointable whose state is sometimes not to be had, or not to be taken."""
+
+    unavailable = 0
+    invalid = False
+
+    def __init__(self) -> None:
+        self.value = 0
+
+    def add(self) -> int:
+        self.value += 1
+        return self.value
+
+    def get_state(self) -> bytes:
+        if Fickle.unavailable:
+            Fickle.unavailable -= 1
+            raise NoStateAvailable
+        return b"%d" % self.value
+
+    def set_state(self, state: bytes) -> None:
+        if Fickle.invalid:
+            raise InvalidState("no")
+        self.value = int(state)
+
+
+@pytest.fixture
+def _fickle() -> Any:
+    Fickle.unavailable, Fickle.invalid = 0, False
+    yield
+    Fickle.unavailable, Fickle.invalid = 0, False
+
+
+@pytest.mark.covers("FTC-293", "FTC-296", "FTC-306", "FTC-311")
+@pytest.mark.usefixtures("_fickle")
+def test_a_state_that_is_not_available_is_asked_for_again_and_nothing_is_pruned_meanwhile() -> None:
+    made = group("cold", Fickle)
+    made.replicas["a"].on_calls("t", sent(call(1, "add")))
+    made.settle()
+    Fickle.unavailable = 1
+    pass_interval(made)
+    assert made.members["a"].checkpoint is None
+    assert [record.first for record in made.members["a"].log] == [1]
+    pass_interval(made)
+    checkpoint = made.members["a"].checkpoint
+    assert checkpoint is not None
+    assert checkpoint.position == 1
+    assert 1 not in [record.first for record in made.members["a"].log], "it was pruned"
+
+
+@pytest.mark.covers("FTC-309")
+@pytest.mark.usefixtures("_fickle")
+@pytest.mark.parametrize("style", ALL)
+def test_an_object_is_asked_for_its_state_once_per_checkpoint(
+    style: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(Fickle, "get_state", lambda self: asked.append(self.value) or b"%d" % self.value)
+    made = FakeGroup(style, definition(Fickle), CONFIG, names="a")
+    made.clock.step_ns = 1000
+    made.replicas["a"].on_calls("t", sent(call(1, "add")))
+    made.settle()
+    asked.clear()
+    made.clock.time_ns += INTERVAL_NS
+    made.settle()
+    assert asked == [1]
+
+
+@pytest.mark.covers("FTC-310")
+@pytest.mark.usefixtures("_fickle")
+def test_an_object_that_refuses_its_state_counts_as_failed() -> None:
+    made = group("warm", Fickle)
+    made.replicas["a"].on_calls("t", sent(call(1, "add")))
+    Fickle.invalid = True
+    pass_interval(made)
+    assert {(name, kind) for name, kind, _ in made.faults} == {("b", "object_failed"), ("c", "object_failed")}
+    assert made.replicas["b"].execution is None
+
+
+@pytest.mark.covers("FTC-295", "FTC-299")
+@pytest.mark.parametrize("style", ALL)
+def test_replies_survive_the_pruning_of_their_records(style: str) -> None:
+    """X1: a repetition after a checkpoint and a failover still gets the first reply."""
+    made = group(style)
+    write(made, 1)
+    pass_interval(made)
+    assert made.members["b"].floor >= 1
+    told(made)
+    made.fail_over("b", is_crash=True)
+    write(made, 1, token="again")
+    made.settle()
+    assert told(made) == [("again", [1], [Returned(1)])]
+
+
+@pytest.mark.covers("FTC-165", "FTC-306")
+@pytest.mark.parametrize("style", ALL)
+def test_a_checkpoint_interval_that_is_set_while_a_group_runs_holds_from_then_on(style: str) -> None:
+    made = group(style)
+    write(made, 1)
+    made.settle()
+    made.clock.time_ns += INTERVAL_NS // 10
+    made.settle()
+    assert made.members["a"].checkpoint is None
+    for replica in made.replicas.values():
+        replica.tune(msgspec.structs.replace(CONFIG, checkpoint_interval_ns=INTERVAL_NS // 20))
+    made.settle()
+    checkpoint = made.members["a"].checkpoint
+    assert checkpoint is not None
+    assert checkpoint.position >= 1
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_a_state_that_never_became_final_is_no_checkpoint(style: str) -> None:
+    """E1: other records may take the places of those it was made of."""
+    made = group(style)
+    write(made, 1)
+    made.clock.time_ns += INTERVAL_NS
+    made.members["a"].refuses = Overloaded("full")
+    with pytest.raises(Overloaded):
+        write(made, 2)
+    made.members["a"].refuses = None
+    made.settle()
+    write(made, 3, 4)
+    pass_interval(made)
+    for name in "abc":
+        checkpoint = made.members[name].checkpoint
+        assert checkpoint is not None
+        assert b"line 2" not in checkpoint.state
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_a_captured_state_is_dropped_with_the_object_it_was_taken_of(style: str) -> None:
+    made = group(style)
+    made.clock.time_ns += INTERVAL_NS
+    write(made, 1)
+    made.replicas["a"].turn()
+    made.members["a"].refuses = Overloaded("full")
+    with pytest.raises(Overloaded):
+        write(made, 2)
+    made.members["a"].refuses = None
+    made.members["a"].log.clear()
+    made.settle()
+    write(made, 3, 4, 5)
+    made.settle()
+    assert made.members["a"].checkpoint is None
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_a_group_that_always_waits_still_gets_checkpoints(style: str) -> None:
+    """Between two operations, though others stand in line."""
+    made = group(style, Counter)
+    for number in range(1, 4):
+        made.replicas["a"].on_calls("t", sent(call(number, "fetch", "h", "x")))
+    pass_interval(made)
+    _, waits = made.outgoing.pop()
+    made.replicas["a"].on_nested_outcome(waits.caller, waits.call, encode_outcome(Returned("x")))
+    made.settle()
+    checkpoint = made.members["a"].checkpoint
+    assert checkpoint is not None
+    made.crash("b")
+    made.restart("b", is_wiped=True)
+    made.fail_over("b", is_crash=True)
+    for _ in range(2):
+        made.settle()
+        _, waits = made.outgoing.pop()
+        made.replicas["b"].on_nested_outcome(waits.caller, waits.call, encode_outcome(Returned("x")))
+    made.settle()
+    execution = made.replicas["b"].execution
+    assert execution is not None
+    assert execution.is_idle
+    assert execution.position == made.members["b"].committed
+    outcome = decode_outcome(execution.query("get", encode_arguments((), {}), Request(B, 1)))
+    assert outcome == Returned(6)
+    assert not made.faults
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_primary_whose_log_cannot_be_read_for_a_moment_serves_a_moment_later(style: str) -> None:
+    made = group(style)
+    write(made, 1)
+    made.replicas["a"].turn()
+    for name in "bc":
+        made.replicate(name)
+    made.members["b"].unreadable = 2
+    made.fail_over("b", is_crash=True)
+    assert "b" in made.woken
+    with pytest.raises(Unavailable):
+        write(made, 2)
+    for _ in range(2):
+        made.replicas["b"].turn()
+    write(made, 2)
+    made.settle()
+    assert lines(made, "b") == ["line 1", "line 2"]
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_log_that_grows_fast_is_cut_before_the_interval_is_over(style: str) -> None:
+    """D4: on every member."""
+    made = group(style, config=msgspec.structs.replace(CONFIG, checkpoint_bytes=300, replay_budget_ns=1))
+    for number in range(1, 40):
+        write(made, number)
+        made.settle()
+    for member in made.members.values():
+        assert member.floor > 20
+    assert lines(made, "a")[-1] == "line 39"
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_a_new_primary_is_ready_once_its_object_has_what_it_lacked(style: str) -> None:
+    """Clients are told of it then: told before, they would be turned away and look elsewhere."""
+    made = group(style, config=msgspec.structs.replace(CONFIG, slice_ns=1))
+    for number in range(1, 10):
+        write(made, number)
+        made.settle()
+    assert [made.replicas[name].is_ready for name in "abc"] == [True, False, False]
+    made.fail_over("b", is_crash=True)
+    successor = made.replicas["b"]
+    turns = 0
+    while not successor.is_ready:
+        with pytest.raises(Unavailable):
+            write(made, 10)
+        successor.turn()
+        turns += 1
+    assert turns > 0
+    write(made, 10)
+    made.settle()
+    assert lines(made, "b")[-1] == "line 10"
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_small_state_is_captured_long_before_a_large_one_would_be(style: str) -> None:
+    """Or whoever starts again replays a long log for it before it can take over."""
+    config = msgspec.structs.replace(CONFIG, checkpoint_bytes_least=2000, replay_budget_ns=1)
+    made = group(style, Counter, config)
+    for number in range(1, 201):
+        made.replicas["a"].on_calls("token", sent(call(number, "add", 1), floor=number))
+        made.settle()
+    for member in made.members.values():
+        assert member.floor > 100
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_few_calls_with_long_arguments_cut_the_log_of_every_member_too(style: str) -> None:
+    """D4: they are soon executed and take few positions, so backups are brought forward for nothing else."""
+    config = StyleConfig(
+        checkpoint_bytes=3000,
+        long_log_bytes=12_000,
+        log_bytes_max=15_000,
+        scan_bytes=1000,
+        sent_state_bytes_max=500,
+    )
+    made = group(style, config=config)
+    for number in range(1, 41):
+        made.replicas["a"].on_calls("token", sent(call(number, "write", "x" * 1000)))
+        made.settle()
+    for member in made.members.values():
+        assert member.log_bytes < config.long_log_bytes
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_long_log_makes_a_checkpoint_due_and_a_longer_one_refuses_calls(style: str) -> None:
+    """D4: what brings about checkpoints still finds room; once they are there calls are taken again."""
+    made = group(style, config=StyleConfig(long_log_bytes=500, log_bytes_max=600))
+    with pytest.raises(Overloaded, match="waits for checkpoints"):
+        for number in range(1, 100):
+            write(made, number)
+    made.settle()
+    write(made, 100)
+    made.settle()
+    assert lines(made, made.primary)[-1] == "line 100"
+
+
+class Broken:
+    """Its state can be neither given nor taken."""
+
+    def __init__(self) -> None:
+        self.value = 0
+
+    def add(self) -> int:
+        self.value += 1
+        return self.value
+
+    def get_state(self) -> bytes:
+        if self.value:
+            raise KeyError("get")
+        return b"0"
+
+    def set_state(self, state: bytes) -> None:
+        raise KeyError("set")
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_an_object_that_cannot_give_its_state_is_reported_and_serves_on(style: str) -> None:
+    made = group(style, Broken)
+    made.replicas["a"].on_calls("t", sent(call(1, "add")))
+    pass_interval(made)
+    assert {kind for _, kind, _ in made.faults} == {"object_failed"}
+    made.replicas["a"].on_calls("t", sent(call(2, "add")))
+    made.settle()
+    assert told(made)[-1] == ("t", [2], [Returned(2)])
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_a_member_that_can_make_no_object_does_not_serve_and_says_so(style: str) -> None:
+    made = group(style, Broken)
+    made.members["b"].checkpoint = made.replicas["a"].capture()
+    made.replicas["b"].install(Captured(Position(0), b""))
+    made.fail_over("b", is_crash=True)
+    assert [(name, kind) for name, kind, _ in made.faults][-1] == ("b", "object_failed")
+    with pytest.raises(Unavailable):
+        made.replicas["b"].on_calls("t", sent(call(1, "add")))
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_damaged_record_ends_the_host_and_is_no_fault_of_the_object(style: str) -> None:
+    """D2: who meets damage below the mark stops loudly; it is not hidden behind another attempt."""
+    made = group(style, config=msgspec.structs.replace(CONFIG, scan_positions=1))
+    made.members["b"].damage = Corruption("rotten", file="log", offset=0, expected=1, found=2)
+    write(made, 1, 2)
+    with pytest.raises(Corruption):
+        made.settle()
+    assert made.faults == []

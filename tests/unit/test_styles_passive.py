@@ -1,0 +1,158 @@
+"""Cold and warm passive groups in normal operation, at failover, for new and for returning members."""
+
+import pytest
+from group_classes import Spy, call, sent
+from style_groups import PASSIVE, group, lines, pass_interval, write
+
+from holdfast.model.errors import Overloaded, Unavailable
+
+
+@pytest.mark.covers("FTC-11", "FTC-127")
+@pytest.mark.parametrize("style", PASSIVE)
+def test_only_the_primary_of_a_passive_group_executes(style: str) -> None:
+    made = group(style)
+    write(made, 1, 2, 3)
+    pass_interval(made)
+    assert Spy.runs == ["line 1", "line 2", "line 3"]
+
+
+@pytest.mark.covers("FTC-128", "FTC-300", "FTC-316", "FTC-317")
+def test_a_cold_backup_has_no_object_until_it_is_promoted_and_then_applies_the_whole_log() -> None:
+    made = group("cold")
+    write(made, 1, 2)
+    pass_interval(made)
+    checkpoint = made.members["b"].checkpoint
+    assert checkpoint is not None
+    assert checkpoint.position == 2
+    write(made, 3)
+    made.settle()
+    assert made.replicas["b"].execution is None
+    Spy.runs.clear()
+    made.fail_over("b", is_crash=True)
+    assert Spy.runs == ["line 3"], "what the checkpoint holds is not executed again"
+    assert lines(made, "b") == ["line 1", "line 2", "line 3"]
+
+
+@pytest.mark.covers("FTC-9", "FTC-129", "FTC-301", "FTC-308")
+def test_a_warm_backup_is_given_states_and_replays_only_what_follows() -> None:
+    made = group("warm")
+    write(made, 1, 2)
+    pass_interval(made)
+    assert lines(made, "b") == lines(made, "c") == ["line 1", "line 2"]
+    write(made, 3)
+    made.settle()
+    assert lines(made, "b") == ["line 1", "line 2"]
+    Spy.runs.clear()
+    made.fail_over("b", is_crash=True)
+    assert Spy.runs == ["line 3"]
+    assert lines(made, "b") == ["line 1", "line 2", "line 3"]
+
+
+@pytest.mark.parametrize("style", ["cold", "warm"])
+def test_a_backup_looks_at_no_record_twice_until_a_step_is_among_them(style: str) -> None:
+    """It looks after every few commits; going back to the last step each time would cost more the rarer steps
+    are."""
+    made = group(style)
+    for number in range(1, 9):
+        write(made, number)
+        made.settle()
+    looked_at = made.members["b"].read_from
+    assert len(looked_at) >= 8
+    assert looked_at == sorted(set(looked_at))
+    pass_interval(made)
+    write(made, 9)
+    made.settle()
+    made.fail_over("b", is_crash=True)
+    assert lines(made, "b") == [f"line {number}" for number in range(1, 10)]
+
+
+def test_a_commit_calls_for_a_turn_of_who_waits_for_it() -> None:
+    """Most commits do not: a primary had its turn when it executed the call, and a backup has nothing to do
+    in one. A query on what is not final waits, and so does a primary whose object is not ready."""
+    made = group("warm")
+    primary, backup = made.replicas["a"], made.replicas["b"]
+    write(made, 1)
+    assert not primary.awaits_turn
+    primary.on_calls("q", sent(call(2, "read")))
+    assert primary.awaits_turn
+    made.settle()
+    assert not primary.awaits_turn
+    assert not backup.awaits_turn
+
+
+@pytest.mark.covers("FTC-302")
+def test_a_new_warm_backup_takes_states_only() -> None:
+    made = group("warm")
+    write(made, 1)
+    pass_interval(made)
+    made.crash("c")
+    Spy.runs.clear()
+    made.restart("c", is_wiped=True)
+    write(made, 2)
+    pass_interval(made)
+    assert lines(made, "c") == ["line 1", "line 2"]
+    assert Spy.runs == ["line 2"], "once, by the primary"
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_a_primary_that_loses_its_epoch_discards_what_is_not_committed(style: str) -> None:
+    """E1: nobody else had it; its client asks again, and then it is executed for good."""
+    made = group(style)
+    write(made, 1)
+    made.settle()
+    write(made, 2)
+    made.fail_over("b", is_crash=False)
+    assert lines(made, "b") == ["line 1"]
+    write(made, 3)
+    made.settle()
+    made.fail_over("a", is_crash=False)
+    assert lines(made, "a") == ["line 1", "line 3"]
+    write(made, 2)
+    made.settle()
+    assert lines(made, "a") == ["line 1", "line 3", "line 2"]
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_what_was_executed_and_cannot_be_ordered_is_given_up_and_the_group_serves_on(style: str) -> None:
+    made = group(style)
+    write(made, 1)
+    made.settle()
+    made.members["a"].refuses = Overloaded("full")
+    with pytest.raises(Overloaded):
+        write(made, 2)
+    made.members["a"].refuses = None
+    made.settle()
+    assert lines(made, "a") == ["line 1"]
+    write(made, 2)
+    made.settle()
+    assert lines(made, "a") == ["line 1", "line 2"]
+
+
+def test_a_warm_backup_that_is_read_from_keeps_up_and_the_next_state_does_not_confuse_it() -> None:
+    """S7: it replays what it was not sent yet; what it is sent later covers that as well."""
+    made = group("warm")
+    write(made, 1)
+    made.settle()
+    backup = made.replicas["b"]
+    assert backup.reached < made.members["b"].committed
+    backup.keep_up()
+    assert backup.reached == made.members["b"].committed
+    assert lines(made, "b") == ["line 1"]
+    write(made, 2)
+    pass_interval(made)
+    backup.keep_up()
+    assert lines(made, "b") == ["line 1", "line 2"]
+    made.fail_over("b", is_crash=True)
+    write(made, 3)
+    made.settle()
+    assert lines(made, "b") == ["line 1", "line 2", "line 3"]
+    assert made.faults == []
+
+
+def test_a_cold_backup_cannot_be_read_from() -> None:
+    made = group("cold")
+    write(made, 1)
+    made.settle()
+    with pytest.raises(Unavailable):
+        made.replicas["b"].keep_up()
+    made.replicas["a"].keep_up()  # the primary has its object

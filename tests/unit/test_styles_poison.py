@@ -1,0 +1,101 @@
+"""Calls that end the processes which execute them, in every style (E4)."""
+
+import pytest
+from group_classes import A, B, Spy, call, sent
+from style_groups import group, lines, told, write
+
+from holdfast.model.errors import Unavailable
+from holdfast.model.outcome import Poisoned, Returned
+from holdfast.styles.attempts import NO_GROUP, Attempt
+
+
+def test_a_passive_call_that_ends_processes_is_given_up() -> None:
+    """E4."""
+    made = group("warm")
+    made.attempts["a"].ended(Attempt(NO_GROUP, A, 1, 1, 2))
+    write(made, 1, 2)
+    made.settle()
+    assert told(made) == [("t", [1, 2], [Poisoned(2, "write('line 1')"), Returned(1)])]
+    assert Spy.runs == ["line 2"]
+    assert [kind for _, kind, _ in made.faults] == ["poisoned"]
+    made.attempts["b"].ended(Attempt(NO_GROUP, A, 1, 1, 2))
+    made.fail_over("b", is_crash=True)
+    write(made, 1, token="again")
+    made.settle()
+    assert told(made)[-1] == ("again", [1], [Poisoned(2, "write('line 1')")])
+    assert lines(made, "b") == ["line 2"]
+
+
+def test_a_call_that_ended_one_process_is_tried_once_more() -> None:
+    """E4: a host may have been killed while it happened to run."""
+    made = group("warm")
+    made.attempts["a"].ended(Attempt(NO_GROUP, A, 1, 100, 1))
+    write(made, 1)
+    made.settle()
+    assert told(made) == [("t", [1], [Returned(1)])]
+
+
+def test_an_operation_that_ends_processes_after_it_waited_is_given_up_where_it_waits() -> None:
+    """E4: it was ordered without an outcome, so every replay meets it; what stands behind it goes on."""
+    made = group("warm")
+    made.replicas["a"].on_calls("t", sent(call(1, "ask", "x"), call(2, "write", "behind")))
+    made.settle()
+    for name in "bc":
+        made.attempts[name].ended(Attempt(NO_GROUP, A, 1, 1, 2))
+    made.outgoing.clear()
+    made.fail_over("b", is_crash=True)
+    made.settle()
+    made.replicas["b"].on_calls("again", sent(call(1, "ask", "x"), call(2, "write", "behind")))
+    made.settle()
+    assert [(numbers, outcomes) for token, numbers, outcomes in told(made) if token == "again"] == [
+        ([1], [Poisoned(2, "ask('x')")]),
+        ([2], [Returned(1)]),
+    ]
+    assert lines(made, "b") == ["behind"]
+
+
+def test_a_call_that_was_answered_and_cannot_be_executed_again_costs_the_object_not_the_host() -> None:
+    """E4: it can neither be given up nor left out."""
+    made = group("warm")
+    write(made, 1)
+    made.settle()
+    made.attempts["b"].ended(Attempt(NO_GROUP, A, 1, 1, 2))
+    made.fail_over("b", is_crash=True)
+    with pytest.raises(Unavailable):
+        write(made, 2)
+    assert [(name, kind) for name, kind, _ in made.faults] == [("b", "object_failed")]
+    assert Spy.runs == ["line 1"]
+
+
+def test_a_query_that_ends_processes_is_given_up_without_a_record() -> None:
+    """E4."""
+    made = group("warm")
+    made.attempts["a"].ended(Attempt(NO_GROUP, A, 1, 1, 2))
+    tail = made.members["a"].tail
+    made.replicas["a"].on_calls("q", sent(call(1, "read")))
+    made.settle()
+    assert told(made) == [("q", [1], [Poisoned(2)])]
+    assert made.members["a"].tail == tail
+
+
+def test_an_active_call_that_ends_processes_is_given_up_by_all() -> None:
+    """E4: the record that says so follows the call, and is known before the call is executed."""
+    made = group("active")
+    write(made, 1, 2)
+    made.replicas["a"].turn()
+    for name in "abc":
+        made.replicate(name)
+    made.attempts["b"].ended(Attempt(NO_GROUP, A, 1, 1, 2))
+    made.attempts["c"].ended(Attempt(NO_GROUP, A, 1, 1, 1))  # it has heard of one death only
+    made.fail_over("b", is_crash=True)
+    assert Spy.runs == []
+    with pytest.raises(Unavailable):
+        made.replicas["b"].on_calls("q", sent(call(1, "read"), client=B))
+    made.settle()
+    assert Spy.runs == ["line 2"] * 2
+    write(made, 1, 2, token="again")
+    made.settle()
+    assert told(made)[-2:] == [
+        ("again", [1], [Poisoned(2, "write('line 1')")]),
+        ("again", [2], [Returned(1)]),
+    ]

@@ -1,0 +1,160 @@
+"""What is refused before anything happens, and what methods may raise."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from group_classes import A, Counter, Spy, call, sent
+from style_groups import ALL, CONFIG, PASSIVE, group, told, write
+
+import holdfast as hf
+from holdfast.model.errors import Overloaded
+from holdfast.model.ids import ClientId, GroupId, Incarnation
+from holdfast.model.outcome import Raised, Refused, Returned, encode_outcome
+from holdfast.node.executing import open_slot
+from holdfast.styles.attempts import Attempts
+from holdfast.styles.interface import BadCall
+from holdfast.styles.operation import Sent
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_call_back_into_a_waiting_group_gets_call_cycle(style: str) -> None:
+    made = group(style)
+    frame = msgspec.structs.replace(sent(call(1, "write", "x")), chain=("g", "h"))
+    made.replicas["a"].on_calls("t", frame)
+    ((_, _, (outcome,)),) = told(made)
+    assert isinstance(outcome, Refused)
+    assert outcome.code == "call_cycle"
+    assert Spy.runs == []
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_frame_that_cannot_be_read_is_refused_and_nothing_happens(style: str) -> None:
+    made = group(style)
+    for calls in (b"\xc1", b"\x90", msgspec.msgpack.encode([[1, "write"]])):
+        with pytest.raises(BadCall):
+            made.replicas["a"].on_calls(
+                "t", msgspec.structs.replace(sent(call(1, "write", "x")), calls=msgspec.Raw(calls))
+            )
+    assert made.members["a"].tail == 0
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_the_line_behind_a_call_that_waits_is_bounded(style: str) -> None:
+    made = group(style, Counter, msgspec.structs.replace(CONFIG, in_line_max=3))
+    made.replicas["a"].on_calls("t", sent(call(1, "fetch", "h", "x")))
+    made.settle()
+    with pytest.raises(Overloaded, match="3 calls"):
+        for number in range(2, 20):
+            made.replicas["a"].on_calls("t", sent(call(number, "add")))
+            made.settle()
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_a_primary_does_not_run_away_from_its_backups(style: str) -> None:
+    made = group(style)
+    with pytest.raises(Overloaded):
+        for first in range(1, 200, 10):
+            write(made, *range(first, first + 10))
+    assert len(Spy.runs) == CONFIG.uncommitted_max
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_refusal_is_told_when_what_it_rests_on_is_final(style: str) -> None:
+    """X3: "it never runs" must not be said of a record that may yet vanish with its primary."""
+    made = group(style)
+    made.replicas["a"].on_outcome_asked("ask", A, 1, 1_000_000)
+    write(made, 1)
+    assert told(made) == []
+    made.settle()
+    for _, _, (outcome,) in told(made):
+        assert isinstance(outcome, Refused)
+        assert outcome.code == "never_runs"
+
+
+class Unbounded(BaseException):
+    """No ``Exception``, as the cancellation of a task is none."""
+
+
+class Escaping(Spy):
+    def escape(self) -> None:
+        self.lines.append("half")
+        raise Unbounded("out of here")
+
+    async def escape_later(self) -> None:
+        await hf.context.group("other").get("x")
+        raise Unbounded("out of here, later")
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_whatever_a_method_raises_is_its_reply_and_positions_stay_in_line(style: str) -> None:
+    """If it left the record half executed, the object would count one position more than the log: the next
+    checkpoint would stand for a call that is not in it."""
+    made = group(style, Escaping)
+    made.replicas["a"].on_calls("t", sent(call(1, "escape")))
+    write(made, 2)
+    made.settle()
+    (_, _, [raised]), (_, _, [returned]) = told(made)
+    assert isinstance(raised, Raised)
+    assert raised.type_name.endswith("Unbounded")
+    assert returned == Returned(2)
+    execution = made.replicas["a"].execution
+    assert execution is not None
+    assert execution.position == made.members["a"].tail
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_whatever_a_method_raises_after_it_waited_is_its_reply(style: str) -> None:
+    made = group(style, Escaping)
+    made.replicas["a"].on_calls("t", sent(call(1, "escape_later")))
+    made.settle()
+    ((_, outgoing),) = made.outgoing
+    answer = encode_outcome(Returned(1))
+    made.replicas["a"].on_nested_outcome(outgoing.caller, outgoing.call, answer)
+    made.settle()
+    ((_, _, [raised]),) = told(made)
+    assert isinstance(raised, Raised)
+    assert raised.type_name.endswith("Unbounded")
+
+
+BOUNDS = {
+    "a negative number": sent(call(-1, "write", "x")),
+    "a number beyond 63 bits": sent(call(1 << 63, "write", "x")),
+    "a floor beyond 63 bits": sent(call(1, "write", "x"), floor=(1 << 64) - 1),
+    "a client's id without end": sent(call(1, "write", "x"), client=ClientId("x" * 70_000)),
+}
+
+
+@pytest.mark.parametrize("style", ALL)
+@pytest.mark.parametrize("bad", BOUNDS.values(), ids=BOUNDS)
+def test_a_frame_that_breaks_a_bound_is_refused_before_anything_is_executed(
+    style: str, bad: Sent, tmp_path: Path
+) -> None:
+    """Such a number fits no slot of a process, and such a floor no range: found out in the middle of a record
+    it would end the host, or leave its object ahead of its log."""
+    made = group(style)
+    made.attempts["a"] = Attempts(GroupId(1), slot=open_slot(tmp_path, Incarnation(1)))
+    made.start("a")
+    made.members["a"].is_serving = True
+    made.replicas["a"].on_serving(made.epoch)
+    with pytest.raises((msgspec.ValidationError, BadCall)):
+        made.replicas["a"].on_calls("t", msgspec.msgpack.decode(msgspec.msgpack.encode(bad), type=Sent))
+    write(made, 7)
+    made.settle()
+    assert told(made) == [("t", [7], [Returned(1)])]
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_circle_is_refused_as_such_also_when_the_line_is_full(style: str) -> None:
+    """E3: the line stands until the circle is refused. Found by seed 0 of the scenario groups under kills."""
+    made = group(style, Counter, msgspec.structs.replace(CONFIG, in_line_max=1))
+    name = made.definition.group
+    made.replicas["a"].on_calls("t", sent(call(1, "fetch", name, "x")))
+    made.settle()
+    made.replicas["a"].on_calls("t", sent(call(2, "add")))
+    made.settle()
+    circle = msgspec.structs.replace(sent(call(1, "add")), client=ClientId("inner"), chain=(name,))
+    made.replicas["a"].on_calls("circle", circle)
+    [outcome] = next(outcomes for token, _, outcomes in told(made) if token == "circle")
+    assert isinstance(outcome, Refused)
+    assert outcome.code == "call_cycle"
