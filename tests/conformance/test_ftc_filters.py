@@ -234,6 +234,7 @@ def test_any_one_constraint_is_enough(filter_: Filter) -> None:
         ("HOLDFAST", "", False),
         ("FT_CORBA", "*crash*", False),
         ("FT_*FT_CORBA", "*", False),
+        ("FT_*RBA*RBA", "*", False),
         ("FT_CORBA", "Object*Crash*Crash*", False),
     ],
 )

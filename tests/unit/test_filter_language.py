@@ -209,6 +209,7 @@ def test_the_place_is_shown_within_a_long_constraint() -> None:
         ("1 - (2 - 3) == (1 * 2) / -3", "1 - (2 - 3) == (1 * 2) / -3"),
         ("not ($a == 1)", "not ($a == 1)"),
         ("(not $a) == TRUE", "not $a == TRUE"),
+        ("not (not $a)", "not (not $a)"),
         ("exists $a [ 0 ] . b ( c ) . 3 . _length", "exist $a[0].b(c).3._length"),
         ("('a' ~ $b) in $c == FALSE", "'a' ~ $b in $c == FALSE"),
         (r"‘it\'s’ == $\or", r"'it\'s' == $\or"),
@@ -223,7 +224,8 @@ def test_long_chains_and_deep_parentheses_are_read_and_evaluated() -> None:
     chain = "TRUE" + " and TRUE" * (TOKENS_MAX // 2 - 1)
     total = "1" + " + 1" * (TOKENS_MAX // 2 - 2) + " > 0"
     nested = "not (TRUE and FALSE == (" * (DEPTH_MAX // 2) + "FALSE" + "))" * (DEPTH_MAX // 2)
-    for constraint in (chain, total, nested):
+    beside = "(TRUE)" + " and (TRUE)" * 2 * DEPTH_MAX
+    for constraint in (chain, total, nested, beside):
         tree = parse(constraint)
         assert evaluate(tree, EVENT).truth in (Truth.TRUE, Truth.FALSE)
         assert parse(written(tree)) == tree
