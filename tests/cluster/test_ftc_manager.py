@@ -16,7 +16,7 @@ import holdfast as hf
 from holdfast.cli.ordering import give_at
 from holdfast.client.ordering import Refused
 from holdfast.model.ids import HostId
-from holdfast.model.orders import DrainHost, ExplainGroup, GroupExplained, HostList
+from holdfast.model.orders import DrainHost, ExplainGroup, GroupExplained, HostList, ListHosts
 from holdfast.node.layout import Layout
 from holdfast.node.reaching import url_of
 
@@ -239,6 +239,17 @@ def test_an_application_that_keeps_itself_consistent_is_left_to_it(manager: Mana
     manager.done("DELETE", f"/v1/properties/types/{LEDGER}?names=ConsistencyStyle")
 
 
+def _managed(domain: Domain) -> HostList:
+    """The hosts of a domain, once one of them manages it."""
+    deadline = time.monotonic() + WAIT_S
+    while time.monotonic() < deadline:
+        found = asyncio.run(give_at(Layout(domain.directory), ListHosts(), HostList))
+        if found.manager:
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"nobody manages the domain: {found}")
+
+
 @pytest.mark.covers("FTC-180", "FTC-181")
 def test_the_fault_notifier_is_found_once_it_is_registered(manager: Manager) -> None:
     assert manager.refused("GET", "/v1/fault-notifier") == "InterfaceNotFound"
@@ -280,6 +291,31 @@ def test_programs_manage_groups_with_and_without_an_event_loop(manager: Manager)
         free = next(host for host in HOSTS if host not in [each.host for each in books.reference().members])
         assert free in [each.host for each in books.create_member(free).members]
         domain.delete("books")
+
+
+@pytest.mark.covers("FTC-5")
+def test_one_machine_has_hosts_of_two_domains_and_each_manages_its_own_groups(
+    manager: Manager, tmp_path: Path
+) -> None:
+    """Groups of one name in both are two groups, each made, known and managed by its own domain alone."""
+    with Domain(tmp_path / "other", "--app", str(EXAMPLES), "--hosts", "1") as beside:
+        _managed(beside)
+        other = Manager(beside)
+        for each, name in ((manager, "twin"), (manager, "single"), (other, "twin")):
+            each.done("POST", "/v1/groups", {"name": name, "class_name": LEDGER, "replicas": 1})
+        assert [manager.deposit("twin"), manager.deposit("twin"), other.deposit("twin")] == [1, 2, 1]
+        assert other.refused("GET", "/v1/groups/single/reference") == "ObjectGroupNotFound"
+        other.done("POST", "/v1/properties", {"properties": {"InitialNumberReplicas": 1}})
+        assert manager.done("GET", "/v1/properties")["own"] == {}
+        for each, hosts in ((manager, ["host1", "host2", "host3"]), (other, ["host1"])):
+            found = _managed(each.domain)
+            assert [host.host for host in found.hosts] == hosts
+            assert found.manager in hosts
+        other.done("DELETE", "/v1/groups/twin")
+        assert manager.deposit("twin") == 3
+        other.close()
+    for name in ("twin", "single"):
+        manager.done("DELETE", f"/v1/groups/{name}")
 
 
 # --- exceptions

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
-from domain import Domain, is_whole
+from domain import WAIT_S, Domain, is_whole
 from group_client import Client, run
 
 from holdfast.client.domain import connect
@@ -44,6 +45,28 @@ async def market(client: Client, name: str, style: str) -> tuple[Group[Any], Gro
         "market:Shop", name=f"{name} shop", style=style, args=[f"{name} stock"]
     )
     return shop, stock
+
+
+@pytest.mark.covers("FTC-16")
+def test_any_program_calls_a_replicated_object_and_that_one_calls_an_unreplicated_one(whole: Domain) -> None:
+    """The program knows HTTP and nothing of replicas; the stock is one object, made by a host's factory."""
+    door = whole.host("host1")["report"]["details"]["http"]
+    with httpx.Client(base_url=door, timeout=2 * WAIT_S, trust_env=False) as program:
+
+        def post(path: str, body: object) -> Any:
+            answer = program.post(path, json=body)
+            assert answer.status_code in (200, 201), answer.text
+            return answer.json()
+
+        stock = {"type_id": "market:Stock", "criteria": {"name": "one stock"}}
+        made = post("/v1/factories/host2/objects", stock)
+        assert [each["host"] for each in made["reference"]["members"]] == ["host2"]
+        shop = {"name": "three shops", "class_name": "market:Shop", "replicas": 3, "arguments": ["one stock"]}
+        assert len(post("/v1/groups", shop)["placed_on"]) == 3
+        bought = post("/v1/groups/three shops/calls/buy?duration_s=60", ["bread"])
+        assert bought["result"] == 11
+        found = post("/v1/groups/one stock/calls/times", [])
+        assert found["result"] == {"bread": 1, "bread, again": 1}
 
 
 @pytest.mark.covers("FTC-15")
