@@ -1,7 +1,6 @@
 """The processes of a domain. People use `holdfast up`; these are what it starts."""
 
 import asyncio
-import ctypes
 import os
 import signal
 from collections.abc import Callable, Coroutine
@@ -13,9 +12,8 @@ from cyclopts import App
 
 from holdfast.machine import end_on_broken_invariant, log_to_stderr
 from holdfast.machine.collector import spare_what_stays
+from holdfast.machine.parent import end_with
 from holdfast.model.ids import HostId
-
-PR_SET_PDEATHSIG = 1
 
 hosts = App(name="host", help="Show and empty hosts.")
 hosts.command("holdfast.cli.hosts:list_", name="list", help="Show hosts, and what they house.")
@@ -64,7 +62,7 @@ def agent(*, dir: Path, with_parent: int | None = None) -> int:
     from holdfast.storage.lock import DirectoryLock, Holder
 
     if with_parent is not None:
-        _stop_with(with_parent)
+        end_with(with_parent, signal.SIGTERM)
     layout = Layout(dir)
     description = layout.read()
     since = datetime.now(UTC).isoformat(timespec="seconds")
@@ -86,10 +84,3 @@ def _run(work: Callable[[], Coroutine[object, object, None]]) -> int:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(main())
     return 0
-
-
-def _stop_with(parent: int) -> None:
-    """Ask the kernel for SIGTERM when *parent* is gone; it may be gone already."""
-    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:
-        os.kill(os.getpid(), signal.SIGTERM)

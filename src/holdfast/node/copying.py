@@ -12,7 +12,6 @@ the copy goes first, not the host.
 """
 
 import asyncio
-import ctypes
 import errno
 import gc
 import os
@@ -28,6 +27,7 @@ import structlog
 
 from holdfast.housing.ports import Written
 from holdfast.machine import MachineClock
+from holdfast.machine.parent import end_with
 from holdfast.model.errors import HoldfastError
 from holdfast.model.units import MILLISECOND
 from holdfast.node.pages import HugePages
@@ -47,13 +47,11 @@ PATIENCE_S: Final = 20.0
 NICENESS_MAX: Final = 19
 REPORT_BYTES_MAX: Final = 4096
 WHY_CHARACTERS_MAX: Final = 500
-PR_SET_PDEATHSIG: Final = 1
 _STDERR: Final = 2
 
 Then = Callable[[Written | NotCopied], None]
 
 log = structlog.get_logger("holdfast.copies")
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class _Report(msgspec.Struct, frozen=True, array_like=True):
@@ -220,9 +218,7 @@ def _live(host: int, out: int, path: Path, framing: Framing, snapshot: Snapshot)
 
 def _become_a_copy(host: int, out: int) -> None:
     gc.disable()  # a collection would touch, and so copy, all that is shared with the host
-    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != host:
-        os._exit(1)  # the host was gone before it could be asked for: no signal comes any more (K2)
+    end_with(host, signal.SIGKILL)  # also if it is gone already (K2)
     signal.set_wakeup_fd(-1)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)

@@ -8,6 +8,7 @@ import gc
 import multiprocessing
 import os
 import shlex
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -20,6 +21,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct, structs
 
+from holdfast.machine.parent import end_with
 from holdfast.model.errors import Unavailable
 from holdfast.sim.options import Options
 from holdfast.sim.planted import Planted, planted_bug
@@ -206,7 +208,12 @@ def _processes(jobs: int, pieces: int) -> Iterator[Run]:
     if min(jobs, pieces) <= 1:
         yield _run_here
         return
-    with ProcessPoolExecutor(min(jobs, pieces), mp_context=multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(
+        min(jobs, pieces),
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=end_with,
+        initargs=(os.getpid(), signal.SIGTERM),
+    ) as pool:
         try:
             yield partial(_run_there, pool, jobs)
         except BaseException:
