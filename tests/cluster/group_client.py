@@ -168,9 +168,12 @@ class Client(GroupClient):
 
     async def kill_all(self) -> None:
         """kill -9 of every host that runs, at once."""
+        await self.signal_all(signal.SIGKILL)
+
+    async def signal_all(self, number: signal.Signals) -> None:
         for host in (await asyncio.to_thread(self.domain.status))["hosts"]:
             if host["pid"] is not None:
-                os.kill(host["pid"], signal.SIGKILL)
+                os.kill(host["pid"], number)
 
 
 def run(domain: Domain, work: Callable[[Client], Awaitable[T]]) -> T:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import secrets
+import signal
 import subprocess
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
@@ -206,6 +207,7 @@ def test_groups_serve_and_fail_over_without_a_control_plane_until_it_is_recovere
         await ledger.deposit("alice", 5)
         wish = SetProperties(group="served", properties=WISH)
         assert (await give_at(client.layout, wish, PropertiesShown)).own == WISH
+        await client.signal_all(signal.SIGSTOP)  # one that is still being told would write it again
         for file in domain.directory.glob("hosts/*/control/*"):
             file.unlink()  # as if it were on a disk that is gone
         await client.kill_all()
@@ -215,6 +217,7 @@ def test_groups_serve_and_fail_over_without_a_control_plane_until_it_is_recovere
         assert await ledger.deposit("alice", 1) == 6
         listed = await give_at(client.layout, ListHosts(), HostList)
         assert (listed.manager, listed.cas) == ("", 0)
+        await asyncio.to_thread(domain.wait, "the killed one is back", is_whole)
         await asyncio.to_thread(recover, domain)
         await coordinated(client, listed.term)
         assert await properties_of(client, "served") == {}

@@ -79,9 +79,9 @@ def _show(found: tuple[DomainInspected, ...], output: Output) -> None:
         ("host", "role", "holds the wishes of", "committed are those of"),
         ((each.host, each.role, each.cas, each.committed_cas) for each in found),
     )
-    leaders = dict.fromkeys(each.coordinator for each in found if each.coordinator)
-    for each in leaders:
-        talk.print(f"{each} coordinates the domain: nothing is to be recovered")
+    for each in found:
+        if each.role == "coordinator":  # in its own words: others may still believe in one that is gone
+            talk.print(f"{each.host} coordinates the domain: nothing is to be recovered")
 
 
 def _held(found: tuple[DomainInspected, ...], host: HostId) -> DomainInspected:
