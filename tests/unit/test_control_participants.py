@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.authority.election import Elected, elect
 from holdfast.authority.membership import NotJoined, join, leave
-from holdfast.authority.outcome import InDoubt, Removed, Seen
+from holdfast.authority.outcome import Contended, InDoubt, Removed, Seen
 from holdfast.authority.recovering import Governed, Recovered, recover_context
 from holdfast.authority.sessions import Session
 from holdfast.authority.standing import MANAGER, ONLOOKER, Standing, Status, Transaction, read_standing
@@ -68,6 +68,23 @@ def test_as_many_take_part_as_are_wanted_and_the_others_look_on(bench: Bench) ->
     joined(bench, C)
     assert not shall_take_part(standing_of(bench), D, 0, WANTED)
     assert shall_take_part(standing_of(bench), A, 0, WANTED)
+
+
+def test_nobody_is_left_alone_by_a_choice_that_was_made_before_others_joined(bench: Bench) -> None:
+    """T4: with two hosts one may go on alone; meanwhile there are three, and one that could take part."""
+    joined(bench, A, B)
+    found = bench.run(elect(standing_of(bench).current_term, nonce=bench.nonce(), prefer=A))
+    assert isinstance(found, Elected)
+    before = standing_of(bench)
+    joined(bench, C)
+
+    def opened(as_of: Standing) -> object:
+        creation = create_transaction(found.term.term, 1, (A,), nonce=bench.nonce(), as_of=as_of)
+        return bench.run(creation)
+
+    assert isinstance(opened(before), Contended)
+    assert standing_of(bench).open_transaction is None
+    assert isinstance(opened(standing_of(bench)), Seen)
 
 
 def test_who_holds_what_it_helped_to_commit_takes_part_however_many_came_before(bench: Bench) -> None:

@@ -85,9 +85,10 @@ class NoTransaction(msgspec.Struct, frozen=True, tag="no_transaction"):
 
 @answering
 def create_transaction(
-    term: Term, cas: int, participants: Sequence[HostId], *, nonce: Nonce
+    term: Term, cas: int, participants: Sequence[HostId], *, nonce: Nonce, as_of: Standing | None = None
 ) -> Recipe[Seen[Transaction] | Deposed | TransactionOpen | WrongCas | NotReady | Contended | InDoubt]:
-    """CreateTransaction: open update *cas* with exactly these participants, the coordinator among them."""
+    """CreateTransaction: open update *cas* with exactly these participants, the coordinator among them.
+    *as_of*: what they were chosen from; nothing is opened when somebody has joined or left since."""
     if not 1 <= len(participants) <= PARTICIPANTS_MAX or len(set(participants)) != len(participants):
         raise InvalidRequest(f"a transaction has 1 to {PARTICIPANTS_MAX} participants, each once")
     for _ in range(ATTEMPTS_MAX):
@@ -98,6 +99,8 @@ def create_transaction(
         objection = _objection_to_create(standing, term, cas, participants)
         if objection is not None:
             return objection
+        if as_of is not None and standing.guard.modified != as_of.guard.modified:
+            return Contended("the membership")
         chosen = [each for each in standing.members if each.value.host in participants]
         transaction = Transaction(
             cas=cas,

@@ -46,7 +46,8 @@ def open_update(
     participants = chosen(standing, host, without, wanted)
     if are_too_few(standing, participants):
         return Short("no other host holds the state context yet")
-    answer = yield from create_transaction(term, next_cas(standing), participants, nonce=nonce)
+    cas = next_cas(standing)
+    answer = yield from create_transaction(term, cas, participants, nonce=nonce, as_of=standing)
     match answer:
         case Seen(value=transaction):
             return Opened(transaction)
