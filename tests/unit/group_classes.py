@@ -2,6 +2,8 @@
 
 from typing import Any, ClassVar
 
+import msgspec
+
 import holdfast as hf
 from holdfast.model.csn import Csn
 from holdfast.model.ids import ClientId, Position, ReplicaId
@@ -34,6 +36,27 @@ class Spy:
     @hf.query
     def read(self) -> list[str]:
         return list(self.lines)
+
+
+class TellsUpdates:
+    """Says what was added to its lines since it was last asked; to be mixed into a class that has some."""
+
+    lines: list[str]
+    _told = 0
+
+    def get_state(self) -> bytes:
+        self._told = len(self.lines)
+        return msgspec.msgpack.encode(self.lines)
+
+    def set_state(self, state: bytes) -> None:
+        self.lines = msgspec.msgpack.decode(state)
+
+    def get_update(self) -> bytes:
+        told, self._told = self._told, len(self.lines)
+        return msgspec.msgpack.encode(self.lines[told:])
+
+    def set_update(self, update: bytes) -> None:
+        self.lines += msgspec.msgpack.decode(update)
 
 
 class Counter:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 from fake_group import FakeGroup
-from group_classes import LATER_S
+from group_classes import LATER_S, TellsUpdates
 
 import holdfast as hf
 from holdfast.model.calls import Request
@@ -60,26 +60,8 @@ class Journal:
         return list(self.lines)
 
 
-class UpdatingJournal(Journal):
+class UpdatingJournal(TellsUpdates, Journal):
     """The same, and it can say what changed."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._told = 0
-
-    def get_state(self) -> bytes:
-        self._told = len(self.lines)
-        return msgspec.msgpack.encode(self.lines)
-
-    def set_state(self, state: bytes) -> None:
-        self.lines = msgspec.msgpack.decode(state)
-
-    def get_update(self) -> bytes:
-        told, self._told = self._told, len(self.lines)
-        return msgspec.msgpack.encode(self.lines[told:])
-
-    def set_update(self, update: bytes) -> None:
-        self.lines += msgspec.msgpack.decode(update)
 
 
 BORNE = ("timer", "checkpoint_failed")

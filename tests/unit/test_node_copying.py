@@ -260,6 +260,25 @@ def niceness(pid: int | str) -> int:
     return int(Path(f"/proc/{pid}/autogroup").read_text(encoding="ascii").rsplit(maxsplit=1)[-1])
 
 
+def test_a_copy_goes_behind_its_host(tmp_path: Path) -> None:
+    """By niceness, which every kernel heeds among the processes of one session."""
+
+    async def run() -> None:
+        world = World(tmp_path)
+        ended = world.begin(hang)
+        pid, mine = world.copies.pid, os.getpriority(os.PRIO_PROCESS, 0)
+        assert pid is not None
+        async with asyncio.timeout(WAIT_S):
+            while os.getpriority(os.PRIO_PROCESS, pid) != min(mine + NICENESS, NICENESS_MAX):
+                await asyncio.sleep(0.01)
+        os.kill(pid, signal.SIGKILL)
+        await ended
+        world.disk.close()
+
+    asyncio.run(run())
+
+
+# Without autogroups nothing is shared out by session: nothing to step back in, and nothing to take back.
 @pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="no autogroups in this kernel")
 def test_a_copy_leaves_the_processor_to_its_host_but_not_for_ever(tmp_path: Path) -> None:
     """It steps back at first; one that takes long gets its share, or it would never end on a busy machine."""

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 from fake_group import FakeGroup
-from group_classes import Spy, call, sent
+from group_classes import Spy, TellsUpdates, call, sent
 from style_groups import CONFIG, group, lines, write
 
 from holdfast.model.outcome import Returned, encode_outcome
@@ -22,26 +22,8 @@ def test_a_warm_backup_that_gets_updates_does_not_run_ahead_of_them() -> None:
     assert backup.reached < made.members["b"].committed
 
 
-class Updating(Spy):
-    """Says what changed since it was last asked."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._told = 0
-
-    def get_state(self) -> bytes:
-        self._told = len(self.lines)
-        return msgspec.msgpack.encode(self.lines)
-
-    def set_state(self, state: bytes) -> None:
-        self.lines = msgspec.msgpack.decode(state)
-
-    def get_update(self) -> bytes:
-        told, self._told = self._told, len(self.lines)
-        return msgspec.msgpack.encode(self.lines[told:])
-
-    def set_update(self, update: bytes) -> None:
-        self.lines += msgspec.msgpack.decode(update)
+class Updating(TellsUpdates, Spy):
+    """Can say what changed."""
 
 
 def updating_group() -> FakeGroup:

@@ -25,6 +25,8 @@ class Heart:
 
     def __init__(self, ports: NodePorts) -> None:
         self._ports = ports
+        self._timers = 0
+        self._pending: dict[TimerId, Hashable] = {}
         self._beats = Heartbeats(
             host=HostId(ports.name),
             incarnation=Incarnation(ports.incarnation),
@@ -45,15 +47,19 @@ class Heart:
     # --- its timers, which no loop holds up
 
     def set(self, delay_ns: int, tag: Hashable) -> TimerId:
-        self._ports.node.world.after(delay_ns, self._fire, tag)
-        return TimerId(0)
+        self._timers += 1
+        timer = TimerId(self._timers)
+        self._pending[timer] = tag
+        self._ports.node.world.after(delay_ns, self._fire, timer)
+        return timer
 
     def cancel(self, timer: TimerId) -> None:
-        raise NotImplementedError("a heart beats to the end")
+        self._pending.pop(timer, None)
 
-    def _fire(self, tag: Hashable) -> None:
-        if self._ports.life.over:
+    def _fire(self, timer: TimerId) -> None:
+        if self._ports.life.over or timer not in self._pending:
             return
+        tag = self._pending.pop(timer)
         if self._ports.node.paused:
             self.set(LIMITS.interval_ns, tag)
         else:
