@@ -192,12 +192,18 @@ def let_forward(pid: int) -> None:
         _session_of(pid).write_text(str(_niceness_of_session()), encoding="ascii")
 
 
+def niceness_in(session: str) -> int:
+    """Of a session that the kernel describes so: "/autogroup-21 nice 0". The one that all processes are in
+    before anybody begins one has none, and is not described."""
+    return int(session.rsplit(maxsplit=1)[-1]) if session.strip() else 0
+
+
 def _niceness_of_session() -> int:
-    return int(_session_of("self").read_text(encoding="ascii").rsplit(maxsplit=1)[-1])
+    return niceness_in(_session_of("self").read_text(encoding="ascii"))
 
 
 def _session_of(pid: int | str) -> Path:
-    """Says "/autogroup-21 nice 0", where there is such a thing."""
+    """What the kernel says of a process's session; not every kernel does."""
     return Path(f"/proc/{pid}/autogroup")
 
 
@@ -208,15 +214,23 @@ def _live(host: int, out: int, path: Path, framing: Framing, snapshot: Snapshot)
     """The whole life of a copy. It never returns into the host's code."""
     code = 1
     try:
-        _become_a_copy(host, out)
-        report = _take(path, framing, snapshot)
+        report = _become_a_copy(host, out) or _take(path, framing, snapshot)
         os.write(out, msgspec.msgpack.encode(report))
         code = 0 if report.size else 1
     finally:
         os._exit(code)
 
 
-def _become_a_copy(host: int, out: int) -> None:
+def _become_a_copy(host: int, out: int) -> _Report | None:
+    """None, or why it could not."""
+    try:
+        _part_from(host, out)
+    except BaseException as error:
+        return _Report(failure=f"it could not part from its host: {error!r}"[:WHY_CHARACTERS_MAX])
+    return None
+
+
+def _part_from(host: int, out: int) -> None:
     gc.disable()  # a collection would touch, and so copy, all that is shared with the host
     end_with(host, signal.SIGKILL)  # also if it is gone already (K2)
     signal.set_wakeup_fd(-1)
