@@ -14,7 +14,7 @@ import pytest
 from holdfast.housing.ports import Written
 from holdfast.model.errors import HoldfastError, NoSpace
 from holdfast.model.ids import Epoch, GroupId, Position
-from holdfast.node.copying import NICENESS, NICENESS_MAX, ProcessCopies, let_forward, niceness_in
+from holdfast.node.copying import NICENESS, NICENESS_MAX, ProcessCopies, let_forward
 from holdfast.storage.checkpoint import COPIED, Framing, checkpoint_name, checkpoint_of, read_chunks
 from holdfast.storage.checkpoints import CheckpointStore
 from holdfast.storage.disk import FileDisk
