@@ -14,7 +14,7 @@ import pytest
 from holdfast.housing.ports import Written
 from holdfast.model.errors import HoldfastError, NoSpace
 from holdfast.model.ids import Epoch, GroupId, Position
-from holdfast.node.copying import NICENESS, NICENESS_MAX, ProcessCopies, let_forward
+from holdfast.node.copying import NICENESS, NICENESS_MAX, ProcessCopies, let_forward, niceness_in
 from holdfast.storage.checkpoint import COPIED, Framing, checkpoint_name, checkpoint_of, read_chunks
 from holdfast.storage.checkpoints import CheckpointStore
 from holdfast.storage.disk import FileDisk
@@ -257,7 +257,29 @@ def test_the_name_says_which_checkpoint_it_is(name: str) -> None:
 
 def niceness(pid: int | str) -> int:
     """Of a session, where the system shares the processor out by session."""
-    return int(Path(f"/proc/{pid}/autogroup").read_text(encoding="ascii").rsplit(maxsplit=1)[-1])
+    return niceness_in(Path(f"/proc/{pid}/autogroup").read_text(encoding="ascii"))
+
+
+@pytest.mark.parametrize(("said", "meant"), [("/autogroup-21 nice -3\n", -3), ("", 0), ("\n", 0)])
+def test_the_session_that_everybody_begins_in_has_no_niceness(said: str, meant: int) -> None:
+    """The kernel says nothing of it; a host that a bare init has started is in it."""
+    assert niceness_in(said) == meant
+
+
+def test_a_copy_that_cannot_part_from_its_host_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: int) -> None:
+        raise IndexError("nothing there")
+
+    async def run() -> None:
+        world = World(tmp_path)
+        monkeypatch.setattr(os, "nice", fail)
+        result = await world.copy(pieces)
+        assert result == NotCopied("it could not part from its host: IndexError('nothing there')")
+        world.disk.close()
+
+    asyncio.run(run())
 
 
 def test_a_copy_goes_behind_its_host(tmp_path: Path) -> None:
