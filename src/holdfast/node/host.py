@@ -19,6 +19,7 @@ import structlog
 from holdfast.authority.recipe import Authority
 from holdfast.authority.sessions import Session
 from holdfast.calling.config import ClientConfig
+from holdfast.faults.reporting import Backlog
 from holdfast.housing.groups import Groups
 from holdfast.machine import LogTrace, MachineClock, MachineRandom
 from holdfast.machine.counting import CountingTrace
@@ -98,6 +99,7 @@ class Host:
         self._authority: Authority = connect_authority(description, self._endpoint(Incarnation(0)))
         self._questions = Questions(self._authority)
         self._keeper = SessionKeeper(self._authority, fresh_nonce)
+        self._reports = Backlog()
         self._deafness = Deafness()
         self._heart = Heart(
             host,
