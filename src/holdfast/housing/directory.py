@@ -66,6 +66,11 @@ class GroupDirectory:
         """How many groups shall have a member there."""
         return self._placed.get(host, 0)
 
+    def members(self, group: GroupId) -> tuple[HostId, ...]:
+        """The hosts of its members by the newest view known, in session or not."""
+        seen = self.views.get(group)
+        return tuple(each.host for each in seen.value.members) if seen is not None else ()
+
     def learn(self, seen: Seen[View]) -> None:
         """A view that stands or stood at the authority; older ones than known are ignored."""
         view = seen.value

@@ -71,6 +71,7 @@ class Nesting:
         self._called: dict[GroupId, Invocations] = {}
         self._put_off: dict[int, _Awaited] = {}
         self._number = 0
+        self._is_keeping = False
 
     def call(self, housed: Housed, outgoing: Outgoing) -> None:
         """A method of *housed* calls another group: ``on_nested_outcome`` follows, once or more often."""
@@ -105,11 +106,11 @@ class Nesting:
         """This host has heard of a newer view of a group."""
         if reference.group in self._called:
             self._called[reference.group].on_message(reference.primary, Redirected(NO_FRAME, reference))
+            self._keep_connected_soon()
 
     def on_hosts(self) -> None:
         """Hosts have come, gone, or listen elsewhere."""
-        if self._called:
-            self._keep_connected()
+        self._keep_connected_soon()
 
     def on_gone(self, group: GroupId) -> None:
         """A group was removed: what was asked of it stays unanswered."""
@@ -160,22 +161,38 @@ class Nesting:
             trace=self._house.trace,
             on_ended=self._on_ended,
             later=lambda: self._house.soon(made.flush),
-            on_reference=lambda _: self._keep_connected(),
+            on_reference=lambda _: self._keep_connected_soon(),
         )
         made = Invocations(reference, self._me, self._stamps.time_ns(), ports=ports, config=self._config)
         self._called[reference.group] = made
         for host in self._house.callees.connected:
             made.on_connected(host)
-        self._keep_connected()
+        self._keep_connected_soon()
         return made
 
+    def _keep_connected_soon(self) -> None:
+        """Once per turn: a host that dies makes many groups move together."""
+        if self._called and not self._is_keeping:
+            self._is_keeping = True
+            self._house.soon(self._keep_connected)
+
     def _keep_connected(self) -> None:
-        """With every member where it listens now; with one that is not in session, where it did."""
-        members = [each for known in self._called.values() for each in known.reference.members]
+        """With every member where it listens now; with one that is not in session, where it did.
+
+        A reference has the addresses of those that were in session, as far as was known where it was made;
+        who else is a member stands in the view. *Without that:* a host that has just started calls a group
+        before it knows of any session, and has nobody to ask as long as the group's view stays the same.
+        """
+        self._is_keeping = False
+        addresses = {
+            each.host: each.address for called in self._called.values() for each in called.reference.members
+        }
+        members = (host for group in self._called for host in self._directory.members(group))
         sessions = self._directory.sessions
-        self._house.callees.keep(
-            sessions[each.host].address if each.host in sessions else each.address for each in members
-        )
+        for host in dict.fromkeys((*addresses, *members)):
+            if host in sessions:
+                addresses[host] = sessions[host].address
+        self._house.callees.keep(addresses.values())
 
     def _try_later(self, awaited: _Awaited) -> None:
         if self._left_ns(awaited) <= 0:

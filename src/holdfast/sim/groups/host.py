@@ -124,7 +124,6 @@ class Host(HostProcess):
             self._house_ports(),
             stage.config,
         )
-        groups.on_hosts(self._sessions)
         self._watch_nested_calls(groups.nesting)
         for (host, incarnation), during in self._book.deaths.attempts.items():
             groups.suspects.on_death(host, incarnation, during)
@@ -135,7 +134,7 @@ class Host(HostProcess):
             keys.SESSIONS,
             Session,
             self._on_session,
-            lambda key, is_removed: None,
+            self._on_session_gone,
         ).start()
         groups.start()
         for record in stage.groups:
@@ -207,6 +206,15 @@ class Host(HostProcess):
 
     def _on_session(self, key: str, seen: Seen[Session]) -> None:
         self._sessions[seen.value.host] = seen.value
+        self._tell_hosts()
+
+    def _on_session_gone(self, key: str, is_removed: bool) -> None:
+        self._sessions.pop(HostId(key.removeprefix(keys.SESSIONS)), None)
+        self._tell_hosts()
+
+    def _tell_hosts(self) -> None:
+        assert self.groups is not None
+        self.groups.on_hosts(dict(self._sessions))
 
     # --- clients
 
