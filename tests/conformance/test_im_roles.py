@@ -277,3 +277,39 @@ def test_an_election_cancels_what_is_under_way(stage: Stage) -> None:
     for name in HOSTS:
         context, log = stage.on_disk(name)
         assert (context.cas, log) == (2, None)
+
+
+# --- a link that is broken between two of them
+
+
+@pytest.mark.covers("IM-106")
+def test_two_that_do_not_hear_each_other_depose_each_other_no_sooner_than_silence_shows(stage: Stage) -> None:
+    """Whoever a newer term names is given time to speak; once they hear each other the domain goes on."""
+    one, other = stage.coordinator, stage.replicas[0]
+    term, since = stage.term().term, stage.world.now
+    stage.cut(one, other)
+    stage.run(12 * CONFIG.silence_ns)
+    assert 1 <= stage.term().term - term <= (stage.world.now - since) // CONFIG.silence_ns
+    stage.mend(one, other)
+    stage.settle()
+    stage.accepted("heard again")
+
+
+def test_one_broken_link_does_not_stop_updates(stage: Stage) -> None:
+    """The next coordinator does not wait for whom it has not heard before, and whoever the update was made
+    without can be elected no more, so it deposes nobody: it follows, and is back when it is heard."""
+    one, other = stage.coordinator, stage.replicas[0]
+    stage.cut(one, other)
+    stage.until(lambda: [stage.role(each) for each in (one, other)] == [Role.REPLICA, Role.COORDINATOR])
+    wished = stage.wish("through the third")
+    stage.until(lambda: wished.outcome is not None)
+    assert isinstance(wished.outcome, Accepted)
+    coordinator, term = stage.coordinator, stage.term().term
+    stage.run(12 * CONFIG.silence_ns)
+    assert (stage.coordinator, stage.term().term) == (coordinator, term)
+    stage.mend(one, other)
+    stage.settle()
+    stage.accepted("heard again")
+    last = stage.last()
+    assert last is not None
+    assert {each.host for each in last.participants} == set(HOSTS)

@@ -46,8 +46,9 @@ def survey(log_cas: int | None) -> Recipe[Surveyed]:
 
 
 class Bootstrap(Tenure):
-    """*given_up*: the last term that this process has coordinated and left; *is_gone* tells whom it takes for
-    dead; *coordinate*, *follow* and *look_on* end the bootstrap."""
+    """*given_up*: the last term that this process has coordinated and left; *is_dead* tells who is proved to
+    be, *is_silent* who was not heard as coordinator of a term; *coordinate*, *follow* and *look_on* end the
+    bootstrap."""
 
     def __init__(
         self,
@@ -55,7 +56,8 @@ class Bootstrap(Tenure):
         session: Session,
         *,
         given_up: Term,
-        is_gone: Callable[[Participant], bool],
+        is_dead: Callable[[Participant], bool],
+        is_silent: Callable[[HostId, Term], bool],
         coordinate: Callable[[Term], None],
         follow: Callable[[Term, Participant], None],
         look_on: Callable[[Term, Participant], None],
@@ -63,7 +65,8 @@ class Bootstrap(Tenure):
         super().__init__(me)
         self._session = session
         self._given_up = given_up
-        self._is_gone = is_gone
+        self._is_dead = is_dead
+        self._is_silent = is_silent
         self._coordinate = coordinate
         self._follow = follow
         self._look_on = look_on
@@ -170,9 +173,16 @@ class Bootstrap(Tenure):
             return None
         elected = Participant(host=found.value.host, incarnation=found.value.incarnation)
         is_mine = elected.host == self.me.host
-        if (is_mine and standing.current_term <= self._given_up) or self._is_gone(elected):
+        is_given_up = is_mine and standing.current_term <= self._given_up
+        if is_given_up or self._is_dead(elected) or self._is_deposable(standing, elected.host):
             return None
         return elected
+
+    def _is_deposable(self, standing: Standing, coordinator: HostId) -> bool:
+        """Silence is no proof, so it counts only with those who can be elected instead: were the coordinator
+        gone they would notice too, and a host behind a broken link would depose it again and again."""
+        able = (each.value.host for each in election.eligible(standing))
+        return self.me.host in able and self._is_silent(coordinator, standing.current_term)
 
     def _end_or_wait(self, standing: Standing) -> None:
         """A transaction is open: end it by a new term if nobody is left to end it, else wait."""

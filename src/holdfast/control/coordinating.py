@@ -5,7 +5,7 @@ begins to, every failure is definite; from then on only the authority's record c
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -62,16 +62,18 @@ class Update:
 
 
 class Coordinator(Tenure):
-    """*step_down* leads back to bootstrap, saying why."""
+    """*step_down* leads back to bootstrap, saying why; *unheard*: of whom nothing was heard before either."""
 
-    def __init__(self, me: Self, term: Term, step_down: Callable[[str], None]) -> None:
+    def __init__(
+        self, me: Self, term: Term, step_down: Callable[[str], None], *, unheard: Collection[HostId] = ()
+    ) -> None:
         super().__init__(me)
         self.term = term
         self.context = me.archive.context
         self._step_down = step_down
         self._waiting: deque[tuple[bytes, Tell]] = deque()
         self._update: Update | None = None
-        self._replicas = Roll(me.host, me.ports.clock, me.config.silence_ns)
+        self._replicas = Roll(me.host, me.ports.clock, me.config.silence_ns, unheard)
 
     def begin(self) -> None:
         self._beat()
@@ -130,8 +132,7 @@ class Coordinator(Tenure):
     # --- opening it (IM-9, IM-10, IM-131)
 
     def _open(self, update: Update) -> None:
-        without = tuple(each.host for each in self._replicas.silent())
-        wanted = self.me.config.participants
+        without, wanted = self._replicas.absent(), self.me.config.participants
         recipe = open_update(self.term, self.me.host, without=without, wanted=wanted, nonce=update.nonce)
         self.ask(recipe, lambda answer: self._opened(update, answer))
 

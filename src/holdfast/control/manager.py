@@ -55,8 +55,10 @@ class Manager:
         self._given_up = Term(0)
         self._dead: dict[HostId, Incarnation] = {}
         """The last process of each host that is proved to be dead."""
-        self._silent: dict[HostId, Incarnation] = {}
-        """Who is taken for dead, until it is heard again."""
+        self._silent: dict[HostId, Term] = {}
+        """Who was silent as coordinator of which term, and has not been heard since. A newer term that names
+        it shows that it lives: it is given time to speak, or two that take each other for silent would
+        depose each other for ever without a word."""
 
     def start(self) -> None:
         for damage in self._me.archive.damaged:
@@ -133,7 +135,7 @@ class Manager:
         """An agent has proof that exactly this process is gone (K2)."""
         self._dead[host] = max(incarnation, self._dead.get(host, incarnation))
         match self._tenure:
-            case Replica(coordinator=found) | Onlooker(coordinator=found) if self._is_gone(found):
+            case Replica(coordinator=found) | Onlooker(coordinator=found) if self._is_dead(found):
                 self._enter_bootstrap(f"{host} is dead")
             case Coordinator() as tenure:
                 tenure.on_death(host, incarnation)
@@ -165,7 +167,8 @@ class Manager:
             self._me,
             self._session,
             given_up=self._given_up,
-            is_gone=self._is_gone,
+            is_dead=self._is_dead,
+            is_silent=self._is_silent,
             coordinate=self._coordinate,
             follow=self._follow,
             look_on=self._look_on,
@@ -175,7 +178,7 @@ class Manager:
     def _coordinate(self, term: Term) -> None:
         if not self._takes_up(term):
             return
-        coordinator = Coordinator(self._me, term, self._enter_bootstrap)
+        coordinator = Coordinator(self._me, term, self._enter_bootstrap, unheard=tuple(self._silent))
         self._change(Role.COORDINATOR, coordinator, coordinator.begin, f"it was elected in term {term}")
 
     def _follow(self, term: Term, coordinator: Participant) -> None:
@@ -184,7 +187,7 @@ class Manager:
 
         def leave(why: str, is_gone: bool) -> None:
             if is_gone:
-                self._silent[coordinator.host] = coordinator.incarnation
+                self._silent[coordinator.host] = term
             self._enter_bootstrap(why)
 
         replica = Replica(self._me, term, coordinator, leave)
@@ -212,6 +215,8 @@ class Manager:
         self._me.application.on_role(role, self.term)
         begin()
 
-    def _is_gone(self, participant: Participant) -> bool:
-        dead, silent = (known.get(participant.host, 0) for known in (self._dead, self._silent))
-        return max(dead, silent) >= participant.incarnation
+    def _is_dead(self, participant: Participant) -> bool:
+        return self._dead.get(participant.host, 0) >= participant.incarnation
+
+    def _is_silent(self, host: HostId, term: Term) -> bool:
+        return self._silent.get(host, 0) >= term

@@ -1,6 +1,6 @@
 """Who follows a coordinator, and when each was last heard (IM-105)."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from holdfast.authority.standing import MANAGER, Participant, Standing
@@ -12,12 +12,13 @@ _NEVER: Final = -(1 << 62)
 
 
 class Roll:
-    """The replicas of *own*'s term, as the authority lists them."""
+    """The replicas of *own*'s term, as the authority lists them. *unheard*: who was silent before."""
 
-    def __init__(self, own: HostId, clock: Clock, silence_ns: int) -> None:
+    def __init__(self, own: HostId, clock: Clock, silence_ns: int, unheard: Collection[HostId] = ()) -> None:
         self._own = own
         self._clock = clock
         self._silence_ns = silence_ns
+        self._unheard = dict.fromkeys(unheard)
         self._replicas: dict[HostId, Participant] = {}
         self._heard_at: dict[HostId, int] = {}
 
@@ -39,6 +40,7 @@ class Roll:
         }
 
     def hear(self, host: HostId) -> None:
+        self._unheard.pop(host, None)
         self._heard_at[host] = self._clock.now()
 
     def on_death(self, host: HostId, incarnation: Incarnation) -> bool:
@@ -49,7 +51,12 @@ class Roll:
         self._heard_at[host] = _NEVER
         return True
 
+    def absent(self) -> tuple[HostId, ...]:
+        """Whom no update should wait for: the silent, and those who have not spoken yet since they were."""
+        return (*(each.host for each in self.silent()), *self._unheard)
+
     def silent(self) -> tuple[Participant, ...]:
+        """Who is to be taken off the list."""
         now = self._clock.now()
         return tuple(
             replica
