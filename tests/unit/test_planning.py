@@ -28,6 +28,7 @@ from holdfast.control.planning import (
 from holdfast.control.wishes import Facts, GroupFact, GroupWish, HostFact, Wishes
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Nonce, Opening, StoreId
 from holdfast.model.properties import MembershipStyle, is_within
+from holdfast.model.units import SECOND
 
 LOSS = 10
 STEPS_MAX = 400
@@ -258,7 +259,24 @@ def test_so_many_learn_on_one_host_and_no_more() -> None:
     wishes = Wishes({each.record.group: wishing() for each in groups})
     found = plan(wishes, Facts(tuple(ABCD[:3]), groups))
     assert len(found.actions) == LEARNERS_MAX
-    assert len(found.waiting) == 5
+    assert [each.why for each in found.waiting] == [
+        "1 more needed: its turn comes when other members have caught up"
+    ] * 5
+
+
+def test_it_is_said_of_a_host_that_is_gone_when_it_is_taken_for_lost() -> None:
+    """Until then nothing is done: it may well be back."""
+
+    def said(gone_ns: int) -> tuple[list[Action], list[str]]:
+        hosts = (host("a", gone=gone_ns), *ABCD[1:3])
+        wishes = Wishes({GroupId(1): wishing()}, loss_ns=10 * SECOND)
+        found = plan(wishes, Facts(hosts, (fact(1, "abc", in_sync="bc"),)))
+        return list(found.actions), [each.why for each in found.waiting]
+
+    assert said(0) == ([], [])
+    assert said(3 * SECOND) == ([], ["a is gone for 3 s, and taken for lost after 10 s"])
+    stays = "a is lost, and stays until others can do without it"
+    assert said(10 * SECOND) == ([], ["1 more needed, and no host can take it", stays])
 
 
 # --- whole domains

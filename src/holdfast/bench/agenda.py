@@ -26,6 +26,9 @@ SYSTEM_S: Final = 8.0
 GROUP_S: Final = 0.02
 """One of many groups is made."""
 CLAIMED_GROUPS: Final = 1_000
+KEPT_GROUPS: Final = 300
+LOSS_S: Final = 60.0
+"""A domain is started and its groups are called; a host of it is lost, and made up for."""
 DOMAIN_S: Final = 10.0
 """A domain is started, its groups settle, and it is ended."""
 HANDOVER_S: Final = 1.2
@@ -96,6 +99,9 @@ def agenda(*, rounds: int | None, seconds: float | None, groups: int) -> list[Pa
     claimed = min(groups, CLAIMED_GROUPS)
     claims = {"rounds": claim_rounds, "groups": claimed}
     claims_s = claim_rounds * (DOMAIN_S + claimed * GROUP_S)
+    kept, loss_rounds = min(groups, KEPT_GROUPS), rounds or 1
+    losses = {"rounds": loss_rounds, "groups": kept}
+    losses_s = loss_rounds * (LOSS_S + kept * GROUP_S)
     return [
         Part("net", {"rounds": net_rounds, "seconds": net_s}, NET_SHAPES * net_rounds * 2 * net_s),
         Part("log", {"rounds": log_rounds, "seconds": log_s}, LOG_BATCHES * log_rounds * 2 * log_s),
@@ -103,6 +109,8 @@ def agenda(*, rounds: int | None, seconds: float | None, groups: int) -> list[Pa
         Part("handover", {"rounds": handover_rounds}, handover_rounds * HANDOVER_S),
         Part("claims", claims, claims_s),
         Part("claims_on_etcd", claims, claims_s),
+        Part("strength", losses, losses_s),
+        Part("strength_on_etcd", losses, losses_s),
         Part(
             "state",
             {"rounds": state_rounds, "seconds": STATE_S},

@@ -138,6 +138,31 @@ def claims(
     _show(_measure("claims", {"etcd": tuple(etcd or ())}, rounds=rounds, groups=groups), output)
 
 
+@app.command
+def strength(
+    *,
+    rounds: int = 1,
+    groups: int = 300,
+    hosts: int = 5,
+    loss_seconds: float = 10.0,
+    etcd: list[str] | None = None,
+    output: Output = "table",
+) -> None:
+    """How soon a domain that loses a host for good is at full strength again, and what callers notice.
+
+    Parameters
+    ----------
+    rounds: How many domains are made and robbed of a host.
+    groups: How many groups of three there are; all are called throughout.
+    hosts: How many hosts there are before.
+    loss_seconds: A host that is gone for so long is taken for lost.
+    etcd: Endpoints of an etcd to be the authority; the embedded one when not given.
+    output: A table for people, one JSON object for scripts.
+    """
+    options = {"rounds": rounds, "groups": groups, "hosts": hosts, "loss_s": loss_seconds}
+    _show(_measure("strength", {"etcd": tuple(etcd or ())}, **options), output)
+
+
 @app.command(name="all")
 def everything(
     *,
@@ -173,8 +198,7 @@ def everything(
         for name, show in SHOWN.items():
             if name in run.found:
                 show(run.found[name], output)
-    for failure in run.failures:
-        talk.print(f"[bold red]failed:[/] {failure}", highlight=False)
+    _tell_failures(run.failures)
     return EXIT_CODES[run.verdict]
 
 
@@ -237,6 +261,12 @@ def _show(found: dict[str, Any], output: Output) -> None:
     results = [msgspec.convert(result, bench.Result) for result in found["results"]]
     print_table(bench.COLUMNS, [bench.row(result) for result in results])
     _tell_missed(results)
+    _tell_failures(found.get("failures", ()))
+
+
+def _tell_failures(failures: Sequence[str]) -> None:
+    for failure in failures:
+        talk.print(f"[bold red]failed:[/] {failure}", highlight=False)
 
 
 def _tell_missed(results: Sequence[bench.Result]) -> None:

@@ -24,7 +24,7 @@ hosts.command("holdfast.cli.hosts:undrain", name="undrain", help="Let a host tak
 
 
 @hosts.default
-def host(*, dir: Path, id: str) -> int:
+def host(*, dir: Path, id: str, with_parent: int | None = None) -> int:
     """Run one host of the domain in DIR (started by its agent).
 
     Parameters
@@ -33,12 +33,17 @@ def host(*, dir: Path, id: str) -> int:
         The domain's directory.
     id
         The host's id, one of those in the domain's description.
+    with_parent
+        Pid of the process that starts the host: when it is gone, the host ends. An agent gives none: its
+        hosts outlive it.
     """
     from holdfast.model.errors import InvalidRequest
     from holdfast.node.host import Host
     from holdfast.node.layout import Layout
     from holdfast.web.door import HttpDoor
 
+    if with_parent is not None:
+        end_with(with_parent, signal.SIGTERM)
     layout = Layout(dir)
     description = layout.read()
     if id not in description.hosts:

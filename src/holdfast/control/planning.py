@@ -19,6 +19,7 @@ from holdfast.control.choosing import choose_many
 from holdfast.control.wishes import Facts, GroupFact, GroupWish, HostFact, Wishes
 from holdfast.model.ids import GroupId, HostId
 from holdfast.model.properties import MembershipStyle, Style
+from holdfast.model.units import SECOND
 
 LEARNERS_MAX: Final = 16
 """Members that one host may have placed and not in-sync yet: beyond, more wait, so that copying states leaves
@@ -107,6 +108,7 @@ class _Planner:
         if wish.membership is MembershipStyle.MEMB_APP_CTRL:
             self._say_what_lacks(group, wish)
             return
+        self._say_who_is_gone(group)
         good = [host for host in group.record.placed_on if self._is_good(host)]
         bad = [host for host in group.record.placed_on if not self._is_good(host)]
         wanted = max(wish.minimum, group.record.min_in_sync)
@@ -127,18 +129,21 @@ class _Planner:
         # Also a host that is leaving is in the way until it has left: never two in one location (FTC-134).
         entries = [self._hosts[each.host] for each in record.members if each.host in self._hosts]
         occupied = [each.location for each in entries if not self._is_lost(each.host)]
-        free = [
+        fit = [
             each
             for each in self.facts.hosts
             if each not in entries and each.location not in occupied and self._may_take(each)
         ]
+        free = [each for each in fit if self._learners[each.host] < LEARNERS_MAX]
         beside = [self._hosts[host] for host in good if host in self._hosts]
         chosen = choose_many(count, free, beside, self._load, locations=wish.locations)
         for each in chosen:
             self.actions.append(Place(record.group, each.host, _why_placed(len(good), wanted)))
             self._count(each.host, is_learner=True)
         missing = wanted - len(good) - len(chosen)
-        if missing > 0:
+        if missing > 0 and len(free) < len(fit):
+            self._wait(record, f"{missing} more needed: its turn comes when other members have caught up")
+        elif missing > 0:
             self._wait(record, f"{missing} more needed, and no host {self._what_lacks(wish)}")
         return chosen
 
@@ -173,6 +178,16 @@ class _Planner:
             if each.is_leaving and each.host in self.wishes.removed and each.host not in listed:
                 self.actions.append(Forget(group.record.group, each.host, f"{each.host} was removed"))
 
+    def _say_who_is_gone(self, group: GroupFact) -> None:
+        """Of hosts that may well be back."""
+        for host in group.record.placed_on:
+            known = self._hosts.get(host)
+            if known is not None and not known.is_alive and not self._is_lost(host):
+                gone_s, loss_s = known.gone_ns // SECOND, self.wishes.loss_ns / SECOND
+                self._wait(
+                    group.record, f"{host} is gone for {gone_s} s, and taken for lost after {loss_s:g} s"
+                )
+
     def _say_what_lacks(self, group: GroupFact, wish: GroupWish) -> None:
         good = [host for host in group.record.placed_on if self._is_good(host)]
         if len(good) < wish.minimum:
@@ -190,8 +205,8 @@ class _Planner:
         return not self._is_lost(host) and host not in self.wishes.draining
 
     def _may_take(self, host: HostFact) -> bool:
-        is_free = self._learners[host.host] < LEARNERS_MAX
-        return host.is_alive and host.host not in self.wishes.draining and is_free
+        """Now, or when it has brought those up to date that it has taken."""
+        return host.is_alive and host.host not in self.wishes.draining
 
     def _count(self, host: HostId, *, is_learner: bool) -> None:
         self._load[host] = self._load.get(host, 0) + 1

@@ -69,7 +69,7 @@ class Explaining:
         if host not in self._directory.sessions:
             return "it does not live"
         if held is None:
-            return "it lives and did not say what it holds: its class may not be there, or it is cut off"
+            return "it did not say what it holds: it has just died, or is cut off, or its class is not there"
         if held.role == Role.HALTED.value:
             return "its member has stopped for good; the host's output says why"
         return f"it is catching up, and holds {held.tail.position} of {end}"

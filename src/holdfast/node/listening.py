@@ -32,7 +32,7 @@ async def listen(
     is room. *file* says where that was. Raises ``Unavailable``."""
     if at.port:
         return await serve(at)
-    last = _last(directory / file)
+    last = remembered(directory, file)
     if last is not None and last.host == at.host:
         with suppress(Unavailable):
             return await serve(last)
@@ -42,10 +42,18 @@ async def listen(
     return await serve(at)
 
 
+def remembered(directory: Path, file: str = ADDRESS) -> Address | None:
+    """Where the host of *directory* listened last, or listens; None when nothing is known of it."""
+    try:
+        return Address.parse((directory / file).read_text(encoding="ascii").strip())
+    except (OSError, UnicodeDecodeError, InvalidRequest):
+        return None
+
+
 def remember(address: Address, directory: Path, file: str = ADDRESS) -> None:
     """Keep *address* for the next process, through a power cut too. Raises ``NoSpace`` or ``DiskFailed``: a
     disk that fails its host once fails it for good, whatever for (D1)."""
-    if _last(directory / file) == address:
+    if remembered(directory, file) == address:
         return
     try:
         _replace(directory, file, str(address))
@@ -65,10 +73,3 @@ def _replace(directory: Path, file: str, text: str) -> None:
         os.fsync(names)
     finally:
         os.close(names)
-
-
-def _last(file: Path) -> Address | None:
-    try:
-        return Address.parse(file.read_text(encoding="ascii").strip())
-    except (OSError, UnicodeDecodeError, InvalidRequest):
-        return None

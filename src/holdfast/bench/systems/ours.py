@@ -3,11 +3,15 @@
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from holdfast.bench.load import Load, drive, first_after
 from holdfast.bench.systems import CALLERS_AT_FAIL_OVER, FAIL_OVER_S, START_S, Durability
@@ -15,14 +19,19 @@ from holdfast.bench.workload import Counter
 from holdfast.client.domain import Domain, connect
 from holdfast.client.proxy import Group
 from holdfast.model.errors import Unavailable
+from holdfast.model.ids import HostId
 from holdfast.model.orders import GroupInfo
+from holdfast.net import Address
 from holdfast.node.asking import ask_agent
 from holdfast.node.layout import Description, Layout
+from holdfast.node.listening import remembered
 from holdfast.node.messages import DomainStatus
-from holdfast.node.starting import describe, start_agent, wait_until_alive
+from holdfast.node.starting import describe, last_output, start_agent, wait_until_alive
 
 POLL_S: Final = 0.02
 NAME: Final = "counter"
+NOBODY: Final = "127.0.0.1:1"
+"""An address at which no agent listens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +101,13 @@ class RunningHoldfast:
 
 @asynccontextmanager
 async def started_domain(
-    directory: Path, *, hosts: int, etcd: Sequence[str] = ()
+    directory: Path, *, hosts: int, etcd: Sequence[str] = (), loss_s: float | None = None
 ) -> AsyncIterator[tuple[Description, DomainStatus]]:
     """A domain in *directory* whose hosts all live; it has ended afterwards. *etcd*: endpoints of its
-    authority, if that is not to be the embedded one."""
+    authority, if that is not to be the embedded one; *loss_s*: when a host is taken for lost, if not as
+    usual."""
     layout = Layout(directory / "domain")
-    description = describe(layout, hosts=hosts, etcd=etcd, app=directory)
+    description = describe(layout, hosts=hosts, etcd=etcd, app=directory, loss_s=loss_s)
     agent = start_agent(layout, with_parent=True)
     try:
         status = await wait_until_alive(layout, description, agent, within_s=START_S, progress=lambda _: None)
@@ -108,6 +118,44 @@ async def started_domain(
     finally:
         agent.terminate()
         await asyncio.to_thread(agent.wait)
+
+
+@dataclass(frozen=True, slots=True)
+class LoneHost:
+    """A host without an agent."""
+
+    host: HostId
+    process: "subprocess.Popen[bytes]"
+    address: Address
+
+
+@asynccontextmanager
+async def lone_host(directory: Path, domain: Description, host: HostId) -> AsyncIterator[LoneHost]:
+    """One more host of *domain*, on a machine of its own as it were: no agent is there that starts it again,
+    or proves that it is dead. It is in session, and has ended afterwards."""
+    layout = Layout(directory / host)
+    description = msgspec.structs.replace(domain, hosts=(host,), agent_address=NOBODY)
+    layout.write(description)
+    layout.prepare(description)
+    command = [*(sys.executable, "-m", "holdfast", "host"), "--dir", str(layout.directory), "--id", host]
+    with layout.output(host).open("wb") as output:
+        process = subprocess.Popen(
+            [*command, "--with-parent", str(os.getpid())],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    try:
+        async with asyncio.timeout(START_S):
+            while (address := remembered(layout.host(host))) is None:
+                if process.poll() is not None:
+                    raise Unavailable(f"{host} has ended; it said:\n{last_output(layout, host)}")
+                await asyncio.sleep(POLL_S)
+        yield LoneHost(host, process, address)
+    finally:
+        process.kill()
+        process.wait()
 
 
 def url_of(description: Description, status: DomainStatus) -> str:
