@@ -128,3 +128,25 @@ def test_structs_and_dataclasses_are_built_from_what_travels() -> None:
 
 def test_what_is_not_annotated_or_cannot_be_resolved_is_not_checked() -> None:
     assert arguments("anything", {"any": ["thing"]}) == {"value": {"any": ["thing"]}}
+
+
+class Picky(msgspec.Struct):
+    """Refuses values in its own way, which msgspec hands through."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        raise LookupError(f"no {self.name} here")
+
+
+class Takes:
+    def one(self, picky: Picky) -> None:
+        return None
+
+
+@pytest.mark.parametrize("arguments", [[{"name": "x"}], {"picky": {"name": "x"}}])
+def test_a_value_that_its_own_type_refuses_is_a_bad_call(arguments: object) -> None:
+    """However a type of the user's refuses a value, the call is refused, and the member goes on."""
+    operation = Interface(Takes).operation("one")
+    with pytest.raises(BadCall, match="no x here"):
+        operation.decoded(msgspec.msgpack.encode(arguments))

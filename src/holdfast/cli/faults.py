@@ -45,6 +45,12 @@ EXAMPLES: Final[dict[str, FaultReport]] = {
     "a host is back": FaultReport(
         FaultKind.RECOVERED, "main", _HOST, details={"HostId": "host2", "From": "HostCrash"}
     ),
+    "hosts of a rack crashed together": FaultReport(
+        FaultKind.CORRELATED, "main", Location.parse("rack1"), details={"Hosts": 2, "WithinNs": 1_000_000_000}
+    ),
+    "reports are lost": FaultReport(
+        FaultKind.REPORTS_LOST, "main", _HOST, details={"HostId": "host2", "Count": 12}
+    ),
 }
 """One of each kind, and the scopes of a crash."""
 

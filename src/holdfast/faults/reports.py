@@ -53,6 +53,10 @@ class FaultKind(Enum):
     """A group has fewer in-sync members than before."""
     RECOVERED = "Recovered"
     """A fault told before is over."""
+    CORRELATED = "Correlated"
+    """Several faults that seem to be one: hosts of a region crashed together."""
+    REPORTS_LOST = "ReportsLost"
+    """A host had more to report than it could keep."""
 
     @property
     def event_type(self) -> EventType:
@@ -70,6 +74,8 @@ DETAILS: Final[Mapping[FaultKind, Mapping[str, type]]] = {
     FaultKind.CLOCK_SKEW: {"HostId": str, "SkewNs": int},
     FaultKind.IN_SYNC_SHRUNK: {"Epoch": int, "InSync": int, "MinInSync": int},
     FaultKind.RECOVERED: {"HostId": str, "From": str, "AfterNs": int},
+    FaultKind.CORRELATED: {"Hosts": int, "WithinNs": int},
+    FaultKind.REPORTS_LOST: {"HostId": str, "Count": int},
 }
 """What a report of each kind may say besides whom it is about. Filters see it by these names."""
 

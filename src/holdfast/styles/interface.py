@@ -68,6 +68,9 @@ class Operation:
                 return self._whole.decode(arguments), {}
             except UNDECODABLE:
                 pass  # defaults, names, or a mistake: the long way says which
+            except Exception as error:
+                # A type of the user's own that refuses a value (``__post_init__``) does so in any way.
+                raise BadCall(f"{self.name}: {error or type(error).__name__}") from error
         try:
             found = _anything.decode(arguments)
         except UNDECODABLE as error:
@@ -101,6 +104,9 @@ class Operation:
             return msgspec.convert(value, wanted)
         except msgspec.ValidationError as error:
             raise BadCall(f"{self.name}: argument {name}: {error}") from None
+        except Exception as error:
+            # As above: it is a type of the user's own.
+            raise BadCall(f"{self.name}: argument {name}: {error or type(error).__name__}") from error
 
 
 class Interface:

@@ -1,0 +1,236 @@
+"""The fault notifier: takes reports of faults and tells those who want to hear of them (FTC 27.4.6, T6).
+
+An ordinary class of an ordinary group, warm passive: what it was told survives failover as any group's state
+does, and so do the numbers under which it tells it. It pushes to nobody by itself, for a slow consumer would
+hold up all others: consumers read on after the number they have, and whatever stands in for a remote consumer
+(the client library, the HTTP door) does that for it, so that to the consumer it is a push.
+
+Its own methods have the source's names. A filter is named by its number, where the source has an object.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from itertools import islice
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.faults.analysis import NOTHING_KNOWN, Analysis, AnalysisState
+from holdfast.faults.consumers import NOBODY, Consumer, Consumers, ConsumersState, Form
+from holdfast.faults.events import InvalidEvent, StructuredEvent
+from holdfast.faults.filters import ConstraintExp, ConstraintId, ConstraintInfo, matches, parse
+from holdfast.faults.filters.tree import Node
+from holdfast.faults.ring import EVENTS_KEPT, Ring
+from holdfast.faults.told import Page, Told
+from holdfast.faults.wire import EVENTS_MAX
+from holdfast.styles.context import context
+from holdfast.styles.interface import query
+
+ONCE_MAX: Final = 16_384
+"""Reports remembered so that they are not told twice."""
+ONCE_LETTERS_MAX: Final = 256
+PAGE_EVENTS_MAX: Final = 1_000
+PAGE_LOOKED_AT_MAX: Final = 4_000
+"""Events that one question looks at: a filter that passes nothing must not stop everything else."""
+FILTERS_READ_MAX: Final = 256
+"""Filters of readers that are not connected, kept as trees."""
+
+
+class NotifierState(Struct, frozen=True, array_like=True, tag=1):
+    """All that a notifier is. It grows by fields with defaults at the end."""
+
+    newest: int = 0
+    events: tuple[Told, ...] = ()
+    once: dict[str, int] = {}
+    consumers: ConsumersState = NOBODY
+    analysis: AnalysisState = NOTHING_KNOWN
+
+
+class Notifier:
+    """The object of the notifier's group."""
+
+    def __init__(self, events_kept: int = EVENTS_KEPT) -> None:
+        self._ring = Ring(events_max=events_kept)
+        self._once: dict[str, int] = {}
+        """The numbers under which reports were told that must not be told twice, oldest first."""
+        self._consumers = Consumers()
+        self._analysis = Analysis()
+
+    def get_state(self) -> bytes:
+        return msgspec.msgpack.encode(
+            NotifierState(
+                self._ring.newest,
+                self._ring.all(),
+                self._once,
+                self._consumers.state(),
+                self._analysis.state(),
+            )
+        )
+
+    def set_state(self, state: bytes) -> None:
+        found = msgspec.msgpack.decode(state, type=NotifierState)
+        self._ring.restore(found.newest, found.events)
+        self._once = dict(found.once)
+        self._consumers = Consumers(found.consumers)
+        self._analysis = Analysis(found.analysis)
+
+    # --- reports
+
+    def push_structured_fault(self, event: StructuredEvent, once: str = "") -> int:
+        """Tell *event*; its number. With *once*, it is told once however often it is pushed."""
+        return self._push(event, once)
+
+    def push_sequence_fault(self, events: list[StructuredEvent], once: list[str] | None = None) -> list[int]:
+        """Tell them in their order; their numbers. All of them, or none."""
+        if len(events) > EVENTS_MAX:
+            raise InvalidEvent(f"{len(events)} events in one batch; at most {EVENTS_MAX} are taken")
+        keys = [""] * len(events) if once is None else once
+        if len(keys) != len(events):
+            raise InvalidEvent("there is not one key for each event")
+        for each in keys:
+            _check_key(each)
+        return [self._push(event, key) for event, key in zip(events, keys, strict=True)]
+
+    def _push(self, event: StructuredEvent, once: str) -> int:
+        _check_key(once)
+        if once in self._once:
+            return self._once[once]  # a duplicate report is no news (FTC-240)
+        told = self._tell(event)
+        if once:
+            self._once[once] = told.number
+            if len(self._once) > ONCE_MAX:
+                del self._once[next(iter(self._once))]
+        correlated = self._analysis.correlated(told)
+        if correlated is not None:
+            self._tell(correlated.to_event())
+        return told.number
+
+    def _tell(self, event: StructuredEvent) -> Told:
+        now_ns = context.time_ns()
+        judged = self._analysis.judge(event, self._ring.newest + 1, now_ns)
+        return self._ring.add(judged.event, now_ns, judged.part_of)
+
+    # --- filters
+
+    def create_subscription_filter(self, constraint_grammar: str) -> int:
+        """A filter without constraints, which passes nothing yet; its number. ``InvalidGrammar`` unless the
+        language is EXTENDED_TCL."""
+        return self._consumers.create_filter(constraint_grammar)
+
+    @query
+    def constraint_grammar(self, filter: int) -> str:
+        return self._consumers.filter(filter).constraint_grammar
+
+    def add_constraints(self, filter: int, expressions: list[ConstraintExp]) -> list[ConstraintInfo]:
+        return self._consumers.filter(filter).add_constraints(expressions)
+
+    def modify_constraints(
+        self, filter: int, delete: list[ConstraintId], modify: list[ConstraintInfo]
+    ) -> None:
+        self._consumers.filter(filter).modify_constraints(delete, modify)
+
+    @query
+    def get_constraints(self, filter: int, ids: list[ConstraintId]) -> list[ConstraintInfo]:
+        return self._consumers.filter(filter).get_constraints(ids)
+
+    @query
+    def get_all_constraints(self, filter: int) -> list[ConstraintInfo]:
+        return self._consumers.filter(filter).get_all_constraints()
+
+    def remove_all_constraints(self, filter: int) -> None:
+        self._consumers.filter(filter).remove_all_constraints()
+
+    def destroy_filter(self, filter: int) -> None:
+        self._consumers.destroy_filter(filter)
+
+    @query
+    def match_structured(self, filter: int, event: StructuredEvent) -> bool:
+        return self._consumers.filter(filter).match_structured(event)
+
+    # --- consumers
+
+    def connect_structured_fault_consumer(self, push_consumer: str, filter: int = 0) -> int:
+        """Connect a consumer that takes events one by one, from now on; its id. Without a filter it gets
+        all."""
+        return self._connect(push_consumer, Form.STRUCTURED, filter)
+
+    def connect_sequence_fault_consumer(self, push_consumer: str, filter: int = 0) -> int:
+        """The same for one that takes batches."""
+        return self._connect(push_consumer, Form.SEQUENCE, filter)
+
+    def _connect(self, push_consumer: str, form: Form, filter: int) -> int:
+        return self._consumers.connect(push_consumer, form, filter, self._ring.newest, context.time_ns())
+
+    def disconnect_consumer(self, connection: int) -> None:
+        """``Disconnected`` when there is no such consumer."""
+        self._consumers.disconnect(connection)
+
+    def acknowledge(self, connection: int, reached: int, missed: int = 0) -> None:
+        """A consumer has heard everything up to this number, but for *missed* events that were gone."""
+        if not 0 <= reached <= self._ring.newest or missed < 0:
+            raise InvalidEvent(f"no event has the number {reached}; the last one is {self._ring.newest}")
+        self._consumers.reached(connection, reached, missed, context.time_ns())
+
+    @query
+    def consumers(self) -> tuple[Consumer, ...]:
+        return self._consumers.all()
+
+    # --- reading
+
+    @query
+    def read_for(self, connection: int, after: int | None = None, limit: int = PAGE_EVENTS_MAX) -> Page:
+        """What a connected consumer hears next: after the number it names, or else after the last one that
+        it acknowledged."""
+        consumer = self._consumers.consumer(connection)
+        wants = self._consumers.filter(consumer.filter).match_structured if consumer.filter else _everything
+        return self._read(consumer.reached if after is None else after, limit, wants, is_whole_only=True)
+
+    @query
+    def read(
+        self, after: int | None = None, limit: int = PAGE_EVENTS_MAX, where: str = "", parts: bool = False
+    ) -> Page:
+        """What follows the event of that number; without one, nothing but where the events stand now.
+        *where*: a constraint. *parts*: also what is part of an event that passes itself."""
+        tree = _tree(where)
+        if after is None:
+            return Page((), self._ring.newest, self._ring.newest)
+        return self._read(after, limit, lambda event: matches(tree, event), is_whole_only=not parts)
+
+    def _read(
+        self, after: int, limit: int, wants: Callable[[StructuredEvent], bool], *, is_whole_only: bool
+    ) -> Page:
+        gap = self._ring.gap_after(after)
+        reached = after if gap is None else gap.last
+        found: list[Told] = []
+        for told in islice(self._ring.after(after), PAGE_LOOKED_AT_MAX):
+            if len(found) >= min(max(limit, 1), PAGE_EVENTS_MAX):
+                break
+            reached = told.number
+            if wants(told.event) and not (is_whole_only and self._is_heard_of_whole(told, wants)):
+                found.append(told)
+        return Page(tuple(found), reached, self._ring.newest, gap)
+
+    def _is_heard_of_whole(self, told: Told, wants: Callable[[StructuredEvent], bool]) -> bool:
+        """Whether whoever *wants* so has heard of something that *told* is a part of."""
+        whole = self._ring.get(told.part_of)
+        while whole is not None:
+            if wants(whole.event):
+                return True
+            whole = self._ring.get(whole.part_of)
+        return False
+
+
+def _everything(event: StructuredEvent) -> bool:
+    return True
+
+
+def _check_key(once: str) -> None:
+    if len(once) > ONCE_LETTERS_MAX:
+        raise InvalidEvent(f"what makes a report the same has at most {ONCE_LETTERS_MAX} letters")
+
+
+@lru_cache(maxsize=FILTERS_READ_MAX)
+def _tree(where: str) -> Node:
+    """Raises ``InvalidConstraint``."""
+    return parse(where)
