@@ -19,13 +19,15 @@ from holdfast.model.properties import (
     INITIAL_NUMBER,
     MEMBERSHIP_STYLE,
     MINIMUM_NUMBER,
+    MONITORING_GRANULARITY,
+    MONITORING_INTERVAL,
     MembershipStyle,
     Properties,
     merged,
 )
 from holdfast.model.units import SECOND
 
-OF_HOSTS: Final = (CHECKPOINT_INTERVAL,)
+OF_HOSTS: Final = (CHECKPOINT_INTERVAL, MONITORING_GRANULARITY, MONITORING_INTERVAL)
 """Properties that take effect where the members are; the others the manager sees to."""
 LOSS_NS: Final = 10 * SECOND
 """A host that has been out of session for so long is taken for lost: its members are made anew elsewhere. Its

@@ -16,6 +16,7 @@ from holdfast.authority.recipe import Recipes
 from holdfast.authority.sessions import Session
 from holdfast.authority.views import View, ViewMember
 from holdfast.housing.beginning import Beginning
+from holdfast.housing.checkups import Checkups
 from holdfast.housing.chronicle import Chronicle, Histories
 from holdfast.housing.copying import GroupCopies
 from holdfast.housing.directory import GroupDirectory
@@ -137,6 +138,9 @@ class Groups:
             self.housed, self.directory, self.answers, stamps, self.recipes, freshness, ports.clock
         )
         clocks = PeerClocks(stamps.clock)
+        self.checkups = Checkups(
+            self.housed, ports.clock, self._timers, ports.trace, ports.journal, ports.on_finding
+        )
         self._timekeeping = Timekeeping(clocks, self.housed, self._timers, ports.journal)
         self._leases = Leases(
             incarnation=incarnation,
@@ -284,6 +288,7 @@ class Groups:
         housed = self.housed.get(record.group)
         if housed is not None:
             self.guarded(housed.on_record)(seen)
+            self.checkups.on_record(record)
         elif record.placement(self.me.host) is not None and not self._leaving.is_forgetting(record.group):
             self.guarded(self._lodging.take_in)(seen)
         self._beginning.on_record(record)
@@ -345,7 +350,7 @@ class Groups:
 
     def _furnish(self, record: GroupRecord) -> Housed:
         """A member of that group with all it needs. Raises what the class or the disk gives cause for."""
-        return Housed(
+        housed = Housed(
             record,
             self._house.define(record),
             self._grounds.of(record),
@@ -358,8 +363,11 @@ class Groups:
             on_ready=self.serving.on_served,
             is_read=self.serving.freshness.is_awaited,
         )
+        self.checkups.on_record(record)
+        return housed
 
     def _on_given_up(self, housed: Housed) -> None:
+        self.checkups.forget(housed.group)
         self.serving.freshness.forget(housed.group)
         self._turns.forget(housed)
 

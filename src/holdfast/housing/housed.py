@@ -127,6 +127,13 @@ class Housed:
             self.member.hand_over(others[self._passed_on % len(others)], why)
             self._passed_on += 1
 
+    def make_anew(self, why: str) -> None:
+        """Its object is faulty: another is made of what is committed, and another member serves first, if
+        there is one. Raises ``NotMade`` of a class that cannot even begin."""
+        self.chronicle.note("made_anew", group=self.group, why=why)
+        self.style.make_anew(why)
+        self.ask_turn()
+
     def _awaits_turn(self) -> bool:
         """Whether a commit must be followed by a turn."""
         return isinstance(self.style, Stateless) or self.style.awaits_turn or self._is_read(self.group)

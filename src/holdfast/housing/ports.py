@@ -10,6 +10,7 @@ from holdfast.authority.contract import Result, WatchEvent
 from holdfast.authority.groups import GroupRecord
 from holdfast.authority.recipe import AuthorityPort
 from holdfast.calling.config import ClientConfig
+from holdfast.faults.monitoring import Relief, Suspicion
 from holdfast.model.calls import ToClient
 from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import GroupId, HostId, Nonce, Opening, Revision, StoreId
@@ -45,6 +46,9 @@ class Journal(Protocol):
 
     def error(self, event: str, **fields: object) -> object: ...
 
+
+Finding = Suspicion | Relief
+"""What monitoring has found about a member."""
 
 Watch = Callable[[str, Revision, Callable[[WatchEvent], None]], None]
 """Have the last one told of every change below a prefix from a revision on, until it hears ``Compacted``."""
@@ -163,6 +167,8 @@ class HousePorts:
     """A member has stopped for good, and says why (A5)."""
     beats: Beats | None = None
     """The heartbeats of leases, when a thread of their own drives them (R4); None: the host's loop does."""
+    on_finding: Callable[[Finding], None] = lambda finding: None
+    """A member was found faulty, or well again after it had been (FTC-248)."""
     copies: CopyPort | None = None
     """None: every state is captured between two calls, however large."""
 

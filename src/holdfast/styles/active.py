@@ -122,6 +122,16 @@ class Active(Replica):
             self._failure = error
             self._ports.fault("object_failed", f"the state was not taken: {error!r}")
 
+    def _renounce(self) -> None:
+        """As one that follows: nobody who waits here is told by this member. What it ordered it executes when
+        it has an object again."""
+        is_reigning = self._is_reigning
+        self.on_following()
+        self._is_reigning = is_reigning
+        self._execution.discard()
+        self._digested = self._told = self._failure = None
+        self._loading = self._load()
+
     # --- executing
 
     def _ready(self) -> Execution:

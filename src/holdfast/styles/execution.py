@@ -37,6 +37,7 @@ from holdfast.styles.context import Scope, scope_now
 from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Effects, Job, Outgoing
 from holdfast.styles.line import Line, run_at_once
+from holdfast.styles.liveness import ASKED_BY, why_not_alive
 from holdfast.styles.operation import (
     Call,
     Calls,
@@ -179,6 +180,17 @@ class Execution:
         self.definition.attempts.enter_one(*request)
         try:
             return run_at_once(self.line.instance, self.definition.interface, scope, method, arguments)
+        finally:
+            self.definition.attempts.leave()
+
+    def why_not_alive(self) -> str:
+        """By the object's own word (FTC-247); empty when it is alive. Only while at rest."""
+        invariant(self.is_at_rest, "an object is asked between two operations")
+        scope = Scope(self.definition.group, self.definition.interface, None)
+        scope.begin(ASKED_BY, 0, self.time_ns)
+        self.definition.attempts.enter_one(ASKED_BY, 0)
+        try:
+            return why_not_alive(self.line.instance, scope)
         finally:
             self.definition.attempts.leave()
 

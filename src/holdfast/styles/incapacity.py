@@ -1,10 +1,10 @@
 """An object that cannot be made on this member: when to try again, and when to let another member try.
 
 The class's own code fails, here and now: its constructor or ``set_state`` raises, or a replay must not be
-made (FTC-310). A primary in that state serves nobody, and its group has other members, of which one may well
-be able. So it hands over (K5), at once the first time; after each further failure it waits longer, and tries
-itself once more, before it hands over again: where no member is able, the group must not be passed around
-without end.
+made (FTC-310), or the object says that it is not alive (FTC-247). A primary in that state serves nobody, and
+its group has other members, of which one may well be able. So it hands over (K5), at once the first time;
+after each further failure it waits longer, and tries itself once more, before it hands over again: where no
+member is able, the group must not be passed around without end.
 """
 
 from typing import Final
@@ -42,9 +42,13 @@ class Incapacity:
 
     def failed(self, error: Exception) -> None:
         """An attempt to make the object ended with *error*."""
-        now, config = self._clock.now(), self._config
         said = str(error) if isinstance(error, HoldfastError) else repr(error)
-        self.why = f"no object could be made: {said}"[:WORDS_MAX]
+        self.gave_up(f"no object could be made: {said}")
+
+    def gave_up(self, why: str) -> None:
+        """There is no object any more, or none came of an attempt to make one."""
+        now, config = self._clock.now(), self._config
+        self.why = why[:WORDS_MAX]
         if now >= self._held_until:
             self._is_others_turn = True
             pause_ns = min(config.object_retry_ns << min(self._failures, 32), config.object_retry_most_ns)

@@ -305,6 +305,9 @@ class Passive(Replica):
             self._ports.forsake(token)
         self._discard()
 
+    def _renounce(self) -> None:
+        self._give_up()
+
     def _check_room(self, execution: Execution, count: int) -> None:
         ahead = execution.position - self.sequence.committed
         if ahead + count > self._config.uncommitted_max:

@@ -224,6 +224,20 @@ class Replica(ABC):
         ``Unavailable`` where a backup holds no object."""
         return
 
+    def why_not_alive(self) -> str:
+        """By the object's own word (FTC-247); empty when it is alive. One that is not here, or waits for
+        another group, cannot be asked and is not hung: the machinery answers for it."""
+        execution = self.execution
+        return execution.why_not_alive() if execution is not None and execution.is_at_rest else ""
+
+    def make_anew(self, why: str) -> None:
+        """The object is faulty: give it up, and make another of what is committed. A primary lets another
+        member serve first (K5). Not within an event of the sequence."""
+        self._renounce()
+        if self._is_reigning:
+            self._incapacity.gave_up(why)
+        self._ports.again()
+
     def on_outcome_asked(self, token: Token, client: ClientId, number: int, expiration_s: int) -> None:
         """Somebody wants to know what became of a request, and it shall not run any more (X3)."""
         execution = self._serving()
@@ -328,6 +342,10 @@ class Replica(ABC):
     @abstractmethod
     def _ready(self) -> Execution:
         """The object with everything committed applied to it."""
+
+    @abstractmethod
+    def _renounce(self) -> None:
+        """Give up the object; calls are taken again when there is another."""
 
     @abstractmethod
     def _order_calls(self, execution: Execution, token: Token, sent: Sent, calls: list[Call]) -> None: ...

@@ -49,6 +49,13 @@ class SelfKept(Stateless):
             self._ports.fault("object_failed", why)
             self._ports.pass_on(why)
 
+    def make_anew(self, why: str) -> None:
+        """Another object, which recovers before it takes calls; a primary hands on meanwhile."""
+        super().make_anew(why)
+        if self._is_reigning:
+            self._is_ready = False
+            self._ports.pass_on(why)
+
     def on_serving(self, epoch: Epoch) -> None:
         self._is_reigning = True
 

@@ -11,6 +11,7 @@ from holdfast.sequence.ports import Captured, Kept
 from holdfast.styles.context import Scope
 from holdfast.styles.definition import Definition
 from holdfast.styles.line import run_at_once
+from holdfast.styles.liveness import ASKED_BY, why_not_alive
 from holdfast.styles.operation import Sent, decode_calls
 from holdfast.styles.timers import Timers
 
@@ -43,6 +44,16 @@ class Stateless:
                 run_at_once(self._instance, self.definition.interface, scope, each.method, each.arguments)
             )
         return [each.number for each in calls], outcomes
+
+    def why_not_alive(self) -> str:
+        """By the object's own word (FTC-247); empty when it is alive."""
+        scope = Scope(self.definition.group, self.definition.interface, None)
+        scope.begin(ASKED_BY, 0, self._clock.wall())
+        return why_not_alive(self._instance, scope)
+
+    def make_anew(self, why: str) -> None:
+        """The object is faulty: have another. Raises ``NotMade``."""
+        self._instance = self.definition.make(Timers())
 
     # --- the sequence's events: none concerns it
 
