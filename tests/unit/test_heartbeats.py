@@ -59,7 +59,7 @@ class Bench:
             network=Wire(),
             trace=NoTrace(),
             vitals=lambda: self.vitals,
-            on_unfit=self.unfit.append,
+            on_unfit=lambda why, stood_ns: self.unfit.append(why),
             config=CONFIG,
         )
 
@@ -149,6 +149,33 @@ def test_a_pause_of_the_whole_process_is_not_taken_for_a_hang() -> None:
     assert bench.unfit == []
     bench.run(CONFIG.sync_limit_ns)
     assert bench.unfit
+
+
+@pytest.mark.covers("FTC-248")
+def test_a_loop_that_answers_for_no_member_is_borne_for_their_timeout_alone() -> None:
+    """As long as somebody there is monitored."""
+    bench = Bench()
+    bench.run(SECOND)
+    bench.vitals = Vitals(2 * SECOND, 0, loop_limit_ns=None)
+    bench.run(SECOND)
+    assert bench.unfit == []
+    bench.vitals = Vitals(2 * SECOND, 0, loop_limit_ns=SECOND)
+    bench.run(SECOND)
+    assert "event loop" in bench.unfit[0]
+
+
+def test_a_short_pause_of_the_whole_process_is_not_taken_for_a_hang_of_its_loop() -> None:
+    """Though it is longer than members may take: they could not answer, and nobody could listen."""
+    bench = Bench()
+    bench.vitals = Vitals(0, 0, loop_limit_ns=500 * MILLISECOND)
+    bench.run(SECOND)
+    for _ in range(5):
+        bench.time += 600 * MILLISECOND
+        bench.vitals = Vitals(600 * MILLISECOND, 0, loop_limit_ns=500 * MILLISECOND)
+        bench.run(CONFIG.interval_ns)
+        bench.vitals = Vitals(0, 0, loop_limit_ns=500 * MILLISECOND)
+        bench.run(CONFIG.interval_ns)
+    assert bench.unfit == []
 
 
 def test_a_heartbeat_survives_the_wire() -> None:

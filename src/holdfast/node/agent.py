@@ -162,6 +162,7 @@ class Agent:
                 proof=death.proof,
                 how=death.how,
                 during=self._during(host, death.incarnation),
+                is_hang=death.is_hang,
             )
             self._deaths.append(died)
             payload = _encode(died)

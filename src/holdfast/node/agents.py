@@ -30,7 +30,8 @@ _decode = msgspec.msgpack.Decoder(HostDied).decode
 
 class Agents:
     """The agents this host knows, by address. *report* makes what its own agent is told once a second;
-    *on_death* is told of each death once, *on_attempt* of what a process was executing when it died."""
+    *on_death* is told of each death once, *on_attempt* of what a process was executing when it died,
+    *on_hang* of a death by which a host made an end of its own hang."""
 
     def __init__(
         self,
@@ -41,6 +42,7 @@ class Agents:
         report: Callable[[], HostReport],
         on_death: Callable[[HostId, Incarnation], None] = lambda host, incarnation: None,
         on_attempt: Callable[[HostId, Incarnation, Attempt], None] = lambda *_: None,
+        on_hang: Callable[[HostDied], None] = lambda died: None,
     ) -> None:
         self._own = own
         self._endpoint = replace(endpoint, expected=Expected(roles=frozenset({Role.AGENT})))
@@ -48,6 +50,7 @@ class Agents:
         self.report = report
         self._on_death = on_death
         self._on_attempt = on_attempt
+        self._on_hang = on_hang
         self._links: dict[str, Link] = {}
         self._agent_of: dict[tuple[HostId, Incarnation], str] = {}
         """The processes lately seen in session, and the address of the agent that each named."""
@@ -89,6 +92,8 @@ class Agents:
             self.deaths.append(heard)
             log.info("an agent reports a death", host=died.host, incarnation=died.incarnation, how=died.how)
             self._on_death(died.host, died.incarnation)
+            if died.is_hang:
+                self._on_hang(died)
 
     def _follow(self, addresses: set[str]) -> None:
         for address in sorted(set(self._links) - addresses):

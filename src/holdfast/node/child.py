@@ -10,8 +10,13 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from holdfast.node.output import Output
+
+HUNG_STATUS: Final = 87
+"""With this a host ends itself whose loop has stood still for too long (K3): so its agent can tell a hang
+from a crash."""
 
 
 class Child:

@@ -34,6 +34,7 @@ from holdfast.net import (
     Server,
     serve,
 )
+from holdfast.node.child import HUNG_STATUS
 from holdfast.node.deafness import Deafness
 from holdfast.node.heartbeats import Heartbeat, HeartbeatConfig, Heartbeats, PeerState, Vitals
 from holdfast.sequence.beats import Beats
@@ -210,7 +211,7 @@ class Heart:
         return Endpoint(identity, expected=Expected(roles=frozenset({Role.HOST})))
 
 
-def _end_process(why: str) -> None:
+def _end_process(why: str, stood_ns: int) -> None:
     """A host that cannot work must go (K3): at once, since nothing of it can be trusted to end in order."""
     print(f"holdfast: this host ends itself: {why}", file=sys.stderr, flush=True)
-    os._exit(1)
+    os._exit(HUNG_STATUS if stood_ns else 1)

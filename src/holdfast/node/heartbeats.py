@@ -3,18 +3,27 @@
 Theory of operation. Every ``interval_ns`` a host tells each peer that it lives, what it last heard from
 that peer, and how its own loop and disk are doing (PROTOCOL K3). Silence is judged by the listener's
 own clock. This runs on a thread of its own (R4), so that a long method does not look like a dead host;
-that thread in turn notices when the loop or the disk stands still for too long, and ends the host.
+that thread in turn notices when the loop or the disk stands still for too long, and ends the host. Where
+members are monitored a standing loop is one that answers for none of them, and is borne for no longer than
+the shortest of their timeouts (FTC-248); it is then looked at oftener. What was held up itself judges nobody:
+of its own pause it knows by the looks that it missed.
 Silence proves nothing about death: only an agent gives proof (K2).
 """
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from msgspec import Struct
 
 from holdfast.model.ids import HostId, Incarnation
 from holdfast.model.ports import Clock, Network, Timers, Trace
 from holdfast.model.units import MILLISECOND, SECOND
+
+_BEAT: Final = "beat"
+_LOOK: Final = "look"
+LOOKS: Final = 10
+"""Into so many parts the time is divided within which a loop must turn: it may be overrun by one."""
 
 
 class Heartbeat(Struct, frozen=True, array_like=True, tag="heartbeat"):
@@ -69,6 +78,8 @@ class Vitals:
 
     loop_age_ns: int
     sync_age_ns: int
+    loop_limit_ns: int | None = None
+    """Within which the loop must turn, where that is less than a host bears: members are monitored here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +117,10 @@ class Heartbeats:
         network: Network,
         trace: Trace,
         vitals: Callable[[], Vitals],
-        on_unfit: Callable[[str], None],
+        on_unfit: Callable[[str, int], None],
         config: HeartbeatConfig,
     ) -> None:
+        """*on_unfit* is told why this host must go, and for how long its loop has stood, if it is that."""
         self._host = host
         self._incarnation = incarnation
         self._clock = clock
@@ -120,11 +132,12 @@ class Heartbeats:
         self._config = config
         self._peers: dict[HostId, _Peer] = {}
         self._number = 0
-        self._beaten_at = 0
+        self._looked_at = 0
         self._watching_since = 0
+        self._is_watching_closely = False
 
     def start(self) -> None:
-        self._beaten_at = self._watching_since = self._clock.now()
+        self._looked_at = self._watching_since = self._clock.now()
         self._beat()
 
     def set_peers(self, peers: Mapping[HostId, Incarnation]) -> None:
@@ -151,7 +164,11 @@ class Heartbeats:
         known.last = message
 
     def on_timer(self, tag: Hashable) -> None:
-        self._beat()
+        if tag == _BEAT:
+            self._beat()
+        else:
+            self._is_watching_closely = False
+            self._look(self._clock.now(), self._vitals())
 
     def does_loop_turn(self) -> bool:
         """Whether the host's loop has turned within the time that is borne: if not, nobody vouches for it."""
@@ -165,13 +182,19 @@ class Heartbeats:
     def _beat(self) -> None:
         now = self._clock.now()
         vitals = self._vitals()
-        self._end_if_unfit(now, vitals)
+        self._look(now, vitals)
         self._number += 1
         for host, peer in self._peers.items():
             self._network.send(host, self._heartbeat(peer, now, vitals))
             self._note_silence(host, peer, now)
-        self._beaten_at = now
-        self._timers.set(self._config.interval_ns, "beat")
+        self._timers.set(self._config.interval_ns, _BEAT)
+
+    def _look(self, now: int, vitals: Vitals) -> None:
+        """At this host itself, and again soon where its loop must turn oftener than hearts beat."""
+        self._end_if_unfit(now, vitals)
+        if vitals.loop_limit_ns is not None and not self._is_watching_closely:
+            self._is_watching_closely = True
+            self._timers.set(min(vitals.loop_limit_ns // LOOKS, self._config.interval_ns), _LOOK)
 
     def _heartbeat(self, peer: _Peer, now: int, vitals: Vitals) -> Heartbeat:
         return Heartbeat(
@@ -185,17 +208,20 @@ class Heartbeats:
         )
 
     def _end_if_unfit(self, now: int, vitals: Vitals) -> None:
+        config = self._config
+        limit_ns = min(vitals.loop_limit_ns or config.hang_limit_ns, config.hang_limit_ns)
         # After a pause of the whole process every age is the pause's, and says nothing about the loop or
         # the disk: they are judged by the time in which they could have shown themselves.
-        if now - self._beaten_at > self._config.silence_ns:
+        if now - self._looked_at > min(config.silence_ns, limit_ns // 2):
             self._watching_since = now
+        self._looked_at = now
         watched_ns = now - self._watching_since
         loop_age_ns = min(vitals.loop_age_ns, watched_ns)
         sync_age_ns = min(vitals.sync_age_ns, watched_ns)
-        if loop_age_ns > self._config.hang_limit_ns:
-            self._on_unfit(f"the event loop has stood still for {loop_age_ns / SECOND:.1f} s")
-        elif sync_age_ns > self._config.sync_limit_ns:
-            self._on_unfit(f"a disk sync has run for {sync_age_ns / SECOND:.1f} s")
+        if loop_age_ns > limit_ns:
+            self._on_unfit(f"the event loop has stood still for {loop_age_ns / SECOND:.1f} s", loop_age_ns)
+        elif sync_age_ns > config.sync_limit_ns:
+            self._on_unfit(f"a disk sync has run for {sync_age_ns / SECOND:.1f} s", 0)
 
     def _note_silence(self, host: HostId, peer: _Peer, now: int) -> None:
         is_silent = self._state(host, peer, now).is_silent

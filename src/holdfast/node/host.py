@@ -19,6 +19,7 @@ import structlog
 from holdfast.authority.recipe import Authority
 from holdfast.authority.sessions import Session
 from holdfast.calling.config import ClientConfig
+from holdfast.faults.monitoring import Monitoring
 from holdfast.faults.reporting import Backlog
 from holdfast.housing.groups import Groups
 from holdfast.machine import LogTrace, MachineClock, MachineRandom
@@ -49,6 +50,7 @@ from holdfast.node.classes import add_to_path
 from holdfast.node.control import Control
 from holdfast.node.deafness import Deafness
 from holdfast.node.door import Door, Interior
+from holdfast.node.findings import Findings
 from holdfast.node.heart import Heart, LoopPulse
 from holdfast.node.heartbeats import HeartbeatConfig, PeerState, Vitals
 from holdfast.node.layout import Description, Layout
@@ -109,6 +111,7 @@ class Host:
             deafness=self._deafness,
         )
         self._store: HostStore | None = None
+        self._monitoring: Monitoring | None = None
         self._server: Server | None = None
         self._agents: Agents | None = None
         self._links: HostLinks | None = None
@@ -163,6 +166,7 @@ class Host:
         self._links = links = HostLinks(self._host, endpoint, random=random.stream("links"))
         hosts, domain = self._description.hosts, self._description.domain
         self._callees = callees = HostCallees(endpoint, ClientConfig())
+        findings = Findings(self._reports, domain, session)
         groups = await open_groups(
             session,
             store,
@@ -175,7 +179,9 @@ class Host:
             domain,
             self._directory,
             self._trace,
+            findings.on_finding,
         )
+        self._monitoring = groups.checkups.monitoring
         self._control = control = Control(
             session,
             self._directory,
@@ -202,6 +208,7 @@ class Host:
             report=lambda: self._report(store, session),
             on_death=lambda host, incarnation: self._on_death(groups, control, host, incarnation),
             on_attempt=groups.suspects.on_death,
+            on_hang=lambda died: findings.on_hang(died, groups.directory),
         )
         self._take_early(self._receiving)
         interior = Interior(
@@ -328,7 +335,8 @@ class Host:
 
     def _vitals(self) -> Vitals:
         sync_age_ns = 0 if self._store is None else self._store.oldest_sync_age_ns()
-        return Vitals(loop_age_ns=self._pulse.age_ns(), sync_age_ns=sync_age_ns)
+        limit_ns = None if self._monitoring is None else self._monitoring.least_timeout_ns
+        return Vitals(self._pulse.age_ns(), sync_age_ns, limit_ns)
 
     def _endpoint(self, incarnation: Incarnation) -> Endpoint:
         return Endpoint(Identity(self._description.domain, Role.HOST, self._host, incarnation))

@@ -31,6 +31,8 @@ class HostDied(Struct, frozen=True, tag="host_died", kw_only=True):
     how: str
     during: Attempt | None = None
     """What it was executing when it ended (E4)."""
+    is_hang: bool = False
+    """It ended itself because its loop stood still (K3)."""
 
 
 class DeathHeard(Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ import structlog
 from holdfast.model.ids import Incarnation
 from holdfast.model.ports import Clock
 from holdfast.model.units import SECOND
-from holdfast.node.child import Child, describe_exit
+from holdfast.node.child import HUNG_STATUS, Child, describe_exit
 from holdfast.node.holders import signal_holder
 from holdfast.node.messages import Proof
 from holdfast.node.output import Output
@@ -50,6 +50,8 @@ class Death:
     """None when it ended before it was given one: then it never had a role that could be missed."""
     proof: Proof
     how: str
+    is_hang: bool = False
+    """It ended itself because its loop stood still."""
 
 
 class Ward:
@@ -80,6 +82,7 @@ class Ward:
         self._timer: asyncio.TimerHandle | None = None
         self._is_stopping = False
         self._ended = asyncio.Event()
+        self._is_hung = False
         self._proven: int | None = None
         """The last incarnation whose death was told: each is told once."""
 
@@ -145,6 +148,7 @@ class Ward:
 
     def _on_exit(self, code: int) -> None:
         self._child = self.pid = None
+        self._is_hung = code == HUNG_STATUS
         complaint = self._output.complaint()
         how = describe_exit(code) + (f": {complaint}" if complaint and code > 0 else "")
         self._seek_proof("waitpid", how)
@@ -185,7 +189,8 @@ class Ward:
     def _on_proof(self, incarnation: Incarnation | None, proof: Proof, how: str) -> None:
         self.state = WardState.STOPPED
         self.pid = None
-        self._on_death(self, Death(incarnation, proof, how))
+        is_hang, self._is_hung = self._is_hung, False
+        self._on_death(self, Death(incarnation, proof, how, is_hang))
         self._ended.set()
         if self._is_stopping:
             self.last_exit = how

@@ -13,7 +13,7 @@ from holdfast.authority.recipe import Authority, perform
 from holdfast.authority.replicas import ReplicaRecord, ensure_replica
 from holdfast.authority.sessions import Session
 from holdfast.housing.groups import Groups
-from holdfast.housing.ports import HouseConfig, HousePorts
+from holdfast.housing.ports import Finding, HouseConfig, HousePorts
 from holdfast.machine import LoopTimers, MachineClock, MachineRandom
 from holdfast.model.ids import GroupId, HostId, Nonce
 from holdfast.model.ports import Trace
@@ -49,6 +49,7 @@ async def open_groups(
     domain: str,
     directory: Path,
     trace: Trace,
+    on_finding: Callable[[Finding], None],
 ) -> Groups:
     """Learn from the authority what a host of groups must know, open its clock, and house its groups."""
     nonce = fresh_nonce()
@@ -66,7 +67,7 @@ async def open_groups(
     config = HouseConfig()
     beats = Beats(incarnation=session.incarnation, clock=MachineClock(), network=heart, config=config.leases)
     heart.carry(beats)
-    ports = _ports(session.host, questions, links, beats, callees, copies, slot, trace)
+    ports = _ports(session.host, questions, links, beats, callees, copies, slot, trace, on_finding)
     groups = Groups(session.host, session.incarnation, store, stamps, identity, hosts, ports, config)
     callees.events = groups.nesting
     if last is not None:
@@ -85,6 +86,7 @@ def _ports(
     copies: ProcessCopies,
     slot: Slot,
     trace: Trace,
+    on_finding: Callable[[Finding], None],
 ) -> HousePorts:
     loop = asyncio.get_running_loop()
 
@@ -109,6 +111,7 @@ def _ports(
         on_fault=_on_fault,
         slot=slot,
         on_halted=_on_halted,
+        on_finding=on_finding,
         beats=beats,
         copies=copies,
     )

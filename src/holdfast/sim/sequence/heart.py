@@ -35,7 +35,7 @@ class Heart:
             network=ports.network,
             trace=ports.trace,
             vitals=self._vitals,
-            on_unfit=ports.stop,
+            on_unfit=lambda why, stood_ns: ports.stop(why),
             config=LIMITS,
         )
         self._beats.start()
