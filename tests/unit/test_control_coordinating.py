@@ -1,7 +1,7 @@
 """The coordinator on a real authority that falls silent at the worst moment (IM D, T2)."""
 
 import random
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -23,7 +23,7 @@ from holdfast.model.ids import HostId, Term
 from holdfast.model.ports import TimerId
 from recipe_bench import Bench, Treatment
 
-A = HostId("a")
+A, B, C = map(HostId, "abc")
 
 
 class Surroundings:
@@ -54,6 +54,9 @@ class Surroundings:
     def stream(self, name: str) -> random.Random:
         return random.Random(0)
 
+    def send(self, peer: str, message: object) -> None:
+        return None
+
     def note(self, kind: str, **fields: object) -> None:
         return None
 
@@ -64,20 +67,25 @@ class Surroundings:
         session = self.bench.session(host)
         return self.bench.run(join(session, roles=(MANAGER,), context_cas=0, nonce=self.bench.nonce()))
 
-    def coordinator(self) -> Coordinator:
-        """On host a, elected."""
+    def coordinator(self, *, dead: Collection[HostId] = ()) -> Coordinator:
+        """On host a, elected, which knows that the first processes of *dead* are."""
         session = self.bench.session(A)
         self.bench.run(join(session, roles=(MANAGER,), context_cas=0, nonce=self.bench.nonce()))
         elected = self.bench.run(elect(Term(0), nonce=self.bench.nonce(), prefer=A))
         assert isinstance(elected, Elected)
         me = cast(Any, self)
         ports = ControlPorts(me, self.timers, me, me, me, me, self.bench.nonce, lambda: None)  # type: ignore[arg-type]  # as far as it is used
-        archive = SimpleNamespace(context=Context())
+        archive = SimpleNamespace(context=Context(), keep_log=lambda context, kept: None)
         application = SimpleNamespace(apply=lambda body, change: (body + change, b""))
         self_ = Self(
             A, session.incarnation, cast(Any, archive), ports, cast(Any, application), ControlConfig()
         )
-        return Coordinator(self_, Term(1), self.stepped_down.append)
+        return Coordinator(
+            self_,
+            Term(1),
+            self.stepped_down.append,
+            is_dead=lambda each: each.host in dead and each.incarnation == 1,
+        )
 
 
 @pytest.fixture
@@ -106,3 +114,27 @@ def test_an_opening_that_was_given_up_and_made_after_all_is_rolled_back(around: 
     assert left.status is Status.ROLLBACK
     assert isinstance(around.join("b"), Seen)
     assert around.stepped_down == []
+
+
+def participants(around: Surroundings) -> list[HostId]:
+    """Of the update that is open."""
+    opened = around.bench.run(last_transaction())
+    assert isinstance(opened, Transaction)
+    return [each.host for each in opened.participants]
+
+
+def test_no_update_waits_for_a_process_that_died_before_the_term_began(around: Surroundings) -> None:
+    """Its session stands for a while. The first change of the term, wished for before anything is known of
+    the others, does without it; or the next one would have to wait until it is taken for silent."""
+    around.join(B)
+    around.join(C)
+    around.coordinator(dead=[C]).update(b"x", lambda _: None)
+    assert participants(around) == [A, B]
+
+
+def test_the_next_process_of_a_host_that_died_takes_part(around: Surroundings) -> None:
+    around.join(B)
+    around.bench.end(around.bench.session(C))
+    around.join(C)
+    around.coordinator(dead=[C]).update(b"x", lambda _: None)
+    assert participants(around) == [A, B, C]

@@ -11,7 +11,7 @@ from typing import Final
 
 from holdfast.authority import membership
 from holdfast.authority.outcome import InDoubt, NoAnswer, answering
-from holdfast.authority.standing import Standing, Status, Transaction, read_standing
+from holdfast.authority.standing import Participant, Standing, Status, Transaction, read_standing
 from holdfast.authority.transactions import AlreadyDecided, Deposed, NoTransaction, set_transaction_status
 from holdfast.control.config import CONTEXT_BYTES_MAX
 from holdfast.control.context import Context, digest_of
@@ -62,10 +62,17 @@ class Update:
 
 
 class Coordinator(Tenure):
-    """*step_down* leads back to bootstrap, saying why; *unheard*: of whom nothing was heard before either."""
+    """*step_down* leads back to bootstrap, saying why; *unheard*: of whom nothing was heard before either;
+    *is_dead* tells who is proved to be."""
 
     def __init__(
-        self, me: Self, term: Term, step_down: Callable[[str], None], *, unheard: Collection[HostId] = ()
+        self,
+        me: Self,
+        term: Term,
+        step_down: Callable[[str], None],
+        *,
+        unheard: Collection[HostId] = (),
+        is_dead: Callable[[Participant], bool],
     ) -> None:
         super().__init__(me)
         self.term = term
@@ -73,7 +80,7 @@ class Coordinator(Tenure):
         self._step_down = step_down
         self._waiting: deque[tuple[bytes, Tell]] = deque()
         self._update: Update | None = None
-        self._replicas = Roll(me.host, me.ports.clock, me.config.silence_ns, unheard)
+        self._replicas = Roll(me.host, me.ports.clock, me.config.silence_ns, unheard=unheard, is_dead=is_dead)
 
     def begin(self) -> None:
         self._beat()
@@ -132,8 +139,8 @@ class Coordinator(Tenure):
     # --- opening it (IM-9, IM-10, IM-131)
 
     def _open(self, update: Update) -> None:
-        without, wanted = self._replicas.absent(), self.me.config.participants
-        recipe = open_update(self.term, self.me.host, without=without, wanted=wanted, nonce=update.nonce)
+        absent, wanted = self._replicas.absent, self.me.config.participants
+        recipe = open_update(self.term, self.me.host, absent=absent, wanted=wanted, nonce=update.nonce)
         self.ask(recipe, lambda answer: self._opened(update, answer))
 
     def _opened(self, update: Update, answer: Opened | Short | Deposed | InDoubt | NoAnswer) -> None:

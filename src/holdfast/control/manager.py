@@ -178,7 +178,9 @@ class Manager:
     def _coordinate(self, term: Term) -> None:
         if not self._takes_up(term):
             return
-        coordinator = Coordinator(self._me, term, self._enter_bootstrap, unheard=tuple(self._silent))
+        coordinator = Coordinator(
+            self._me, term, self._enter_bootstrap, unheard=tuple(self._silent), is_dead=self._is_dead
+        )
         self._change(Role.COORDINATOR, coordinator, coordinator.begin, f"it was elected in term {term}")
 
     def _follow(self, term: Term, coordinator: Participant) -> None:

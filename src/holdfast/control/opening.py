@@ -1,11 +1,11 @@
 """Opening an update at the authority: who takes part, and under which number (IM-9, IM-34, T3, T4)."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from holdfast.authority.outcome import Contended, InDoubt, Seen, answering
 from holdfast.authority.recipe import Recipe
-from holdfast.authority.standing import Transaction, read_standing
+from holdfast.authority.standing import Standing, Transaction, read_standing
 from holdfast.authority.transactions import (
     Deposed,
     NotReady,
@@ -32,10 +32,15 @@ class Short:
 
 @answering
 def open_update(
-    term: Term, host: HostId, *, without: Collection[HostId], wanted: int, nonce: Nonce
+    term: Term,
+    host: HostId,
+    *,
+    absent: Callable[[Standing], Collection[HostId]],
+    wanted: int,
+    nonce: Nonce,
 ) -> Recipe[Opened | Short | Deposed | InDoubt]:
-    """Open the next transaction of *term* with *wanted* managers that hold the committed context, *without*
-    those of whom nothing is heard."""
+    """Open the next transaction of *term* with *wanted* managers that hold the committed context, without
+    those who are *absent* as things stand."""
     standing = yield from read_standing()
     last = standing.last.value
     if last is not None and last.nonce == nonce:
@@ -43,7 +48,7 @@ def open_update(
     coordinator = standing.coordinator()
     if standing.current_term != term or coordinator is None or coordinator.value.host != host:
         return Deposed(standing.current_term)
-    participants = chosen(standing, host, without, wanted)
+    participants = chosen(standing, host, absent(standing), wanted)
     if are_too_few(standing, participants):
         return Short("no other host holds the state context yet")
     cas = next_cas(standing)
