@@ -136,6 +136,8 @@ class EtcdCluster:
                 ],
                 stdout=log,
                 stderr=log,
+                # As hosts are: a busy machine may share its time out by sessions.
+                start_new_session=True,
             )
 
     def _status(self, member: Member) -> dict[str, Any] | None:

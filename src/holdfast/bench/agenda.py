@@ -29,6 +29,10 @@ CLAIMED_GROUPS: Final = 1_000
 KEPT_GROUPS: Final = 300
 LOSS_S: Final = 60.0
 """A domain is started and its groups are called; a host of it is lost, and made up for."""
+STEPS: Final = 4
+"""From 10 groups to 10,000."""
+COORDINATOR_S: Final = 6.0
+"""A coordinator is killed and is back, and so is an etcd's leader."""
 DOMAIN_S: Final = 10.0
 """A domain is started, its groups settle, and it is ended."""
 HANDOVER_S: Final = 1.2
@@ -102,6 +106,7 @@ def agenda(*, rounds: int | None, seconds: float | None, groups: int) -> list[Pa
     kept, loss_rounds = min(groups, KEPT_GROUPS), rounds or 1
     losses = {"rounds": loss_rounds, "groups": kept}
     losses_s = loss_rounds * (LOSS_S + kept * GROUP_S)
+    grown_s = claim_rounds * STEPS * COORDINATOR_S
     return [
         Part("net", {"rounds": net_rounds, "seconds": net_s}, NET_SHAPES * net_rounds * 2 * net_s),
         Part("log", {"rounds": log_rounds, "seconds": log_s}, LOG_BATCHES * log_rounds * 2 * log_s),
@@ -111,6 +116,8 @@ def agenda(*, rounds: int | None, seconds: float | None, groups: int) -> list[Pa
         Part("claims_on_etcd", claims, claims_s),
         Part("strength", losses, losses_s),
         Part("strength_on_etcd", losses, losses_s),
+        Part("control", {"rounds": claim_rounds, "groups": groups}, grown_s + groups * GROUP_S),
+        Part("control_on_etcd", claims, grown_s + claimed * GROUP_S),
         Part(
             "state",
             {"rounds": state_rounds, "seconds": STATE_S},

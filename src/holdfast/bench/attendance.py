@@ -41,6 +41,7 @@ class Waits:
         return max(self.longest_ms, default=0.0)
 
 
+CLASS: Final = f"{Tally.__module__}:{Tally.__qualname__}"
 NO_WAITS: Final = Waits(0, ())
 
 

@@ -18,7 +18,7 @@ import msgspec
 import uvloop
 
 from holdfast.bench import Progress, Result, compare
-from holdfast.bench.attendance import NO_WAITS, Attendance, Tally, Waits
+from holdfast.bench.attendance import CLASS, NO_WAITS, Attendance, Waits
 from holdfast.bench.election import PEER, etcd_fail_over_ms
 from holdfast.bench.making import make_groups
 from holdfast.bench.systems import START_S
@@ -56,7 +56,6 @@ POLL_S: Final = 0.2
 EXPLAIN_S: Final = 0.5
 SETTLE_S: Final = 180.0
 """Until all members are in sync, at first and after the loss."""
-CLASS: Final = f"{Tally.__module__}:{Tally.__qualname__}"
 CALL_NS: Final = 60 * SECOND
 _DIGITS: Final = re.compile(r"\d+")
 

@@ -163,6 +163,23 @@ def strength(
     _show(_measure("strength", {"etcd": tuple(etcd or ())}, **options), output)
 
 
+@app.command
+def control(
+    *, rounds: int = 3, groups: int = 1_000, etcd: list[str] | None = None, output: Output = "table"
+) -> None:
+    """Groups made per second as they grow from 10, and how long nothing can be changed when the coordinator
+    is killed, beside etcd's own leader.
+
+    Parameters
+    ----------
+    rounds: How often the coordinator is killed at each number of groups, and etcd's leader beside it.
+    groups: The largest number of groups.
+    etcd: Endpoints of an etcd to be the authority; the embedded one when not given.
+    output: A table for people, one JSON object for scripts.
+    """
+    _show_control(_measure("control", {"etcd": tuple(etcd or ())}, rounds=rounds, groups=groups), output)
+
+
 @app.command(name="all")
 def everything(
     *,
@@ -253,6 +270,18 @@ def _show_growth(found: dict[str, Any], output: Output) -> None:
     print_table(rows.IDLE_COLUMNS, [rows.idle_row(each) for each in idle])
 
 
+def _show_control(found: dict[str, Any], output: Output) -> None:
+    if output == "json":
+        print_json(found)
+        return
+    rows = import_module("holdfast.bench.control")
+    steps = [msgspec.convert(each, rows.Step) for each in found.get("steps", ())]
+    print_table(
+        rows.COLUMNS,
+        [rows.step_row(each, found["authority"], found["etcd_fail_over_ms"]) for each in steps],
+    )
+
+
 def _show(found: dict[str, Any], output: Output) -> None:
     """A missed target is shown as missed; it is a finding, not a failure of the command."""
     if output == "json":
@@ -275,5 +304,10 @@ def _tell_missed(results: Sequence[bench.Result]) -> None:
         talk.print(f"[bold red]missed its target:[/] {'; '.join(missed)}")
 
 
-SHOWN: Final = {"growth": _show_growth, "groups": _show_groups}
+SHOWN: Final = {
+    "growth": _show_growth,
+    "groups": _show_groups,
+    "control": _show_control,
+    "control_on_etcd": _show_control,
+}
 """What is shown in a table of its own, in this order, and not as rows of results."""

@@ -1,0 +1,217 @@
+"""What the control plane does per second as groups grow, and how long it is away when its coordinator dies.
+
+One domain of three real hosts is given ever more groups. At each step the coordinator is killed -9, a few
+times, and a change of the domain's state is wished for at another host at once: the time counts from the kill
+until it is granted. Beside it, in the same run, stands etcd: three members, its leader killed -9, until the
+next write.
+"""
+
+import asyncio
+import os
+import signal
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+import msgspec
+import uvloop
+
+from holdfast.bench import Progress, Result, compare, number
+from holdfast.bench.attendance import CLASS
+from holdfast.bench.election import PEER, etcd_fail_over_ms
+from holdfast.bench.making import make_groups
+from holdfast.bench.systems.ours import started_domain
+from holdfast.client.ordering import Given, give
+from holdfast.machine import MachineClock
+from holdfast.model.errors import HoldfastError, OutcomeUnknown, Unavailable
+from holdfast.model.ids import HostId
+from holdfast.model.orders import CreateGroup, GroupList, HostList, ListGroups, ListHosts, Order
+from holdfast.model.properties import MINIMUM_NUMBER
+from holdfast.model.property_orders import PropertiesShown, SetProperties
+from holdfast.model.units import MILLISECOND
+from holdfast.net import Address, Endpoint, Identity, Role
+from holdfast.node.asking import ask_agent
+from holdfast.node.layout import Description
+
+HOSTS: Final = 3
+GROUPS: Final = (10, 100, 1_000, 10_000)
+GROUPS_DEFAULT: Final = 1_000
+SETTLE_S: Final = 300.0
+"""Until all members are in sync, and all hosts back after a kill."""
+POLL_S: Final = 0.2
+SURELY_S: Final = 120.0
+"""Until a change is granted, at the latest."""
+
+_clock = MachineClock()
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """With so many groups."""
+
+    groups: int
+    created_per_s: float = 0.0
+    """Groups that were made on the way to this number, by the hosts together."""
+    fail_over_ms: tuple[float, ...] = ()
+    """From each kill of the coordinator until the next change was granted."""
+    failure: str = ""
+    """Why so many could not be measured; the other fields say nothing then."""
+
+
+def run_control_bench(
+    *,
+    rounds: int = 3,
+    groups: int = GROUPS_DEFAULT,
+    etcd: Sequence[str] = (),
+    progress: Progress = lambda _: None,
+) -> dict[str, Any]:
+    """Up to *groups* groups, *rounds* kills at each step."""
+    return uvloop.run(measure_control(rounds, groups, etcd, progress))
+
+
+async def measure_control(
+    rounds: int, groups: int, etcd: Sequence[str], progress: Progress
+) -> dict[str, Any]:
+    """As :func:`run_control_bench`."""
+    elections = [await etcd_fail_over_ms(progress) for _ in range(rounds)]
+    with tempfile.TemporaryDirectory(prefix="holdfast-control-") as directory:
+        async with started_domain(Path(directory), hosts=HOSTS, etcd=etcd) as (description, _):
+            steps = await Stage(description, progress).grow(
+                [each for each in GROUPS if each < groups] + [groups], rounds
+            )
+    authority = "etcd" if etcd else "sqlite"
+    return {
+        "results": [msgspec.to_builtins(each) for each in _results(steps, elections, authority)],
+        "authority": authority,
+        "steps": [msgspec.to_builtins(each) for each in steps],
+        "etcd_fail_over_ms": elections,
+    }
+
+
+def _results(steps: Sequence[Step], elections: Sequence[float | None], authority: str) -> list[Result]:
+    known = [each for each in elections if each is not None]
+    return [
+        compare(
+            f"control ({authority}, {step.groups:,} groups): coordinator killed, until the next change",
+            step.fail_over_ms,
+            known,
+            unit="ms",
+            other_name=PEER,
+            target=None,
+            is_at_most=True,
+        )
+        for step in steps
+        if known and len(step.fail_over_ms) == len(known)
+    ]
+
+
+class Stage:
+    """A domain that is given ever more groups."""
+
+    def __init__(self, domain: Description, progress: Progress) -> None:
+        self._domain = domain
+        self._progress = progress
+        self._endpoint = Endpoint(Identity(domain.domain, Role.ADMIN, "bench"))
+        self._changes = 0
+
+    async def grow(self, numbers: Sequence[int], rounds: int) -> list[Step]:
+        """One step for each of *numbers*; the last may have failed, for all that are left."""
+        steps: list[Step] = []
+        made = 0
+        for wanted in numbers:
+            try:
+                steps.append(await self._step(made, wanted, rounds))
+            except (HoldfastError, OSError, ExceptionGroup) as error:
+                # So many are beyond this machine as it is now: that is a result, too.
+                steps.append(Step(groups=wanted, failure=repr(error)))
+                self._progress(f"{wanted:,} groups could not be measured: {error!r}")
+                break
+            made = wanted
+            self._progress(
+                f"{wanted:,} groups, made at {steps[-1].created_per_s:,.0f}/s; coordinator killed, next "
+                f"change after {median(steps[-1].fail_over_ms):.0f} ms"
+            )
+        return steps
+
+    async def _step(self, made: int, wanted: int, rounds: int) -> Step:
+        orders = (
+            CreateGroup(name=f"tally-{each}", class_name=CLASS, replicas=HOSTS, nonce=f"bench-{each}")
+            for each in range(made, wanted)
+        )
+        took_s = await make_groups(orders, self._domain, await self._living(), self._progress)
+        fail_over_ms = []
+        for _ in range(rounds):
+            await self._settled(wanted)
+            fail_over_ms.append(await self._fail_over())
+        return Step(
+            groups=wanted,
+            created_per_s=(wanted - made) / took_s,
+            fail_over_ms=tuple(fail_over_ms),
+        )
+
+    async def _fail_over(self) -> float:
+        """Kill the coordinator, and wish at once."""
+        await self._change(await self._living())  # so that there is one, and it can
+        found = await self._ask(ListHosts(), HostList)
+        status = await ask_agent(self._domain)
+        (pid,) = (host.pid for host in status.hosts if host.id == found.manager)
+        if pid is None:
+            raise Unavailable(f"{found.manager} coordinates and does not run")
+        others = await self._living(without=found.manager)
+        killed_at = _clock.now()
+        os.kill(pid, signal.SIGKILL)
+        await self._change(others)
+        return (_clock.now() - killed_at) / MILLISECOND
+
+    async def _change(self, addresses: Sequence[Address]) -> None:
+        """Let something be wished for that was not, and see it granted."""
+        self._changes += 1
+        wish = SetProperties(
+            type_id="bench:Nothing",
+            properties={MINIMUM_NUMBER: 1 + self._changes % HOSTS},
+            nonce=f"bench-change-{self._changes}",
+        )
+        async with asyncio.timeout(SURELY_S):
+            while True:
+                with suppress(OutcomeUnknown, Unavailable):
+                    await give(addresses, self._endpoint, wish, PropertiesShown)
+                    return
+
+    async def _settled(self, groups: int) -> None:
+        """Wait until every host lives, a coordinator is there, and every member of every group is in sync."""
+        async with asyncio.timeout(SETTLE_S):
+            while True:
+                with suppress(OutcomeUnknown, Unavailable):
+                    hosts = await self._ask(ListHosts(), HostList)
+                    found = (await self._ask(ListGroups(), GroupList)).groups
+                    is_whole = len(found) >= groups and all(len(each.in_sync) == HOSTS for each in found)
+                    if is_whole and hosts.manager and all(each.is_alive for each in hosts.hosts):
+                        return
+                await asyncio.sleep(POLL_S)
+
+    async def _living(self, without: HostId | None = None) -> list[Address]:
+        status = await ask_agent(self._domain)
+        found = [each.address for each in status.hosts if each.alive and each.id != without]
+        return [Address.parse(each) for each in found if each]
+
+    async def _ask(self, question: Order, kind: type[Given]) -> Given:
+        return await give(await self._living(), self._endpoint, question, kind)
+
+
+COLUMNS: Final = ("groups", "authority", "made", "coordinator killed, next change", "etcd's leader killed")
+
+
+def step_row(step: Step, authority: str, elections: Sequence[float | None]) -> tuple[str, ...]:
+    """As the table shows it."""
+    if step.failure:
+        return (f"{step.groups:,}", authority, f"not measured: {step.failure}", "", "")
+    known = [each for each in elections if each is not None]
+    return (
+        f"{step.groups:,}",
+        authority,
+        f"{number(step.created_per_s)}/s",
+        f"{number(median(step.fail_over_ms))} ms ({number(max(step.fail_over_ms))} at most)",
+        f"{number(median(known))} ms ({number(max(known))} at most)" if known else "-",
+    )
