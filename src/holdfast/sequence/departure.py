@@ -1,8 +1,14 @@
-"""A primary whose host shall not have the group any more: when it hands over, to whom (PROTOCOL M6, K5)."""
+"""A primary whose host shall not have the group any more: when it hands over, to whom (PROTOCOL M6, K5).
+
+Whoever is chosen may answer and yet not claim: its clock may be off (X4). So they are chosen in turn.
+*Without that:* A* {A,B,C} shall leave; C, which comes first, has the wrong time; A hands over to C, takes the
+group back, and hands over to C again, for ever.
+"""
 
 from typing import Final
 
-from holdfast.model.ids import HostId
+from holdfast.authority.views import ViewMember
+from holdfast.model.ids import HostId, Position
 from holdfast.model.units import SECOND
 from holdfast.sequence.footing import Footing
 from holdfast.sequence.submission import Submission
@@ -20,6 +26,8 @@ class Departure:
         self._submission = submission
         self._attempts = 0
         self._not_before = 0
+        self._tried: dict[HostId, int] = {}
+        """In which attempt each was chosen last."""
 
     @property
     def is_due(self) -> bool:
@@ -31,6 +39,7 @@ class Departure:
         on = self._on
         if not self.is_due:
             self._attempts = 0
+            self._tried.clear()
             return None
         is_free = on.standing.pending is None and on.standing.joining is None
         # Whoever is chosen and does not claim costs the group a pause.
@@ -43,4 +52,10 @@ class Departure:
             return None
         self._not_before = on.now + (WAIT_NS << min(self._attempts, DOUBLINGS_MAX))
         self._attempts += 1
-        return max(fit, key=lambda each: (self._submission.acknowledged_by(each), each.host)).host
+        chosen = max(fit, key=self._rank).host
+        self._tried[chosen] = self._attempts
+        return chosen
+
+    def _rank(self, each: ViewMember) -> tuple[int, Position, HostId]:
+        """Who was not chosen for the longest time comes first, then who holds most."""
+        return -self._tried.get(each.host, 0), self._submission.acknowledged_by(each), each.host
