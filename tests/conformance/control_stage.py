@@ -114,7 +114,7 @@ class Stage:
         self.network = self.world.network = WatchedNetwork(self.world)
         self.network.codec = Codec()
         self.truth = Truth(self.world)
-        self.book = Book(self.world, self.truth)
+        self.book = Book(self.world, self.truth, config.silence_ns)
         self.world.add_node(AUTHORITY, partial(AuthorityNode, truth=self.truth, leases=LeaseBook(self.world)))
         for name in HOSTS:
             self.world.add_node(name, partial(Host, book=self.book, config=config, apply=apply))

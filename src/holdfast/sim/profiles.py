@@ -73,6 +73,7 @@ NARROW: Final[dict[str, Narrow]] = {
     "full": Narrow(kinds=("disk_full", "kill_inside"), gap_ns=300 * MILLISECOND),
     "views": Narrow(kinds=("authority_mute", "host_away", "primary_falls"), gap_ns=350 * MILLISECOND),
     "terms": Narrow(kinds=("usurp", "stall", "authority_mute"), gap_ns=350 * MILLISECOND),
+    "parted": Narrow(kinds=("coordinator_parted",), gap_ns=500 * MILLISECOND),
     "deaf": Narrow(kinds=("deaf_for_good",), gap_ns=100 * MILLISECOND),
     "stuck": Narrow(kinds=("stuck_for_good",), gap_ns=100 * MILLISECOND),
     "changes": Narrow(kinds=("falls_at_change", "host_away", "hosts_parted"), gap_ns=300 * MILLISECOND),

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 
@@ -15,6 +16,9 @@ from holdfast.model.ids import Term
 from holdfast.sim.authority.truth import Truth
 from holdfast.sim.world import World
 
+ELECTIONS_MAX: Final = 10
+"""Within the time that silence takes to show; more come of hosts that depose each other unheard."""
+
 
 @dataclass(slots=True)
 class Book:
@@ -22,6 +26,8 @@ class Book:
 
     world: World
     truth: Truth
+    silence_ns: int
+    """The hosts' (:class:`holdfast.control.config.ControlConfig`)."""
     is_ending: bool = False
     """Clients wish for nothing new."""
     progress: int = 0
@@ -40,6 +46,8 @@ class Book:
     _logged: set[tuple[str, int]] = field(default_factory=set)
     """Which host has had the log of which update durable."""
     _dropped: dict[int, str] = field(default_factory=dict)
+    _elections: list[int] = field(default_factory=list)
+    """When the latest terms began."""
 
     def __post_init__(self) -> None:
         self.truth.watchers.append(self._on_revision)
@@ -93,7 +101,16 @@ class Book:
                 transaction = msgspec.json.decode(change.item.value, type=Transaction)
                 if transaction.status is Status.INITIAL:
                     self._opened(transaction)
+            elif change.key == keys.TERM:
+                self._elected()
         return True
+
+    def _elected(self) -> None:
+        """Another election follows silence, a death or a restart, not the election before (IM-106)."""
+        now = self.world.now
+        self._elections = [at for at in self._elections if now - at < self.silence_ns] + [now]
+        if len(self._elections) > ELECTIONS_MAX:
+            self._violation("IM-106", f"{len(self._elections)} elections since {self._elections[0]}")
 
     def _opened(self, transaction: Transaction) -> None:
         """Everybody who takes part holds the committed context, and nobody is left alone with it (T3, T4)."""

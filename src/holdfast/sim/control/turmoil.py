@@ -1,7 +1,8 @@
 """Faults aimed at terms and transactions: the general ones meet them too seldom (N-2, N-3, IM-132).
 
 A host elects although the coordinator lives; the authority decides and its answer is lost; the coordinator
-stands still while a participant is started again.
+stands still while a participant is started again; it and another do not hear each other, and both reach
+everybody else.
 """
 
 import random
@@ -11,7 +12,7 @@ from holdfast.sim.control.host import AUTHORITY, Host
 from holdfast.sim.faults import FaultKind, Field, Parameters
 from holdfast.sim.faults.kind import duration, later
 from holdfast.sim.network import Link
-from holdfast.sim.options import MILLISECOND, FaultEvent
+from holdfast.sim.options import MILLISECOND, SECOND, FaultEvent
 from holdfast.sim.world import World
 
 
@@ -20,6 +21,11 @@ def _draw(rng: random.Random, _: Field) -> Parameters:
         "for_ns": duration(rng, 100 * MILLISECOND, 1500 * MILLISECOND),
         "after_ns": rng.randrange(60 * MILLISECOND),
     }
+
+
+def _draw_parting(rng: random.Random, _: Field) -> Parameters:
+    """Mostly for longer than silence takes to show."""
+    return {"for_ns": duration(rng, 300 * MILLISECOND, 4 * SECOND)}
 
 
 def _coordinating(world: World) -> str | None:
@@ -50,6 +56,17 @@ def _mute(world: World, event: FaultEvent) -> bool:
     return True
 
 
+def _part(world: World, event: FaultEvent) -> bool:
+    """Let the coordinator and another host not hear each other."""
+    name = _coordinating(world)
+    if name is None or event.target in (name, AUTHORITY):
+        return False
+    links: list[Link] = [(name, event.target), (event.target, name)]
+    world.network.cut(links)
+    later(world, event.parameters["for_ns"], world.network.mend, links)
+    return True
+
+
 def _stall(world: World, event: FaultEvent) -> bool:
     """Pause the coordinator, and kill another host in the middle of it."""
     name = _coordinating(world)
@@ -69,4 +86,5 @@ FAULTS: Final = (
     FaultKind("usurp", _draw, _usurp),
     FaultKind("authority_mute", _draw, _mute, needs_target=False),
     FaultKind("stall", _draw, _stall),
+    FaultKind("coordinator_parted", _draw_parting, _part),
 )

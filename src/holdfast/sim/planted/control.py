@@ -172,6 +172,11 @@ def _follow_at_once(manager: Manager, term: Term) -> None:
         _hear_of(manager, term)
 
 
+def _is_silent_for_ever(manager: Manager, host: HostId, term: Term) -> bool:
+    """Whoever was silent is not believed to live, however often it is elected."""
+    return host in manager._silent
+
+
 @contextmanager
 def _alone() -> Iterator[None]:
     """Nobody but the coordinator takes part, and that is enough."""
@@ -352,6 +357,15 @@ PLANTED: Final = (
         election,
         "_closing",
         lambda standing, nonce: [],
+    ),
+    _bug(
+        "silent-for-ever",
+        "IM-106",
+        "A host that was silent is deposed in every newer term, before it can speak.",
+        Manager,
+        "_is_silent",
+        _is_silent_for_ever,
+        "parted",
     ),
     Planted(
         name="control-alone",

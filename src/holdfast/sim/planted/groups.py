@@ -1,10 +1,13 @@
 """Bugs planted in the styles and the housing of groups: each is a rule of PROTOCOL left out."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
 
+from holdfast.authority import groups, keys
+from holdfast.authority.contract import Change, Put
 from holdfast.authority.placing import IsListed, MayForget, may_forget
 from holdfast.authority.recipe import Recipe
 from holdfast.calling import invocation
@@ -25,6 +28,7 @@ from holdfast.sequence.memory_log import MemoryLog
 from holdfast.sequence.retention import ABANDONED, EXPIRED, FRESH, NEVER, Retention, Verdict
 from holdfast.sequence.standing import is_volatile
 from holdfast.sim.planted import Planting, replacing
+from holdfast.sim.planted.authority import changing
 from holdfast.styles import warm
 from holdfast.styles.attempts import Attempts
 from holdfast.styles.effects import Outgoing
@@ -60,7 +64,13 @@ def _expired_is_fresh(table: Retention, client: ClientId, number: int, expiratio
     return FRESH if found in (EXPIRED, ABANDONED) else found
 
 
-# --- members that leave
+# --- members that come and leave
+
+
+def _is_beginning(changes: Sequence[Change]) -> bool:
+    """Of a group that was only placed: the record and the first view; a creation puts the name as well."""
+    prefixes = [each.key.partition("/")[0] + "/" for each in changes if isinstance(each, Put)]
+    return prefixes == [keys.GROUPS, keys.VIEWS]
 
 
 def _forget_at_once(group: GroupId, host: HostId) -> Recipe[object]:
@@ -250,6 +260,15 @@ PLANTED = (
         "may_forget",
         _forget_at_once,
         profile="moves",
+    ),
+    _bug(
+        "begun-twice",
+        "V1",
+        "a group that was made without members is begun by every host that is placed",
+        groups,
+        "change",
+        changing(lambda compare: False, only=_is_beginning),
+        profile="calm",
     ),
     _bug(
         "kept-away-for-good",
