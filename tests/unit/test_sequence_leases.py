@@ -70,7 +70,7 @@ class Machine:
         while self.due and min(self.due)[0] <= end:
             at, tag = min(self.due)
             self.due.remove((at, tag))
-            self.time = at
+            self.time = max(self.time, at)
             self._fire(tag)
         self.time = end
 
@@ -166,6 +166,41 @@ def test_the_end_of_a_promise_is_told_once() -> None:
     answered(a, b)
     b.advance(CONFIG.grace_ns + CONFIG.interval_ns)
     assert b.lapsed == [A]
+    b.advance(CONFIG.grace_ns)
+    assert b.lapsed == [A]
+
+
+def test_a_host_that_was_paused_hears_the_others_before_it_judges_them() -> None:
+    """What renews its promise waits to be read when it goes on; looking at the clock first, it would claim
+    the groups of healthy hosts on the strength of its own pause."""
+    a, b = Machine(1), Machine(2)
+    answered(a, b)
+    b.time += 60 * 1000 * MILLISECOND  # paused: nothing fires, nothing is read
+    assert b.leases.promised_until(A, Incarnation(1)) > b.time
+    b.advance(0)
+    assert b.lapsed == []
+    b.leases.on_message(A, Beat(Incarnation(1), 2, 0))
+    b.advance(CONFIG.grace_ns - 1)
+    assert b.lapsed == []
+
+
+def test_who_stays_silent_after_a_pause_is_judged_a_grace_later() -> None:
+    """Also one whose promise had run out before."""
+    a, b = Machine(1), Machine(2)
+    answered(a, b)
+    b.advance(CONFIG.grace_ns + CONFIG.interval_ns)
+    assert b.lapsed == [A]
+    b.time += 60 * 1000 * MILLISECOND
+    b.advance(CONFIG.grace_ns - 1)
+    assert b.lapsed == [A]
+    b.advance(2 * CONFIG.interval_ns)
+    assert b.lapsed == [A, A]
+
+
+def test_a_loop_that_was_late_by_a_little_judges_as_ever() -> None:
+    a, b = Machine(1), Machine(2)
+    answered(a, b)
+    b.time += 2 * CONFIG.interval_ns
     b.advance(CONFIG.grace_ns)
     assert b.lapsed == [A]
 

@@ -12,6 +12,9 @@ while keeps its groups. One thread drives it; any thread may ask. What is asked 
 never changed in place, and a promise is kept before its answer is sent. So whoever finds that a promise has
 run out, and claims, can do so while another heartbeat is being answered: that answer leaves after the lease
 before it has ended by the holder's clock too, and begins a lease which nobody has confirmed.
+
+Pauses. A promise runs out by the clock, and also because whoever made it was paused and did not read what
+would have renewed it: so no promise has run out before a grace since this host woke (:mod:`.wakefulness`).
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,6 +25,7 @@ from holdfast.model.ids import HostId, Incarnation
 from holdfast.model.ports import Clock, Network
 from holdfast.sequence.config import LeaseConfig
 from holdfast.sequence.messages import Beat, BeatAnswer
+from holdfast.sequence.wakefulness import Wakefulness
 
 BEATS_KEPT: Final = 64
 """Heartbeats whose sending times are remembered; an answer to an older one is worth nothing."""
@@ -85,6 +89,13 @@ class Beats:
         self._network = network
         self._number = 0
         self._sent_at: dict[int, int] = {}
+        self._wakefulness = Wakefulness(clock, config.interval_ns)
+
+    @property
+    def earliest_end(self) -> int:
+        """Before this no promise has run out: this host was paused, and must hear the others first."""
+        awake_since = self._wakefulness.since()
+        return awake_since + self.config.grace_ns if awake_since else 0
 
     def start(self, peers: Iterable[HostId]) -> None:
         """Exchange them with these hosts from now on. Any thread, once."""
@@ -99,6 +110,7 @@ class Beats:
             self.peers = {**self.peers, **new}
 
     def beat(self) -> None:
+        self._wakefulness.look()
         now, ahead_ns = self._clock.now(), self.wall_ahead_ns
         wall_ns = 0 if ahead_ns is None else now + ahead_ns
         self._number += 1

@@ -16,6 +16,7 @@ from holdfast.sequence.beats import NOBODY, Beats, TimeThere
 from holdfast.sequence.config import LeaseConfig
 from holdfast.sequence.messages import Beat, BeatAnswer, Confirm, Confirmed
 from holdfast.sequence.peer_clocks import PeerClocks
+from holdfast.sequence.wakefulness import Wakefulness
 
 _LOOK: Final = "look"
 _CONFIRM: Final = "confirm"
@@ -59,6 +60,7 @@ class Leases:
         self._told: dict[HostId, tuple[Incarnation, ...]] = {}
         """Of which processes it was told that the promise has run out."""
         self._times: dict[HostId, TimeThere] = {}
+        self._wakefulness = Wakefulness(clock, config.interval_ns)
 
     def start(self, peers: Iterable[HostId]) -> None:
         self._beats.start(peers)
@@ -91,7 +93,8 @@ class Leases:
     def promised_until(self, host: HostId, incarnation: Incarnation) -> int:
         """Before this, by our clock, no group of that process is claimed; 0 when nothing was promised."""
         peer = self._beats.peers.get(host)
-        return 0 if peer is None else peer.promised.until.get(incarnation, 0)
+        until = 0 if peer is None else peer.promised.until.get(incarnation, 0)
+        return max(until, self._beats.earliest_end) if until else 0
 
     def latest_beat(self, host: HostId) -> tuple[Incarnation, int]:
         """The newest heartbeat we have answered to *host*."""
@@ -110,6 +113,10 @@ class Leases:
         """How many hosts were heard within a lease."""
         now = self._clock.now()
         return sum(now - peer.heard_at < self.config.lease_ns for peer in self._beats.peers.values())
+
+    def awake_since(self) -> int:
+        """Since when the host's loop turns as it should: what did not come before may wait to be read."""
+        return self._wakefulness.since()
 
     @property
     def is_clock_off(self) -> bool:
@@ -144,6 +151,7 @@ class Leases:
 
     def _look(self) -> None:
         """Every interval: at what the heartbeats have brought, and what they have not."""
+        self._wakefulness.look()
         if self._clocks is not None:
             self._beats.wall_ahead_ns = self._clocks.clock.wall() - self._clocks.clock.now()
         if self._is_driving:
@@ -161,7 +169,8 @@ class Leases:
 
     def _tell_of_lapse(self, host: HostId) -> None:
         now, promised = self._clock.now(), self._beats.peers[host].promised
-        lapsed = tuple(each for each, until in promised.until.items() if now >= until)
+        earliest = self._beats.earliest_end
+        lapsed = tuple(each for each, until in promised.until.items() if now >= max(until, earliest))
         news = [each for each in lapsed if each not in self._told.get(host, ())]
         self._told[host] = lapsed
         if news:

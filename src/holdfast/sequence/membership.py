@@ -116,11 +116,13 @@ class Membership:
         """The listed member for which calls have waited too long: the longest silent, or one that lags."""
         on = self._on
         overdue: list[tuple[int, ViewMember]] = []
+        awake_since = on.ports.leases.awake_since()  # what they sent while this host slept is not read yet
         for member, follower in self._others():
             if follower is None:
                 continue
-            if follower.owing_since is not None and on.now - follower.owing_since >= on.config.silence_ns:
-                overdue.append((follower.owing_since, member))
+            since = follower.owing_since
+            if since is not None and on.now - max(since, awake_since) >= on.config.silence_ns:
+                overdue.append((since, member))
             elif self._lags(follower):
                 overdue.append((on.now, member))
         return min(overdue, key=lambda each: each[0])[1] if overdue else None
