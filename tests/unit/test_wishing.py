@@ -69,13 +69,13 @@ IMPATIENT = Patience(wish_s=0.2, pause_s=0.001, seen_s=0.01)
 class Pair:
     """Host a, which coordinates, and host b, which was asked. *losses*: whether each message is lost."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, again_s: float = 0.05) -> None:
         self.a = Coordinator()
         self.b = SimpleNamespace(coordinator=A, context=Context(), look=lambda: None)
         self.losses: list[bool] = []
         self._at_a = Forwarding(lambda peer, message: self._carry(self._b_hears, message))
-        self._at_b = Forwarding(lambda peer, message: self._carry(self._a_hears, message), again_s=0.05)
-        self.wishing = Wishing(B, cast(Any, self.b), self._at_b, PATIENT)
+        self.at_b = Forwarding(lambda peer, message: self._carry(self._a_hears, message), again_s=again_s)
+        self.wishing = Wishing(B, cast(Any, self.b), self.at_b, PATIENT)
 
     def _carry(self, hears: Callable[[Any], None], message: object) -> None:
         if not (self.losses and self.losses.pop(0)):
@@ -85,7 +85,7 @@ class Pair:
         self._at_a.on_wanted(B, message, cast(Any, self.a))
 
     def _b_hears(self, message: Told) -> None:
-        self._at_b.on_told(message)
+        self.at_b.on_told(message)
 
 
 def run(work: Coroutine[Any, Any, Outcome]) -> Outcome:
@@ -122,6 +122,21 @@ def test_lost_messages_are_said_again_and_the_wish_is_granted_once(losses: list[
     assert isinstance(outcome, Accepted)
     assert outcome.reply == b"0"
     assert pair.a.body == b"x"
+
+
+def test_a_wish_is_made_again_as_soon_as_whom_it_was_told_is_gone() -> None:
+    """Without waiting for a word that will not come: this one would be waited for all day."""
+    pair = Pair(again_s=86_400.0)
+    pair.losses = [True]
+
+    async def work() -> Outcome:
+        wished = asyncio.create_task(pair.wishing.wish(b"x", "w1"))
+        while pair.losses:
+            await asyncio.sleep(0)
+        pair.at_b.give_up()
+        return await wished
+
+    assert run(work()) == Accepted(1, b"0")
 
 
 def test_an_unsettled_wish_is_made_again_and_granted_once() -> None:

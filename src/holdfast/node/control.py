@@ -266,7 +266,9 @@ class Control:
         self._wishing.on_context(context.cas)
 
     def on_role(self, role: Role, term: Term) -> None:
-        if role is not Role.BOOTSTRAP:
+        if role is Role.BOOTSTRAP:
+            self._forwarding.give_up()
+        else:
             log.info("this host's part in the control plane", role=role.value, term=term)
 
 

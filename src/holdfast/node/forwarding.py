@@ -65,7 +65,7 @@ class Forwarding:
         self._awaited: dict[int, asyncio.Future[Outcome]] = {}
 
     async def ask(self, coordinator: HostId, wish: bytes) -> Outcome:
-        """Raises :class:`NoWord` when nothing was heard for a while."""
+        """Raises :class:`NoWord` when nothing was heard for a while, or nothing will be."""
         self._number += 1
         number = self._number
         self._awaited[number] = asyncio.get_running_loop().create_future()
@@ -77,6 +77,12 @@ class Forwarding:
             raise NoWord(f"{coordinator} does not answer") from None
         finally:
             del self._awaited[number]
+
+    def give_up(self) -> None:
+        """The coordinator is gone, or another was elected: whoever waits for its word asks anew."""
+        for awaited in self._awaited.values():
+            if not awaited.done():
+                awaited.set_exception(NoWord("who was asked does not coordinate any more"))
 
     def on_told(self, told: Told) -> None:
         awaited = self._awaited.get(told.number)
