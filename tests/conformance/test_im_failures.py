@@ -12,7 +12,7 @@ from holdfast.control.messages import Beat, Decided, Declined, Newer, Prepare, P
 from holdfast.control.ports import Accepted, Failed, Unsettled
 from holdfast.control.role import Role
 from holdfast.model.errors import Rejected, Unavailable
-from holdfast.model.ids import Term
+from holdfast.model.ids import HostId, Term
 from holdfast.sim.control.host import AUTHORITY, CONFIG
 from holdfast.sim.options import MILLISECOND, SECOND
 
@@ -336,6 +336,30 @@ def test_without_a_living_holder_of_the_context_there_is_no_coordinator(stage: S
     stage.settle(without=holders[0])
     assert stage.coordinator == holders[1]
     assert stage.tokens(outsider) == ["first", "second", "without it"]
+
+
+def test_nobody_elects_processes_that_are_proved_dead(stage: Stage) -> None:
+    """Their sessions stand for a while, and they alone hold the context: one term for them is enough."""
+    outsider, holders = stage.replicas[0], (stage.coordinator, stage.replicas[1])
+    stage.node(outsider).kill()
+    stage.until(lambda: stage.member(outsider) is None)
+    wished = stage.wish("without it")
+    stage.until(lambda: wished.outcome is not None)
+    stage.node(holders[1]).kill()
+    stage.node(holders[1]).start()  # it comes back, and declares what it holds
+    stage.settle(without=outsider)
+    for name in holders:
+        stage.node(name).kill()
+    stage.node(outsider).start()
+    stage.until(lambda: stage.role(outsider) is Role.BOOTSTRAP)
+    for name in holders:
+        member = stage.member(name)
+        assert member is not None
+        stage.manager(outsider).on_death(HostId(name), member.incarnation)
+    before = stage.term().term
+    stage.run(SECOND // 2)
+    assert all(stage.member(name) is not None for name in holders), "their sessions stand"
+    assert stage.term().term <= before + 1
 
 
 @pytest.mark.covers("IM-142", "IM-61")

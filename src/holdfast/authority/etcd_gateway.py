@@ -44,8 +44,9 @@ _NEVER_PROPOSED: Final = (NO_LEADER, TOO_MANY)
 _TROUBLE_CODES: Final = (1, 2, 4, 13, 14)
 
 
-TRANSPORT_ERRORS: Final = (httpx.HTTPError, OSError)
-"""How a connection fails. httpx lets TLS alerts through as they are; time-outs are OSErrors too."""
+TRANSPORT_ERRORS: Final = (httpx.HTTPError, OSError, AttributeError)
+"""How a connection fails. httpx lets TLS alerts through as they are; time-outs are OSErrors too. Of one that
+was reset at the wrong moment uvloop has no socket any more, and anyio asks that for its peer's name."""
 
 
 class Deadlines(msgspec.Struct, frozen=True, kw_only=True):

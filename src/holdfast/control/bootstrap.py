@@ -192,14 +192,26 @@ class Bootstrap(Tenure):
             self._survey_later()
 
     def _elect(self, standing: Standing) -> None:
-        if not election.eligible(standing) and standing.open_transaction is None:
+        able = self._able(standing)
+        if not able and standing.open_transaction is None:
             # No coordinator rather than any (IM-139): wait for one that holds the context.
             self._survey_later()
             return
-        nonce, host = self.me.ports.nonce(), HostId(self.me.host)
+        nonce = self.me.ports.nonce()
+        prefer = self.me.host if self.me.host in able or not able else able[0]
 
         def elected(answer: Elected | TermMoved) -> None:
             self.me.ports.trace.note("elected", answer=answer)
             self._survey_later()
 
-        self.insist(lambda: election.elect(standing.current_term, nonce=nonce, prefer=host), elected)
+        self.insist(lambda: election.elect(standing.current_term, nonce=nonce, prefer=prefer), elected)
+
+    def _able(self, standing: Standing) -> list[HostId]:
+        """Who can be elected and may live: the session of one that is proved dead stands for a while, and a
+        term that named it would only be followed by the next."""
+        found = (each.value for each in election.eligible(standing))
+        return [
+            each.host
+            for each in found
+            if not self._is_dead(Participant(host=each.host, incarnation=each.incarnation))
+        ]

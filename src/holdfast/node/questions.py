@@ -5,6 +5,7 @@ from collections.abc import Callable, Coroutine, Hashable
 
 from holdfast.authority.contract import Request, Result, WatchEvent
 from holdfast.authority.recipe import Authority
+from holdfast.model.errors import BrokenInvariant
 from holdfast.model.ids import Revision
 
 
@@ -43,4 +44,12 @@ class Questions:
     def _start(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks[task] = None
-        task.add_done_callback(lambda done: self._tasks.pop(done))
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        del self._tasks[task]
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            # A core waits for an answer that will not come: better a process that starts anew than one that
+            # takes no part any more and looks well.
+            raise BrokenInvariant(f"the authority's driver failed: {error!r}") from error
