@@ -32,6 +32,7 @@ from holdfast.model.errors import HoldfastError
 from holdfast.model.units import MILLISECOND
 from holdfast.node.pages import HugePages
 from holdfast.storage.checkpoint import Framing
+from holdfast.storage.freeing import Freeing
 from holdfast.storage.volume import translated
 from holdfast.styles.capture import NoStateAvailable
 from holdfast.styles.ports import NotCopied, Snapshot
@@ -103,6 +104,7 @@ class ProcessCopies:
         self._limit_s = limit_s
         self._loop = asyncio.get_running_loop()
         self._clock = MachineClock()
+        self._freeing = Freeing()
         self._copy: _Copy | None = None
 
     @property
@@ -162,7 +164,7 @@ class ProcessCopies:
         result = self._result(copy, status, said)
         if isinstance(result, NotCopied):
             with suppress(OSError):
-                (self._directory / copy.name).unlink(missing_ok=True)
+                self._freeing.remove(self._directory / copy.name)
         copy.then(result)
 
     def _result(self, copy: _Copy, status: int, said: bytes) -> Written | NotCopied:

@@ -65,6 +65,7 @@ MACHINE: Final = (
     "sim/sealed.py",
     "storage/directory.py",
     "storage/disk.py",
+    "storage/freeing.py",
     "storage/lock.py",
     "storage/volume.py",
 )

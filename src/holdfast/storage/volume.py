@@ -9,6 +9,7 @@ from typing import Final
 
 from holdfast.machine.directory import make_durably
 from holdfast.model.errors import DiskFailed, HoldfastError, NoSpace
+from holdfast.storage.freeing import Freeing
 
 OPEN_FILES_MAX: Final = 64
 """A host has two checkpoints for each of its groups: more files than a process may hold open."""
@@ -23,6 +24,7 @@ class Volume:
         # Files that this process has synced as a whole and not changed since. Any other may hold what never
         # reached the disk, also what another process wrote.
         self._synced: set[str] = set()
+        self._freeing = Freeing()
         try:
             make_durably(directory)
             self._directory = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -78,6 +80,7 @@ class Volume:
         for descriptor in self._descriptors.values():
             os.close(descriptor)
         os.close(self._directory)
+        self._freeing.close()
 
     def _attempt(self, name: str, work: Callable[..., object], *arguments: object) -> None:
         if self.failure is None:
@@ -125,7 +128,7 @@ class Volume:
             self._synced.add(new)
 
     def _remove(self, name: str) -> None:
-        os.unlink(name, dir_fd=self._directory)
+        self._freeing.remove(name, within=self._directory)
         self._release(name)
 
     def _changing(self, name: str) -> int:
