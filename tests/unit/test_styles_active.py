@@ -5,6 +5,7 @@ from fake_group import FakeClock
 from group_classes import Counter, Spy, call, definition, sent
 from style_groups import group, lines, pass_interval, told, write
 
+from holdfast.model.errors import Overloaded
 from holdfast.model.outcome import Raised, Returned, decode_outcome
 from holdfast.model.units import SECOND
 from holdfast.styles.stateless import Stateless
@@ -43,6 +44,20 @@ def test_a_new_active_member_gets_the_state_and_what_follows() -> None:
     made.settle()
     assert lines(made, "c") == ["line 1", "line 2"]
     assert Spy.runs == []
+
+
+def test_a_mark_that_is_refused_is_ordered_again() -> None:
+    """Else there would be no checkpoint any more, and the log would grow until it takes no calls."""
+    made = group("active")
+    write(made, 1)
+    made.settle()
+    made.members["a"].refuses = Overloaded("full for the moment")
+    pass_interval(made)
+    assert made.members["a"].checkpoint is None
+    made.members["a"].refuses = None
+    made.settle()
+    pass_interval(made)
+    assert made.members["a"].checkpoint is not None
 
 
 class Unsteady:

@@ -245,16 +245,18 @@ class Active(Replica):
         return (timer, due_ns) in self._fired
 
     def _do_due(self) -> None:
+        # Each is noted as ordered when it is: an order that is refused now is due again in the next turn.
+        # *Without it:* one mark is refused, and there is no checkpoint any more, until the log is full.
         for found in self._held:
             if found.request not in self._given_up:
-                self._given_up[found.request] = None
                 self.poison(found)
+                self._given_up[found.request] = None
         if self._digest_to_tell is not None:
-            digested, self._digest_to_tell = self._digest_to_tell, None
-            self._submit(digested)
+            self._submit(self._digest_to_tell)
+            self._digest_to_tell = None
         elif self._checkpointing.is_due(self._execution) and not self._is_marking:
-            self._is_marking = True
             self._submit(Marked())
+            self._is_marking = True
 
     # --- comparing
 
