@@ -2,7 +2,11 @@
 
 from collections.abc import Generator
 
+from fake_group import FakeClock
+from style_groups import group, lines, write
+
 from holdfast.model.ids import Epoch, GroupId, Position
+from holdfast.model.units import MILLISECOND, SECOND
 from holdfast.storage.record import Record
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.looking import Looking
@@ -27,7 +31,7 @@ def found(looking: Generator[None, None, Position]) -> Position:
 
 def test_a_record_counts_once_and_when_it_is_passed() -> None:
     grown: list[int] = []
-    looking = Looking(StyleConfig(), grown.append)
+    looking = Looking(StyleConfig(), FakeClock(), grown.append)
     page = [record(1, CALLS), record(2, STEP), record(3, CALLS), record(4, STEP), record(5, CALLS)]
     assert found(looking.last_step([page])) == 4
     assert grown == []
@@ -43,7 +47,19 @@ def test_a_record_counts_once_and_when_it_is_passed() -> None:
 
 def test_where_there_is_no_step_everything_is_passed() -> None:
     grown: list[int] = []
-    looking = Looking(StyleConfig(), grown.append)
+    looking = Looking(StyleConfig(), FakeClock(), grown.append)
     assert found(looking.last_step([[record(1, CALLS)], [record(2, CALLS)]])) == 0
     looking.took_steps()
     assert sum(grown) == 2 * len(CALLS)
+
+
+def test_a_warm_backup_keeps_up_with_few_long_calls() -> None:
+    """E5: what it has to replay when it takes over is counted in time, not in calls."""
+    config = StyleConfig(checkpoint_interval_ns=10**6 * SECOND, sent_state_bytes_max=1)
+    made = group("warm", config=config)
+    made.clock.step_ns = 10 * MILLISECOND
+    for number in range(1, 11):
+        write(made, number)
+        made.settle()
+    assert made.members["b"].committed < config.scan_positions
+    assert len(lines(made, "b")) >= 8

@@ -27,7 +27,8 @@ class StyleConfig(Struct, frozen=True, kw_only=True):
     scan_bytes: int = 4 * 1024 * 1024
     """A passive backup also looks for states and updates when its log has grown by so much."""
     replay_budget_ns: int = 50 * MILLISECOND
-    """A warm backup may lack so much execution time (E5): about what a failover adds."""
+    """A warm backup may lack so much execution time (E5): about what a failover adds. It looks for steps of
+    the primary as often, while anything is committed."""
     sent_state_bytes_max: int = 64 * 1024
     """A state up to this size is sent to warm backups whole; beyond, they replay instead."""
     inline_state_bytes_max: int = 512 * 1024

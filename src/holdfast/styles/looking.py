@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Iterable
 from typing import Final
 
 from holdfast.model.ids import Position
+from holdfast.model.ports import Clock
 from holdfast.storage.record import Record as Stored
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.operation import Forward, State, Update, encode_record
@@ -26,10 +27,12 @@ class Looking:
     """Of one backup. *grew* is told of the length of every record, once, when it is passed: a checkpoint that
     is taken at one step does not stand for the records between it and the next."""
 
-    def __init__(self, config: StyleConfig, grew: Callable[[int], None]) -> None:
+    def __init__(self, config: StyleConfig, clock: Clock, grew: Callable[[int], None]) -> None:
         self._config = config
+        self._clock = clock
         self._grew = grew
         self._at = Position(0)
+        self._ended_at = clock.now()
         self._log_bytes = 0
         """How long the log was when it last looked."""
         self._ahead: deque[tuple[Position, int]] = deque()
@@ -48,9 +51,14 @@ class Looking:
             or log_bytes - self._log_bytes >= self._config.scan_bytes
         )
 
+    @property
+    def age_ns(self) -> int:
+        """How long ago it last looked."""
+        return self._clock.now() - self._ended_at
+
     def ended(self, up_to: Position, log_bytes: int) -> None:
         """It has looked at all that was committed then, whatever came of it."""
-        self._at, self._log_bytes = up_to, log_bytes
+        self._at, self._log_bytes, self._ended_at = up_to, log_bytes, self._clock.now()
 
     def last_step(self, pages: Iterable[list[Stored]]) -> Generator[None, None, Position]:
         """Look through *pages*; answers where the last step in them ends, 0 when there is none."""

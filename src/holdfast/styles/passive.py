@@ -73,7 +73,7 @@ class Passive(Replica):
         self._execution: Execution | None = None
         self._spent_ns = 0
         """Execution time since backups were last brought forward (E5)."""
-        self._looking = Looking(config, self._checkpointing.grew)
+        self._looking = Looking(config, ports.clock, self._checkpointing.grew)
         self._loading: Iterator[Execution | None] | None = None
         """The object, on its way from the newest checkpoint."""
         self._work: Iterator[None] | None = None
@@ -108,7 +108,7 @@ class Passive(Replica):
     def on_committed(self, up_to: Position) -> None:
         if self._is_primary:
             self._committed(up_to)
-        elif self._work is None and self._looking.is_due(up_to, self._log_bytes()):
+        elif self._work is None and self._is_look_due(up_to):
             self._work = self._look_at(up_to)
             with suppress(Overloaded):  # it looks again at the next commit
                 self._go_on()
@@ -330,6 +330,10 @@ class Passive(Replica):
         self._submit_executed(record, 1)
 
     # --- following
+
+    def _is_look_due(self, up_to: Position) -> bool:
+        """Whether a backup looks now for what brings it forward."""
+        return self._looking.is_due(up_to, self._log_bytes())
 
     @abstractmethod
     def _step(self, execution: Execution) -> None:
