@@ -76,6 +76,7 @@ NARROW: Final[dict[str, Narrow]] = {
     "parted": Narrow(kinds=("coordinator_parted",), gap_ns=500 * MILLISECOND),
     "deaf": Narrow(kinds=("deaf_for_good",), gap_ns=100 * MILLISECOND),
     "stuck": Narrow(kinds=("stuck_for_good",), gap_ns=100 * MILLISECOND),
+    "lags": Narrow(kinds=("lags_under_load",), gap_ns=500 * MILLISECOND),
     "changes": Narrow(kinds=("falls_at_change", "host_away", "hosts_parted"), gap_ns=300 * MILLISECOND),
     "moves": Narrow(
         kinds=("placement_changes", "kill", "quick_restart", "power_cut", "falls_at_change", "hosts_parted"),

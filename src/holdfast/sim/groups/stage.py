@@ -32,6 +32,8 @@ KINDS: Final = (
 """Styles, and the classes that have their state captured in different ways."""
 GROUP_COUNTS: Final = (2, 2, 3, 4)
 MIN_IN_SYNC: Final = 2
+LAG_LIMIT: Final = 200
+"""More than may be uncommitted: whom to drop for its lag is the business of the scenario ``sequence``."""
 IN_MEMORY: Final = 0.3
 """How often the first group lives in memory. It ends when all its in-sync processes have (V4), and no other
 group calls the first: whoever did would wait for it."""
@@ -141,5 +143,5 @@ def _config(rng: random.Random) -> HouseConfig:
         uncommitted_max=100,
     )
     invariant(not style.validate(), "a run's settings are valid ones")
-    sequence = msgspec.structs.replace(CONFIG, min_in_sync=MIN_IN_SYNC)
+    sequence = msgspec.structs.replace(CONFIG, min_in_sync=MIN_IN_SYNC, lag_limit=LAG_LIMIT)
     return HouseConfig(leases=LEASES, sequence=sequence, style=style, calling=CALLING)

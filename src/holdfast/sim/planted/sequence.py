@@ -333,6 +333,15 @@ PLANTED = (
         "changes",
     ),
     _bug(
+        "waits-for-the-slow",
+        "M4",
+        "A backup that lags is waited for as long as it answers at all.",
+        Membership,
+        "_lags",
+        lambda membership, follower: False,
+        "lags",
+    ),
+    _bug(
         "released-for-ever",
         "K5",
         "A primary that released its epoch waits for its successor for ever.",

@@ -30,6 +30,7 @@ from holdfast.sim.sequence.agents import Agents
 from holdfast.sim.sequence.book import Book
 from holdfast.sim.sequence.client import Client
 from holdfast.sim.sequence.host import AUTHORITY, CONFIG, Host
+from holdfast.sim.sequence.lagging import LAGGING, LAGS
 from holdfast.sim.sequence.messages import Codec
 from holdfast.sim.world import World
 
@@ -48,8 +49,8 @@ class Sequence(Scenario):
     nodes = (AUTHORITY, *HOSTS)
     clients = CLIENTS
     kinds = (*PROCESS_KINDS, *POWER_KINDS, *NETWORK_KINDS, *CLOCK_KINDS, *DISK_KINDS)
-    own_kinds = (*damage.FAULTS, *turmoil.FAULTS, turmoil.STICKING)
-    bounds = (Bound(kinds=damage.NAMES, nodes=1),)
+    own_kinds = (*damage.FAULTS, *turmoil.FAULTS, turmoil.STICKING, LAGGING)
+    bounds = (Bound(kinds=damage.NAMES, nodes=1), Bound(kinds=(LAGS,), per_run=1))
     fault_ns: ClassVar[int] = 10 * SECOND
     heal_ns: ClassVar[int] = 12 * SECOND
 

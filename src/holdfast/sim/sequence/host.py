@@ -52,7 +52,7 @@ CONFIG: Final = SequenceConfig(
     min_in_sync=2,
     silence_ns=400 * MILLISECOND,
     return_ns=300 * MILLISECOND,
-    lag_limit=200,
+    lag_limit=60,
     uncommitted_max=200,
     window=40,
     batch_records_max=5,
@@ -269,6 +269,11 @@ class Host(HostProcess):
         self._recipes.start(list_views(), self._on_views)
 
     # --- events
+
+    def pour(self, records: int) -> None:
+        """Give every group that is served here so much to do."""
+        for application in self.applications.values():
+            application.pour(records)
 
     def on_message(self, peer: str, message: object) -> None:
         match message:
