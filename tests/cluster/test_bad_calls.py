@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from direct import DirectCaller
 from domain import HOLDFAST, Domain
@@ -14,8 +15,21 @@ from group_client import Client, run
 from holdfast.cli.ordering import give_at
 from holdfast.client.proxy import Group
 from holdfast.model.errors import InvalidRequest
-from holdfast.model.orders import CreateGroup, GroupHistory, HandedOver, SetPrimary, ShowHistory
+from holdfast.model.orders import (
+    UNKNOWN_ORDER,
+    CreateGroup,
+    GroupHistory,
+    GroupList,
+    HandedOver,
+    ListGroups,
+    SetPrimary,
+    ShowHistory,
+    decode_order_answer,
+    encode_order,
+)
 from holdfast.model.outcome import CallRefused, MethodRaised, Refused
+from holdfast.net import Connection, Endpoint, Identity, Kind, Reason, Requests, Role, connect
+from holdfast.node.reaching import addresses_of
 
 pytestmark = pytest.mark.cluster
 
@@ -225,3 +239,48 @@ def test_a_primary_that_can_make_no_object_hands_over_and_the_history_says_why(
         await asyncio.gather(handing, return_exceptions=True)
 
     run(domain, work)
+
+
+LATER = msgspec.msgpack.encode(["added later", 1])
+LATER_ORDER = msgspec.msgpack.encode({"type": "added_later"})
+
+
+def test_what_a_later_version_says_is_passed_over(domain: Domain) -> None:
+    """While a domain is upgraded, hosts of a later version send what this one does not know: it is as if it
+    had been lost, and an order is refused. The connection goes on."""
+
+    async def work(client: Client) -> None:
+        description = client.layout.read()
+        (address, *_) = await addresses_of(client.layout, description)
+        later = Endpoint(Identity(description.domain, Role.HOST, "later"))
+        asker = Asker()
+        connection = await connect(address, asker.begin, later, deadline_s=30.0)
+        try:
+            for kind in (Kind.SEQUENCE, Kind.CONTROL, Kind.CALL):
+                connection.send(kind, LATER)
+            refused = await asker.requests.ask(Kind.GROUP_ORDER, LATER_ORDER, deadline_s=60.0)
+            assert msgspec.msgpack.decode(refused)["code"] == UNKNOWN_ORDER
+            listed = await asker.requests.ask(Kind.GROUP_ORDER, encode_order(ListGroups()), deadline_s=60.0)
+            assert isinstance(decode_order_answer(listed), GroupList)
+        finally:
+            connection.close()
+            await connection.wait_gone()
+
+    run(domain, work)
+
+
+class Asker:
+    """Asks on a connection of its own."""
+
+    requests: Requests
+
+    def begin(self, connection: Connection) -> "Asker":
+        self.requests = Requests(connection)
+        return self
+
+    def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
+        if kind is Kind.GROUP_ANSWER:
+            self.requests.on_answer(payload)
+
+    def on_closed(self, connection: Connection, reason: Reason) -> None:
+        self.requests.on_closed(reason)

@@ -26,6 +26,7 @@ from holdfast.model.calls import (
 )
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import HostId
+from holdfast.model.versions import LaterKind
 from holdfast.net import Address, Connection, Endpoint, Kind, Link, Reason, Why
 
 
@@ -142,8 +143,11 @@ class Hosts:
         host = HostId(connection.peer.id)
         if kind is not Kind.CALL_ANSWER or self._connections.get(host) is not connection:
             return
-        message = decode_to_client(payload)
         self._heartbeats.on_heard(host)
+        try:
+            message = decode_to_client(payload)
+        except LaterKind:
+            return  # the host is of a later version, and says what this one can do without
         if not isinstance(message, Pong):
             self._events.on_message(host, message)
 

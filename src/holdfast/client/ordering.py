@@ -12,6 +12,7 @@ from holdfast.model.index_orders import CreateIndex, ListIndexes, ListTransactio
 from holdfast.model.object_orders import CreateObject, ListFactories, ShowReference
 from holdfast.model.orders import (
     STARTING,
+    UNKNOWN_ORDER,
     AddMember,
     Answer,
     CreateGroup,
@@ -166,7 +167,7 @@ async def give(
             connection.close()
             await connection.wait_gone()
         answer = decode_order_answer(body)
-        if isinstance(answer, OrderRefused) and answer.code == STARTING:
+        if isinstance(answer, OrderRefused) and answer.code in (STARTING, UNKNOWN_ORDER):
             failure = Unavailable(answer.text)
             continue
         return _taken(answer, kind)

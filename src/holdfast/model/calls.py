@@ -17,6 +17,7 @@ from msgspec import Meta, Struct
 from holdfast.model.errors import InvalidRequest, OutcomeUnknown
 from holdfast.model.ids import ClientId, Epoch, GroupId, HostId, Incarnation, Position
 from holdfast.model.reference import NAME_CHARACTERS_MAX, AddressText, Reference
+from holdfast.model.versions import Decoder
 
 CALLS_PER_FRAME_MAX: Final = 256
 """More calls go into another frame, so that the primary starts while the client still encodes."""
@@ -255,8 +256,8 @@ ToHost = Calls | Reads | Settle | Nested | Locate | Follow | FollowHosts | Ping
 ToClient = Replies | Redirected | Turned | Located | Pong | Whereabouts
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_to_host: Final[msgspec.msgpack.Decoder[ToHost]] = msgspec.msgpack.Decoder(ToHost)
-_to_client: Final[msgspec.msgpack.Decoder[ToClient]] = msgspec.msgpack.Decoder(ToClient)
+_to_host: Final[Decoder[ToHost]] = Decoder(ToHost)
+_to_client: Final[Decoder[ToClient]] = Decoder(ToClient)
 
 
 def encode_message(message: ToHost | ToClient) -> bytes:
@@ -264,12 +265,12 @@ def encode_message(message: ToHost | ToClient) -> bytes:
 
 
 def decode_to_host(payload: bytes) -> ToHost:
-    """Raises ``msgspec.DecodeError`` for anything else."""
+    """Raises ``LaterKind``, and ``msgspec.DecodeError`` for anything else."""
     return _to_host.decode(payload)
 
 
 def decode_to_client(payload: bytes) -> ToClient:
-    """Raises ``msgspec.DecodeError`` for anything else, also for columns of unequal length."""
+    """As :func:`decode_to_host`; raises ``msgspec.DecodeError`` also for columns of unequal length."""
     message = _to_client.decode(payload)
     if type(message) is Replies and len(message.numbers) != len(message.outcomes):
         raise msgspec.ValidationError("replies whose columns differ in length")

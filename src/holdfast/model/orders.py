@@ -16,6 +16,7 @@ from holdfast.model.index_orders import IndexList, IndexOrder, TransactionList
 from holdfast.model.object_orders import FactoryList, GroupReference, ObjectCreated, ObjectOrder
 from holdfast.model.property_orders import FaultNotifierShown, PropertiesShown, PropertyOrder
 from holdfast.model.reference import MEMBERS_MAX, Name
+from holdfast.model.versions import Decoder
 
 ARGUMENTS_BYTES_MAX: Final = 64 << 10
 CLASS_CHARACTERS_MAX: Final = 300
@@ -302,6 +303,8 @@ class Deafened(Struct, frozen=True, kw_only=True, tag="deafened"):
 
 STARTING: Final = "starting"
 """The code of a host that can do no order yet; another can."""
+UNKNOWN_ORDER: Final = "unknown_order"
+"""The code of a host whose version does not know the order; one of a later version does."""
 
 
 class OrderRefused(Struct, frozen=True, kw_only=True, tag="refused"):
@@ -366,7 +369,7 @@ Answer = (
 OrderAnswer = Answer | OrderRefused
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_orders: Final[msgspec.msgpack.Decoder[Order]] = msgspec.msgpack.Decoder(Order)
+_orders: Final[Decoder[Order]] = Decoder(Order)
 _answers: Final[msgspec.msgpack.Decoder[OrderAnswer]] = msgspec.msgpack.Decoder(OrderAnswer)
 
 
@@ -375,7 +378,7 @@ def encode_order(message: Order | OrderAnswer) -> bytes:
 
 
 def decode_order(body: bytes) -> Order:
-    """Raises ``msgspec.DecodeError`` for anything else."""
+    """Raises ``LaterKind``, and ``msgspec.DecodeError`` for anything else."""
     return _orders.decode(body)
 
 

@@ -19,6 +19,7 @@ from holdfast.machine import MachineClock
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import HostId, Incarnation
 from holdfast.model.units import SECOND
+from holdfast.model.versions import Decoder, LaterKind
 from holdfast.net import (
     Address,
     Connection,
@@ -55,7 +56,7 @@ REPORT_FRESH_NS: Final = 5 * SECOND
 
 log = structlog.get_logger("holdfast.agent")
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(ToAgent).decode
+_messages: Final[Decoder[ToAgent]] = Decoder(ToAgent)
 
 
 class Agent:
@@ -138,7 +139,12 @@ class Agent:
             number, _ = split_number(payload)
             connection.send(Kind.STATUS_REPLY, with_number(number, _encode(self.status())))
             return
-        match _decode(payload):
+        try:
+            message = _messages.decode(payload)
+        except LaterKind as later:
+            log.info("a later version is not understood", peer=str(connection.peer), why=str(later))
+            return
+        match message:
             case HostReport() as report:
                 if report.host != connection.peer.id:
                     raise msgspec.ValidationError(f"{connection.peer} reports as {report.host}")

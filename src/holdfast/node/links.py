@@ -14,17 +14,17 @@ import msgspec
 
 from holdfast.authority.sessions import Session
 from holdfast.model.ids import HostId
+from holdfast.model.versions import Decoder
 from holdfast.net import Address, Connection, Endpoint, Expected, Kind, Link, Reason, Role
 from holdfast.sequence.messages import GroupMessage, HostMessage
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(GroupMessage | HostMessage).decode
+_messages: Final[Decoder[GroupMessage | HostMessage]] = Decoder(GroupMessage | HostMessage)
 
 
 def decode_sequence(payload: bytes) -> GroupMessage | HostMessage:
-    """Raises ``msgspec.DecodeError`` for anything else."""
-    message: GroupMessage | HostMessage = _decode(payload)
-    return message
+    """Raises ``LaterKind``, and ``msgspec.DecodeError`` for anything else."""
+    return _messages.decode(payload)
 
 
 class HostLinks:

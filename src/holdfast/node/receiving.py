@@ -4,12 +4,14 @@ import asyncio
 from collections.abc import Iterable
 
 import msgspec
+import structlog
 
 from holdfast.authority.recipe import Authority
 from holdfast.housing.groups import Groups
 from holdfast.model.calls import Nested, decode_to_host
 from holdfast.model.ids import HostId
-from holdfast.model.orders import Order, decode_order, encode_order
+from holdfast.model.orders import UNKNOWN_ORDER, Order, OrderRefused, decode_order, encode_order
+from holdfast.model.versions import LaterKind
 from holdfast.net import Connection, Kind, Role, split_number, with_number
 from holdfast.node.administering import Administering
 from holdfast.node.answering import ClientConnection
@@ -19,6 +21,8 @@ from holdfast.node.deafness import Deafness
 from holdfast.node.links import decode_sequence
 from holdfast.node.managing import Managing
 from holdfast.node.wiring import fresh_nonce
+
+log = structlog.get_logger("holdfast.receiving")
 
 
 class Receiving:
@@ -52,7 +56,16 @@ class Receiving:
         self._orders: dict[asyncio.Task[None], None] = {}
 
     def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
-        """Raises what msgspec raises for a payload that is none of ours."""
+        """Raises what msgspec raises for a payload that is none of ours. What a later version says to hosts
+        of its own is passed over: it says it again in older words, or does without this one."""
+        try:
+            self._take(connection, kind, payload)
+        except LaterKind as later:
+            log.info("a later version is not understood", peer=str(connection.peer), why=str(later))
+            if kind is Kind.GROUP_ORDER:
+                self._refuse_unknown(connection, payload)
+
+    def _take(self, connection: Connection, kind: Kind, payload: bytes) -> None:
         peer = connection.peer
         is_host = peer.role is Role.HOST
         if is_host and peer.id in self._deafness.to:
@@ -78,6 +91,13 @@ class Receiving:
             task.add_done_callback(lambda done: self._orders.pop(done))
         else:
             raise msgspec.ValidationError(f"a host takes no {kind.name}")
+
+    def _refuse_unknown(self, connection: Connection, payload: bytes) -> None:
+        """Whoever orders waits for an answer, and a host of its own version may give it."""
+        number, _ = split_number(payload)
+        said = "this host's version does not know the order"
+        refused = OrderRefused(code=UNKNOWN_ORDER, text=said, is_final=False)
+        connection.send(Kind.GROUP_ANSWER, with_number(number, encode_order(refused)))
 
     def on_closed(self, connection: Connection) -> None:
         self._groups.serving.on_gone(ClientConnection(connection))
