@@ -20,7 +20,7 @@ def administering(deafness: Deafness, *, allows_chaos: bool = True) -> Administe
     host: Any = SimpleNamespace(me=SimpleNamespace(host=A), recovery=None, directory=None)
     nothing: Any = None
     return Administering(
-        host, nothing, nothing, deafness, nothing, nothing, (A, B, C), allows_chaos=allows_chaos
+        host, nothing, nothing, nothing, deafness, nothing, nothing, (A, B, C), allows_chaos=allows_chaos
     )
 
 

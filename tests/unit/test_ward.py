@@ -80,7 +80,7 @@ def test_a_child_that_ends_is_proven_dead_by_waitpid_and_started_again(tmp_path:
         assert first is not None
         os.kill(first, signal.SIGKILL)
         await care.until(lambda: care.ward.is_running and care.ward.pid != first)
-        assert care.deaths == [Death(7, "waitpid", "was ended by SIGKILL")]
+        assert care.deaths == [Death(7, "waitpid", "was ended by SIGKILL", is_crash=True)]
         assert care.ward.restarts.count == 1
         await care.ward.stop()
         assert care.ward.state is WardState.STOPPED
@@ -96,7 +96,7 @@ def test_a_process_that_says_why_it_ends_is_quoted(tmp_path: Path) -> None:
         care = Care(tmp_path, (sys.executable, "-c", says))
         care.ward.start()
         await care.until(lambda: bool(care.deaths))
-        assert care.deaths[0] == Death(None, "waitpid", "exited with code 1: no room")
+        assert care.deaths[0] == Death(None, "waitpid", "exited with code 1: no room", is_crash=True)
         assert care.ward.last_exit == "exited with code 1: no room"
         await care.ward.stop()
 

@@ -2,7 +2,8 @@
 
 Owns the requests of one caller to one group: numbers and expirations that never change, copies to whoever may
 serve, the failover table, floors, lanes, heartbeats. :mod:`.invocation` is the machine; all but ``hosts``,
-which binds it to sockets, touches no IO and runs in the simulator.
+which binds it to sockets, and ``caller``, which binds it to an event loop, touches no IO and runs in the
+simulator.
 
 Invariant: every request ends once, with the group's outcome, an error that says it was not executed, or as
 unknown. Users' programs call through ``client``, groups call each other through ``node``; both stand on this.

@@ -1,15 +1,22 @@
-"""``holdfast faults``: so far, whether a filter is right, and what it would let through."""
+"""``holdfast faults``: what goes wrong, as it happens and as it happened; and whether a filter is right."""
 
-from typing import Final
+from typing import Annotated, Final
 
-from cyclopts import App
+import uvloop
+from cyclopts import App, Parameter
 
+from holdfast.cli.domain import Dir
 from holdfast.cli.output import Output, print_json, print_table, talk
+from holdfast.client.domain import connect
 from holdfast.faults.events import Location
 from holdfast.faults.filters import InvalidConstraint, Truth, evaluate, parse
 from holdfast.faults.filters.tree import written
 from holdfast.faults.reports import FaultKind, FaultReport
+from holdfast.faults.telling import as_plain, at_of, where_of
+from holdfast.faults.told import Gap, Told
 from holdfast.model.ids import GroupId
+from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
+from holdfast.node.reaching import url_of
 
 app = App(name="faults", help="Faults, and the filters that choose among them.")
 
@@ -55,6 +62,128 @@ EXAMPLES: Final[dict[str, FaultReport]] = {
 """One of each kind, and the scopes of a crash."""
 
 
+Where = Annotated[str, Parameter(name="--where")]
+From = Annotated[int | None, Parameter(name="--from")]
+Members = Annotated[bool, Parameter(name="--members", negative="")]
+
+
+@app.command
+def watch(
+    *,
+    where: Where = "",
+    after: From = None,
+    members: Members = False,
+    dir: Dir = DIRECTORY_DEFAULT,
+    output: Output = "table",
+) -> int:
+    """Show what goes wrong in the domain as it happens, until it is interrupted.
+
+    Parameters
+    ----------
+    where
+        Only events that pass this filter (docs/filters.md), in single quotes: '$Location[0].id == "host2"'.
+    after
+        First those after the event of this number: 0 is everything that is still known.
+    members
+        Also what is part of an event that is shown, such as each member of a host that crashed.
+    output
+        `table` for people, `json` for machines: one object a line.
+    """
+    if not _is_right(where):
+        return EXIT_WRONG
+    try:
+        uvloop.run(_watch(Layout(dir), where, after, members, output))
+    except KeyboardInterrupt:
+        return EXIT_RIGHT
+    return EXIT_RIGHT
+
+
+async def _watch(layout: Layout, where: str, after: int | None, members: bool, output: Output) -> None:
+    async with connect(await url_of(layout, layout.read())) as domain:
+        async for news in domain.faults.watch(where, after=after, parts=members):
+            if output == "json":
+                print_json(as_plain(news))
+            else:
+                print(_line(news), flush=True)
+
+
+@app.command(name="list")
+def list_(
+    *,
+    where: Where = "",
+    after: From = None,
+    members: Members = False,
+    dir: Dir = DIRECTORY_DEFAULT,
+    output: Output = "table",
+) -> int:
+    """Show what went wrong in the domain, as far as is still known, oldest first.
+
+    Parameters
+    ----------
+    where
+        Only events that pass this filter (docs/filters.md), in single quotes: '$Location[0].id == "host2"'.
+    after
+        Only those after the event of this number.
+    members
+        Also what is part of an event that is shown, such as each member of a host that crashed.
+    output
+        `table` for people, `json` for machines.
+    """
+    if not _is_right(where):
+        return EXIT_WRONG
+    found = uvloop.run(_list(Layout(dir), where, after or 0, members))
+    if output == "json":
+        print_json({"faults": [as_plain(each) for each in found]})
+        return EXIT_RIGHT
+    print_table(
+        ("number", "at", "what", "where", "part of", "why"),
+        (
+            (
+                each.number,
+                at_of(each),
+                each.event.header.fixed_header.event_type.type_name,
+                where_of(each.event),
+                each.part_of or "-",
+                each.event.remainder_of_body or "-",
+            )
+            for each in found
+        ),
+    )
+    return EXIT_RIGHT
+
+
+async def _list(layout: Layout, where: str, after: int, members: bool) -> list[Told]:
+    async with connect(await url_of(layout, layout.read())) as domain:
+        return await domain.faults.list(where, after=after, parts=members)
+
+
+def _line(news: Told | Gap) -> str:
+    """One event for people."""
+    if isinstance(news, Gap):
+        return f"{news.first}-{news.last}  {news.count} events are gone: they were not read in time"
+    name = news.event.header.fixed_header.event_type.type_name
+    why = news.event.remainder_of_body
+    said = f"  ({why})" if why else ""
+    part = f"  part of {news.part_of}" if news.part_of else ""
+    return f"{news.number}  {at_of(news)}  {name}  {where_of(news.event)}{said}{part}"
+
+
+def _is_right(where: str) -> bool:
+    """Whether the filter is; if not, the place is shown."""
+    try:
+        parse(where)
+    except InvalidConstraint as error:
+        _show_mistake(error, where)
+        return False
+    return True
+
+
+def _show_mistake(error: InvalidConstraint, filter: str) -> None:
+    talk.print(error.shown(), markup=False, highlight=False, soft_wrap=True)
+    if "$" not in filter:
+        talk.print(SHELL_HINT, markup=False, highlight=False, soft_wrap=True)
+
+
 @app.command
 def check(filter: str, *, output: Output = "table") -> int:
     """Say whether a filter is right, and which of some example events it passes; ends with 2 if it is not.
@@ -72,9 +201,7 @@ def check(filter: str, *, output: Output = "table") -> int:
         if output == "json":
             print_json({"is_right": False, "letter": error.at + 1, "problem": error.problem})
         else:
-            talk.print(error.shown(), markup=False, highlight=False, soft_wrap=True)
-            if "$" not in filter:
-                talk.print(SHELL_HINT, markup=False, highlight=False, soft_wrap=True)
+            _show_mistake(error, filter)
         return EXIT_WRONG
     verdicts = {name: evaluate(tree, each.to_event()) for name, each in EXAMPLES.items()}
     if output == "json":

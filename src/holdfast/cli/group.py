@@ -99,15 +99,22 @@ def create(
 
 
 @app.command(name="list")
-def list_(*, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
+def list_(
+    *,
+    whole: Annotated[bool, Parameter(name="--all", negative="")] = False,
+    dir: Dir = DIRECTORY_DEFAULT,
+    output: Output = "table",
+) -> int:
     """Show all groups.
 
     Parameters
     ----------
+    whole
+        Also those that the domain made for itself, such as the fault notifier.
     output
         `table` for people, `json` for machines.
     """
-    found = _done(dir, ListGroups())
+    found = _done(dir, ListGroups(is_whole=whole))
     if output == "json":
         print_json({"groups": found})
     else:

@@ -40,7 +40,7 @@ app.command(
 )
 app.command("holdfast.cli.governing:app", name="domain", help="Recover the domain's own state.")
 app.command("holdfast.cli.explain:explain", name="explain", help="Say why a group is as it is.")
-app.command("holdfast.cli.faults:app", name="faults", help="Check filters of fault events.")
+app.command("holdfast.cli.faults:app", name="faults", help="Show faults as they happen; check filters.")
 app.command("holdfast.cli.process:agent", name="agent", show=False)
 
 

@@ -10,10 +10,11 @@ from typing import Any, Final, Literal, Self, TypeVar, overload
 
 import msgspec
 
+from holdfast.calling.caller import Caller
 from holdfast.calling.config import CallPolicy, ClientConfig
 from holdfast.calling.hosts import Hosts
-from holdfast.client.caller import Caller
 from holdfast.client.criteria import NONE
+from holdfast.client.faults import Faults
 from holdfast.client.members import Members
 from holdfast.client.objects import Objects
 from holdfast.client.ordering import AboutGroups, Given, give
@@ -125,6 +126,7 @@ class Domain:
         self._asked = 0
         self._is_keeping = False
         self._connected = asyncio.Event()
+        self._faults: Faults | None = None
 
     async def __aenter__(self) -> Self:
         self._hosts = Hosts(self._endpoint, self, self._config, insecure=self._insecure)
@@ -143,6 +145,9 @@ class Domain:
 
     async def close(self) -> None:
         """Hang up. Calls that have not ended end now: as unknown, if they may have been executed."""
+        faults, self._faults = self._faults, None
+        if faults is not None:
+            await faults.close()
         for caller in self._callers.values():
             caller.close()
         self._callers.clear()
@@ -151,6 +156,13 @@ class Domain:
             await hosts.close()
 
     # --- for users
+
+    @property
+    def faults(self) -> Faults:
+        """What goes wrong in the domain, as its notifier tells it."""
+        if self._faults is None:
+            self._faults = Faults(self._give, self.group)
+        return self._faults
 
     @property
     def properties(self) -> Properties:
@@ -280,9 +292,9 @@ class Domain:
         if caller is not None:
             caller.close()
 
-    async def groups(self) -> tuple[GroupInfo, ...]:
-        """All groups of the domain."""
-        return await self._order(ListGroups())
+    async def groups(self, *, is_whole: bool = False) -> tuple[GroupInfo, ...]:
+        """All groups of the domain; *is_whole*: with those that it made for itself."""
+        return await self._order(ListGroups(is_whole=is_whole))
 
     async def outcome(self, request: RequestId | str) -> Any:
         """What became of a request whose outcome was unknown; settles it: if it has not run, it never will.

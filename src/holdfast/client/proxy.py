@@ -6,9 +6,9 @@ from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, TypeVar
 
 import msgspec
 
+from holdfast.calling.caller import Answer, Caller
 from holdfast.calling.config import CallPolicy
 from holdfast.calling.lane import Lane
-from holdfast.client.caller import Answer, Caller
 from holdfast.client.criteria import NONE
 from holdfast.client.members import Members
 from holdfast.client.properties import Properties

@@ -2,6 +2,10 @@
 
 A detector has better things to do than to wait for a notifier: it leaves its report in the host's backlog and
 goes on. The backlog is bounded, and what it could not keep is counted, so that the loss itself can be told.
+
+Reports about everything at a location leave at once; those about less wait a moment, because when a host
+dies its members are missed by others at the same time, and whoever hears of the whole first need not hear of
+its parts (:mod:`.analysis`).
 """
 
 from collections import deque
@@ -9,11 +13,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from holdfast.faults.reports import FaultReport
+from holdfast.faults.reports import FaultKind, FaultReport, Scope
+from holdfast.model.ports import Clock
+from holdfast.model.units import SECOND
 
 BACKLOG_MAX: Final = 4_096
 """Reports a host keeps while the notifier does not answer. Beyond these the newest are dropped: the first
 reports of a disaster tell more than the last."""
+PART_DELAY_NS: Final = 1 * SECOND
+"""How long a report about less than a location waits for one that explains it."""
 
 
 class Reports(Protocol):
@@ -32,35 +40,62 @@ class Filed:
     """A report on its way, and what makes it the same as another."""
 
     report: FaultReport
-    once: str = ""
+    once: str
+    due_ns: int
 
 
 class Backlog:
-    """The reports of one host that have not reached the notifier yet, oldest first."""
+    """The reports of one host that have not reached the notifier yet.
 
-    def __init__(self, *, size_max: int = BACKLOG_MAX, on_filed: Callable[[], None] = lambda: None) -> None:
-        """*on_filed* is told of each report that was kept."""
-        self._waiting: deque[Filed] = deque()
+    *name* makes its reports differ from those of other backlogs, and of this host's other processes.
+    """
+
+    def __init__(self, clock: Clock, *, size_max: int = BACKLOG_MAX) -> None:
+        self.name = ""
+        """Known once the host has a session."""
+        self.on_filed: Callable[[], None] = lambda: None
+        """Told of each report that was kept."""
+        self._clock = clock
         self._size_max = size_max
-        self._on_filed = on_filed
+        self._wholes: deque[Filed] = deque()
+        self._parts: deque[Filed] = deque()
+        self._number = 0
         self.dropped = 0
         """Reports that found it full, since the host began."""
+        self.filed = dict.fromkeys(FaultKind, 0)
+        """How many reports of each kind were made, since the host began."""
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._wholes) + len(self._parts)
 
     def report(self, report: FaultReport, *, once: str = "") -> None:
-        if len(self._waiting) >= self._size_max:
+        self.filed[report.kind] += 1
+        if len(self) >= self._size_max:
             self.dropped += 1
             return
-        self._waiting.append(Filed(report, once))
-        self._on_filed()
+        self._number += 1
+        # A key in any case: a report that is sent again, because nobody answered, is the same report.
+        key = once or f"{self.name}/{self._number}"
+        now = self._clock.now()
+        if report.scope is Scope.LOCATION:
+            self._wholes.append(Filed(report, key, now))
+        else:
+            self._parts.append(Filed(report, key, now + PART_DELAY_NS))
+        self.on_filed()
 
-    def first(self, count: int) -> tuple[Filed, ...]:
-        """Up to *count* of the oldest, which stay."""
-        return tuple(self._waiting[index] for index in range(min(count, len(self._waiting))))
+    def due_in_ns(self) -> int | None:
+        """When something is to be told; None: nothing is."""
+        first = self._wholes or self._parts
+        return max(0, first[0].due_ns - self._clock.now()) if first else None
 
-    def forget(self, count: int) -> None:
-        """The *count* oldest were told."""
-        for _ in range(count):
-            self._waiting.popleft()
+    def due(self, count: int) -> tuple[Filed, ...]:
+        """Up to *count* of those that are due, the most important first. They stay."""
+        now = self._clock.now()
+        found = self._wholes or self._parts
+        return tuple(each for each in list(found)[:count] if each.due_ns <= now)
+
+    def forget(self, told: tuple[Filed, ...]) -> None:
+        """These, which :meth:`due` gave, were told."""
+        queue = self._wholes if self._wholes and self._wholes[0] is told[0] else self._parts
+        for _ in told:
+            queue.popleft()

@@ -301,6 +301,7 @@ class Groups:
             self._lodging.on_gone(housed, is_removed=is_removed)
 
     def _on_view(self, seen: Seen[View]) -> None:
+        self._house.on_view(seen.value)
         reference = self.directory.reference(seen.value.group)
         if reference is not None:
             self.nesting.on_reference(reference)

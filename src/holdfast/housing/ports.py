@@ -9,6 +9,7 @@ from msgspec import Struct
 from holdfast.authority.contract import Result, WatchEvent
 from holdfast.authority.groups import GroupRecord
 from holdfast.authority.recipe import AuthorityPort
+from holdfast.authority.views import View
 from holdfast.calling.config import ClientConfig
 from holdfast.faults.monitoring import Relief, Suspicion
 from holdfast.model.calls import ToClient
@@ -165,6 +166,8 @@ class HousePorts:
     """Where it is noted what is being executed, for those who see this process die (E4)."""
     on_halted: Callable[[GroupId, str], None]
     """A member has stopped for good, and says why (A5)."""
+    on_view: Callable[[View], None] = lambda _: None
+    """A group of the domain has a new view."""
     beats: Beats | None = None
     """The heartbeats of leases, when a thread of their own drives them (R4); None: the host's loop does."""
     on_finding: Callable[[Finding], None] = lambda finding: None

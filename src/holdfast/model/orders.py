@@ -70,6 +70,8 @@ class ListGroups(Struct, frozen=True, kw_only=True, tag="list"):
     """Which groups are there? *name*: only the one of that name."""
 
     name: str = ""
+    is_whole: bool = False
+    """With those that the domain made for itself."""
 
 
 class ShowHistory(Struct, frozen=True, kw_only=True, tag="history"):

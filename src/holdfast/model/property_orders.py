@@ -45,6 +45,9 @@ class PropertiesShown(Struct, frozen=True, kw_only=True, tag="properties"):
 class ShowFaultNotifier(Struct, frozen=True, kw_only=True, tag="show_notifier"):
     """Which group takes fault reports?"""
 
+    is_made: bool = False
+    """If none is registered: the domain's own, made if there is none yet."""
+
 
 class RegisterFaultNotifier(Struct, frozen=True, kw_only=True, tag="register_notifier"):
     """Let the group of that name take fault reports; empty: none. From an admin."""

@@ -59,6 +59,7 @@ from holdfast.node.governing import Governing
 from holdfast.node.indexing import Indexing
 from holdfast.node.insisting import insist
 from holdfast.node.managing import Managing
+from holdfast.node.notifying import Notifying
 from holdfast.node.objects import Objects
 from holdfast.node.placing import Placing
 from holdfast.node.propertying import Propertying
@@ -77,6 +78,7 @@ class Administering:
         groups: "Groups",
         authority: Authority,
         creating: Creating,
+        notifying: Notifying,
         deafness: Deafness,
         managing: Managing,
         control: Control,
@@ -89,7 +91,7 @@ class Administering:
         self._creating = creating
         self._placing = Placing(groups, authority, control, creating, fresh_nonce)
         self._objects = Objects(groups.directory, control, creating, self._placing)
-        self._properties = Propertying(control, creating)
+        self._properties = Propertying(control, creating, notifying)
         self._recovering = Recovering(groups.recovery, creating)
         self._explaining = Explaining(groups.directory, creating, self._recovering, managing)
         self._hosts = Emptying(groups.directory, control, hosts)

@@ -169,6 +169,7 @@ class Agent:
                 how=death.how,
                 during=self._during(host, death.incarnation),
                 is_hang=death.is_hang,
+                is_crash=death.is_crash,
             )
             self._deaths.append(died)
             payload = _encode(died)

@@ -31,7 +31,8 @@ _decode = msgspec.msgpack.Decoder(HostDied).decode
 class Agents:
     """The agents this host knows, by address. *report* makes what its own agent is told once a second;
     *on_death* is told of each death once, *on_attempt* of what a process was executing when it died,
-    *on_hang* of a death by which a host made an end of its own hang."""
+    *on_died* of everything that is known of the death, and *on_hang* if a host made an end of its own hang by
+    it."""
 
     def __init__(
         self,
@@ -43,6 +44,7 @@ class Agents:
         on_death: Callable[[HostId, Incarnation], None] = lambda host, incarnation: None,
         on_attempt: Callable[[HostId, Incarnation, Attempt], None] = lambda *_: None,
         on_hang: Callable[[HostDied], None] = lambda died: None,
+        on_died: Callable[[HostDied], None] = lambda _: None,
     ) -> None:
         self._own = own
         self._endpoint = replace(endpoint, expected=Expected(roles=frozenset({Role.AGENT})))
@@ -51,6 +53,7 @@ class Agents:
         self._on_death = on_death
         self._on_attempt = on_attempt
         self._on_hang = on_hang
+        self._on_died = on_died
         self._links: dict[str, Link] = {}
         self._agent_of: dict[tuple[HostId, Incarnation], str] = {}
         """The processes lately seen in session, and the address of the agent that each named."""
@@ -92,6 +95,7 @@ class Agents:
             self.deaths.append(heard)
             log.info("an agent reports a death", host=died.host, incarnation=died.incarnation, how=died.how)
             self._on_death(died.host, died.incarnation)
+            self._on_died(died)
             if died.is_hang:
                 self._on_hang(died)
 

@@ -1,6 +1,7 @@
 """What a host knows of its domain, as wishes and facts that a plan is made from."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from holdfast.control.wishes import Facts, GroupFact, GroupWish, HostFact, Wishe
 from holdfast.housing.directory import GroupDirectory
 from holdfast.model.ids import Epoch, GroupId, HostId, Nonce
 from holdfast.model.ports import Clock
+from holdfast.model.system_groups import is_system
 
 WISHES_KEPT_MAX: Final = 1_000
 """Of different ones; most groups of a domain ask for the same."""
@@ -72,16 +74,33 @@ class Census:
         return Facts(self.look(), tuple(found))
 
     def wishes(self, facts: Facts, state: DomainState) -> Wishes:
+        places = len(self._places(facts, state))
         return Wishes(
-            {each.record.group: wish_of(each.record, state) for each in facts.groups},
+            {each.record.group: _fitting(each.record, state, places) for each in facts.groups},
             draining=frozenset(state.draining),
             removed=frozenset(state.removed),
             loss_ns=self._loss_ns,
         )
 
+    def _places(self, facts: Facts, state: DomainState) -> dict[str, None]:
+        """Where members can be, one each."""
+        return {
+            each.location: None
+            for each in facts.hosts
+            if each.gone_ns < self._loss_ns and state.takes_members(each.host)
+        }
+
     def _gone_ns(self, host: HostId, now: int) -> int:
         since = self._gone_since.get(host)
         return 0 if since is None else max(now - since, 1)
+
+
+def _fitting(record: GroupRecord, state: DomainState, places: int) -> GroupWish:
+    """What is wished for a group; the domain's own have as many members as fit, and no one misses more."""
+    wish = wish_of(record, state)
+    if is_system(record.name):
+        return replace(wish, minimum=min(wish.initial, max(places, 1)))
+    return wish
 
 
 def _is_bare(record: GroupRecord, views: Mapping[GroupId, Seen[View]]) -> bool:

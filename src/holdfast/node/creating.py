@@ -37,6 +37,7 @@ from holdfast.model.ids import Epoch, GroupId, HostId, Nonce
 from holdfast.model.membership import NoFactory
 from holdfast.model.orders import CreateGroup, DeleteGroup, GroupInfo, GroupList, ListGroups
 from holdfast.model.properties import REPLICATION_STYLE, Properties, Style
+from holdfast.model.system_groups import check_not_system, is_system
 from holdfast.node.census import location_of, wish_of
 from holdfast.node.classes import check_makes, definition_of
 from holdfast.node.drafting import MEMBERSHIP_NAMES, Draft, draft
@@ -106,9 +107,13 @@ class Creating:
 
     # --- creating
 
-    async def create(self, order: CreateGroup, places: Places | None = None) -> GroupInfo:
-        """Make a group; *places* says where, if not where the manager would. Raises ``InvalidRequest`` for
-        what cannot be, ``Unavailable`` when too few hosts live."""
+    async def create(
+        self, order: CreateGroup, places: Places | None = None, *, is_system: bool = False
+    ) -> GroupInfo:
+        """Make a group; *places* says where, if not where the manager would. *is_system*: by the domain, for
+        itself. Raises ``InvalidRequest`` for what cannot be, ``Unavailable`` when too few hosts live."""
+        if not is_system:
+            check_not_system(order.name)
         nonce = Nonce(order.nonce) if order.nonce else self._nonces()
         known = self._directory.made_by(nonce)
         if known is not None:
@@ -140,8 +145,9 @@ class Creating:
             raise Unavailable(f"group {record.group} was made and removed meanwhile")
         return self._told(record, found.value if isinstance(found.value, View) else None)
 
-    def places(self, drafted: Draft) -> list[HostId]:
-        """This host first, if it may be, then others as the manager chooses them (FTC-214, FTC-224)."""
+    def places(self, drafted: Draft, *, is_whole: bool = True) -> list[HostId]:
+        """This host first, if it may be, then others as the manager chooses them (FTC-214, FTC-224); without
+        *is_whole* as many as there can be."""
         sessions, me, wish = self._directory.sessions, self._groups.me.host, drafted.wish
         takes = self._wished.state().takes_members
         hosts = [HostFact(host, location_of(each)) for host, each in sessions.items() if takes(host)]
@@ -153,7 +159,7 @@ class Creating:
         if not chosen and wish.locations:
             said = "no living host is there that takes members"
             raise NoFactory(", ".join(wish.locations), drafted.record.class_name, said)
-        if len(chosen) < drafted.replicas:
+        if len(chosen) < (drafted.replicas if is_whole else 1):
             raise Unavailable(
                 f"{drafted.replicas} replicas need as many hosts, each in a location of its own; "
                 f"{len(chosen)} live now"
@@ -170,6 +176,7 @@ class Creating:
     # --- the others
 
     async def _delete(self, order: DeleteGroup) -> GroupList:
+        check_not_system(order.name)
         record = (await self.found(order.name)).value
         gone = await self._info(record)
         await self.remove(record.group)
@@ -187,7 +194,11 @@ class Creating:
         views: Listing[View] = await self._answered(list_views, Listing)
         by_group = {seen.value.group: seen.value for seen in views.items}
         return GroupList(
-            groups=tuple(self._told(seen.value, by_group.get(seen.value.group)) for seen in records.items)
+            groups=tuple(
+                self._told(seen.value, by_group.get(seen.value.group))
+                for seen in records.items
+                if order.is_whole or not is_system(seen.value.name)
+            )
         )
 
     async def found(self, name: str) -> Seen[GroupRecord]:

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from holdfast.authority.recipe import Authority
 from holdfast.authority.sessions import Session
+from holdfast.faults.reporting import Backlog
 from holdfast.housing.groups import Groups
 from holdfast.net import Endpoint
 from holdfast.node.administering import Administering
@@ -29,6 +30,8 @@ class Interior:
     report: Callable[[], HostReport]
     notes: Mapping[str, int]
     """How often its groups have noted what, by kind, since the process began."""
+    reports: Backlog
+    """What this host has to report to the fault notifier."""
 
 
 class Door(Protocol):

@@ -8,14 +8,13 @@ counts once.
 from dataclasses import replace
 
 from holdfast.authority.sessions import Session
-from holdfast.faults.events import Location
 from holdfast.faults.findings import report_of, reports_of
 from holdfast.faults.monitoring import Relief, Suspicion
 from holdfast.faults.reporting import Reports
 from holdfast.faults.reports import FaultKind, FaultReport
 from holdfast.housing.directory import GroupDirectory
 from holdfast.node.census import location_of
-from holdfast.node.locating import location_known
+from holdfast.node.locating import fault_location, location_known
 from holdfast.node.messages import HostDied
 
 
@@ -26,7 +25,7 @@ class Findings:
         self._reports = reports
         self._domain = domain
         self._host = session.host
-        self._location = Location.parse(location_of(session))
+        self._location = fault_location(session.host, location_of(session))
 
     def on_finding(self, finding: Suspicion | Relief) -> None:
         """Monitoring has found something about a member here."""
@@ -39,7 +38,7 @@ class Findings:
 
     def on_hang(self, died: HostDied, directory: GroupDirectory) -> None:
         """A host has made an end of its own hang; told of the member that was running there, if one was."""
-        location = Location.parse(location_known(died.host, directory.sessions))
+        location = fault_location(died.host, location_known(died.host, directory.sessions))
         once = f"{died.host}/{died.incarnation}/hang"
         hang = FaultReport(
             FaultKind.HANG, self._domain, location, details={"HostId": str(died.host)}, why=died.how

@@ -61,9 +61,11 @@ from holdfast.node.messages import HostReport, PeerReport
 from holdfast.node.peers import Peers
 from holdfast.node.questions import Questions
 from holdfast.node.receiving import Receiving
+from holdfast.node.reporter import Reporter
 from holdfast.node.session import SessionKeeper
 from holdfast.node.store import STORE, HostStore
 from holdfast.node.wiring import fresh_nonce, open_groups
+from holdfast.node.witness import Witness
 from holdfast.storage.lock import DirectoryLock, Holder
 
 ANY_LOOPBACK_PORT: Final = Address("127.0.0.1", 0)
@@ -101,7 +103,7 @@ class Host:
         self._authority: Authority = connect_authority(description, self._endpoint(Incarnation(0)))
         self._questions = Questions(self._authority)
         self._keeper = SessionKeeper(self._authority, fresh_nonce)
-        self._reports = Backlog()
+        self._reports = Backlog(MachineClock())
         self._deafness = Deafness()
         self._heart = Heart(
             host,
@@ -167,7 +169,8 @@ class Host:
         hosts, domain = self._description.hosts, self._description.domain
         self._callees = callees = HostCallees(endpoint, ClientConfig())
         findings = Findings(self._reports, domain, session)
-        groups = await open_groups(
+        self._reports.name = f"{self._host}:{session.incarnation}"
+        groups, witness = await open_groups(
             session,
             store,
             self._authority,
@@ -180,6 +183,7 @@ class Host:
             self._directory,
             self._trace,
             findings.on_finding,
+            self._reports,
         )
         self._monitoring = groups.checkups.monitoring
         self._control = control = Control(
@@ -209,6 +213,7 @@ class Host:
             on_death=lambda host, incarnation: self._on_death(groups, control, host, incarnation),
             on_attempt=groups.suspects.on_death,
             on_hang=lambda died: findings.on_hang(died, groups.directory),
+            on_died=witness.on_died,
         )
         self._take_early(self._receiving)
         interior = Interior(
@@ -221,14 +226,21 @@ class Host:
             control=control,
             report=agents.report,
             notes=self._trace.counts,
+            reports=self._reports,
         )
         for door in self._doors:
             door.on_serving(interior)
         log.info("host serves", host=self._host, incarnation=session.incarnation, address=session.address)
-        peers = Peers(self._authority, lambda sessions: self._on_peers(groups, sessions))
+        peers = Peers(self._authority, lambda sessions: self._on_peers(groups, witness, sessions))
+        reporter = Reporter(self._host, self._reports, self._receiving.notifying, groups, endpoint)
         control.start()
         await _until_one_ends(
-            peers.follow(), agents.report_always(), control.follow(), managing.work(), store.failed()
+            peers.follow(),
+            agents.report_always(),
+            control.follow(),
+            managing.work(),
+            reporter.work(),
+            store.failed(),
         )
 
     def _manager(self, groups: Groups, control: Control) -> Managing:
@@ -316,8 +328,9 @@ class Host:
         refused = OrderRefused(code=STARTING, text=f"{self._host} is still starting", is_final=False)
         connection.send(Kind.GROUP_ANSWER, with_number(number, encode_order(refused)))
 
-    def _on_peers(self, groups: Groups, sessions: Mapping[HostId, Session]) -> None:
+    def _on_peers(self, groups: Groups, witness: Witness, sessions: Mapping[HostId, Session]) -> None:
         self._keeper.check(sessions)
+        witness.on_sessions(sessions)  # before the heart forgets whom it has heard
         self._heart.set_peers(sessions)
         groups.on_hosts(sessions)
         if self._links is not None:

@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from holdfast.authority.groups import GroupRecord
 from holdfast.authority.sessions import Session
 from holdfast.authority.views import View
+from holdfast.faults.events import Location
 from holdfast.model.ids import Epoch, HostId
 from holdfast.model.membership import MemberNotFound
 from holdfast.model.object_orders import GroupReference, MemberInfo
-from holdfast.model.properties import is_within
+from holdfast.model.properties import LOCATION_PARTS_MAX, is_within
 from holdfast.node.census import location_of
 
 Sessions = Mapping[HostId, Session]
@@ -56,3 +57,12 @@ def reference_to(record: GroupRecord, view: View | None, sessions: Sessions) -> 
             for host in hosts
         ),
     )
+
+
+def fault_location(host: HostId, region: str) -> Location:
+    """Where the objects of a host are: in its region of faults, if it said that it is in one, and then the
+    host itself."""
+    ids = [each for each in region.split("/") if each][: LOCATION_PARTS_MAX - 1]
+    if not ids or ids[-1] != host:
+        ids.append(host)
+    return Location.parse("/".join(ids), *("" for _ in ids[:-1]), "hostname")

@@ -33,6 +33,8 @@ class HostDied(Struct, frozen=True, tag="host_died", kw_only=True):
     """What it was executing when it ended (E4)."""
     is_hang: bool = False
     """It ended itself because its loop stood still (K3)."""
+    is_crash: bool = False
+    """The agent saw it end, and otherwise than in order."""
 
 
 class DeathHeard(Struct, frozen=True, kw_only=True):

@@ -35,6 +35,7 @@ from holdfast.model.object_orders import (
 )
 from holdfast.model.orders import CreateGroup
 from holdfast.model.properties import INITIAL_NUMBER, MEMBERSHIP_STYLE, MINIMUM_NUMBER, MembershipStyle
+from holdfast.model.system_groups import check_not_system
 from holdfast.node.census import location_of
 from holdfast.node.creating import Creating, Places
 from holdfast.node.drafting import Draft
@@ -130,6 +131,7 @@ class Objects:
         if record is None or not self._is_of(record.placed_on, order.location):
             made_by = order.location or "the replication manager"
             raise ObjectNotFound(f"{made_by} has made no object {order.factory_creation_id}")
+        check_not_system(record.name)
         reference = reference_to(record, await self._creating.view(record), self._directory.sessions)
         await self._creating.remove(record.group)
         return reference

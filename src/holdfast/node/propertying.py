@@ -17,19 +17,23 @@ from holdfast.model.property_orders import (
 )
 from holdfast.node.census import made_with_of
 from holdfast.node.creating import Creating
+from holdfast.node.notifying import Notifying
 from holdfast.node.wished import Wished, changed
 
 
 class Propertying:
     """Through one host."""
 
-    def __init__(self, wished: Wished, creating: Creating) -> None:
+    def __init__(self, wished: Wished, creating: Creating, notifying: Notifying) -> None:
         self._wished = wished
         self._creating = creating
+        self._notifying = notifying
 
     async def do(self, order: PropertyOrder) -> PropertiesShown | FaultNotifierShown:
         """Raises ``InvalidRequest`` for what cannot be, others for what may be possible later."""
         match order:
+            case ShowFaultNotifier(is_made=True):
+                return FaultNotifierShown(group=await self._notifying.ensure())
             case ShowFaultNotifier():
                 return self._notifier()
             case RegisterFaultNotifier():

@@ -20,6 +20,7 @@ from holdfast.node.creating import Creating
 from holdfast.node.deafness import Deafness
 from holdfast.node.links import decode_sequence
 from holdfast.node.managing import Managing
+from holdfast.node.notifying import Notifying
 from holdfast.node.wiring import fresh_nonce
 
 log = structlog.get_logger("holdfast.receiving")
@@ -42,10 +43,14 @@ class Receiving:
         self._groups = groups
         self._deafness = deafness
         self._control = control
+        hosts = tuple(hosts)
+        creating = Creating(groups, authority, control, fresh_nonce)
+        self.notifying = Notifying(groups, creating, control, len(hosts))
         self.administering = Administering(
             groups,
             authority,
-            Creating(groups, authority, control, fresh_nonce),
+            creating,
+            self.notifying,
             deafness,
             managing,
             control,

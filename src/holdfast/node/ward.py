@@ -52,6 +52,8 @@ class Death:
     how: str
     is_hang: bool = False
     """It ended itself because its loop stood still."""
+    is_crash: bool = False
+    """It was seen to end, and otherwise than in order."""
 
 
 class Ward:
@@ -83,6 +85,8 @@ class Ward:
         self._is_stopping = False
         self._ended = asyncio.Event()
         self._is_hung = False
+        self._is_crash = True
+        """The last process ended otherwise than in order, as far as can be told."""
         self._proven: int | None = None
         """The last incarnation whose death was told: each is told once."""
 
@@ -144,6 +148,7 @@ class Ward:
     def _adopt(self, pid: int) -> None:
         self.pid = pid if pid > 0 else None
         self.state = WardState.ADOPTED
+        self._is_crash = True  # nobody can say how it will end
         self._seek_proof_later(*_ADOPTED_DEATH)
 
     def _on_exit(self, code: int) -> None:
@@ -151,6 +156,7 @@ class Ward:
         self._is_hung = code == HUNG_STATUS
         complaint = self._output.complaint()
         how = describe_exit(code) + (f": {complaint}" if complaint and code > 0 else "")
+        self._is_crash = code != 0
         self._seek_proof("waitpid", how)
 
     def _seek_proof(self, proof: Proof, how: str) -> None:
@@ -190,7 +196,8 @@ class Ward:
         self.state = WardState.STOPPED
         self.pid = None
         is_hang, self._is_hung = self._is_hung, False
-        self._on_death(self, Death(incarnation, proof, how, is_hang))
+        is_crash = self._is_crash and not self._is_stopping
+        self._on_death(self, Death(incarnation, proof, how, is_hang, is_crash))
         self._ended.set()
         if self._is_stopping:
             self.last_exit = how

@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import Callable, Hashable, Iterable
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -12,6 +13,7 @@ from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Authority, perform
 from holdfast.authority.replicas import ReplicaRecord, ensure_replica
 from holdfast.authority.sessions import Session
+from holdfast.faults.reporting import Reports
 from holdfast.housing.groups import Groups
 from holdfast.housing.ports import Finding, HouseConfig, HousePorts
 from holdfast.machine import LoopTimers, MachineClock, MachineRandom
@@ -27,6 +29,7 @@ from holdfast.node.links import HostLinks
 from holdfast.node.pages import HugePages
 from holdfast.node.questions import Questions
 from holdfast.node.store import HostStore
+from holdfast.node.witness import Witness
 from holdfast.sequence.beats import Beats
 from holdfast.styles.attempts import Slot
 
@@ -50,8 +53,10 @@ async def open_groups(
     directory: Path,
     trace: Trace,
     on_finding: Callable[[Finding], None],
-) -> Groups:
-    """Learn from the authority what a host of groups must know, open its clock, and house its groups."""
+    reports: Reports,
+) -> tuple[Groups, Witness]:
+    """Learn from the authority what a host of groups must know, open its clock, and house its groups; and
+    have somebody report what is seen of them."""
     nonce = fresh_nonce()
     identity: Seen[Identity] = await insist(
         lambda: perform(authority, ensure_identity(domain, nonce=nonce)), Seen
@@ -67,14 +72,20 @@ async def open_groups(
     config = HouseConfig()
     beats = Beats(incarnation=session.incarnation, clock=MachineClock(), network=heart, config=config.leases)
     heart.carry(beats)
-    ports = _ports(session.host, questions, links, beats, callees, copies, slot, trace, on_finding)
+    # The witness is there before anything can be seen: nothing happens until the groups start.
+    ports = _ports(
+        session.host, questions, links, beats, callees, copies, slot, trace, on_finding, lambda: witness
+    )
     groups = Groups(session.host, session.incarnation, store, stamps, identity, hosts, ports, config)
+    witness = Witness(
+        session.host, domain, groups.directory, reports, MachineClock(), is_heard=partial(_is_heard, heart)
+    )
     callees.events = groups.nesting
     if last is not None:
         # Nobody else may have seen it: this may be the only host.
         groups.suspects.on_death(session.host, *last)
     groups.start()
-    return groups
+    return groups, witness
 
 
 def _ports(
@@ -87,6 +98,7 @@ def _ports(
     slot: Slot,
     trace: Trace,
     on_finding: Callable[[Finding], None],
+    witness: Callable[[], Witness],
 ) -> HousePorts:
     loop = asyncio.get_running_loop()
 
@@ -95,6 +107,14 @@ def _ports(
 
     def soon(work: Callable[[], None]) -> None:
         loop.call_soon(work)
+
+    def on_fault(group: GroupId, kind: str, what: str) -> None:
+        log.error("a fault of an object", group=group, kind=kind, what=what)
+        witness().on_fault(group, kind, what)
+
+    def on_halted(group: GroupId, why: str) -> None:
+        log.error("a member has stopped", group=group, why=why)
+        witness().on_halted(group, why)
 
     return HousePorts(
         clock=MachineClock(),
@@ -108,18 +128,15 @@ def _ports(
         soon=soon,
         define=lambda record: definition_of(record, host),
         nonce=fresh_nonce,
-        on_fault=_on_fault,
+        on_fault=on_fault,
         slot=slot,
-        on_halted=_on_halted,
+        on_halted=on_halted,
         on_finding=on_finding,
+        on_view=lambda view: witness().on_view(view),
         beats=beats,
         copies=copies,
     )
 
 
-def _on_fault(group: GroupId, kind: str, what: str) -> None:
-    log.error("a fault of an object", group=group, kind=kind, what=what)
-
-
-def _on_halted(group: GroupId, why: str) -> None:
-    log.error("a member has stopped", group=group, why=why)
+def _is_heard(heart: Heart, host: HostId) -> bool:
+    return any(each.host == host and not each.is_silent for each in heart.heard)

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.calling.caller import Caller as GroupCaller
 from holdfast.calling.config import CallPolicy
-from holdfast.client.caller import Caller as GroupCaller
 from holdfast.client.domain import Domain
 from holdfast.housing.tuning import is_self_kept
 from holdfast.machine import MachineClock

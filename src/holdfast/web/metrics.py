@@ -10,6 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
+from holdfast.faults.reporting import Backlog
 from holdfast.housing.housed import Housed
 from holdfast.model.units import SECOND
 from holdfast.node.door import Interior
@@ -77,6 +78,18 @@ class _Host(Collector):
         for kind, count in sorted(self._interior.notes.items()):
             notes.add_metric((kind,), count)
         yield notes
+        yield from self._about_faults(self._interior.reports)
+
+    def _about_faults(self, reports: Backlog) -> Iterator[Metric]:
+        made = CounterMetricFamily(
+            "holdfast_fault_reports", "Faults that this host has reported, by kind", labels=("kind",)
+        )
+        for kind, count in reports.filed.items():
+            made.add_metric((kind.value,), count)
+        yield made
+        dropped = "Reports that were dropped because the notifier did not answer for too long"
+        yield CounterMetricFamily("holdfast_fault_reports_dropped", dropped, value=reports.dropped)
+        yield _gauge("fault_reports_waiting", "On their way to the fault notifier", len(reports))
 
     def _about_host(self, report: HostReport) -> Iterator[Metric]:
         info = GaugeMetricFamily("holdfast_host", "This host, always 1", labels=("domain", "host"))

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from holdfast.client.domain import Domain
+from holdfast.client.faults import Faults
 from holdfast.node.door import Interior
 from holdfast.web.calls import Calls
 from holdfast.web.leading import Coordinated, Leadership, NoCoordinator
@@ -19,6 +20,7 @@ class Inside:
     interior: Interior
     calls: Calls
     orders: Orders
+    faults: Faults
 
 
 class Site:
@@ -46,7 +48,9 @@ class Site:
         return self._inside
 
     def let_in(self, interior: Interior, domain: Domain) -> None:
-        self._inside = Inside(interior, Calls(domain, interior), Orders(interior.administering))
+        self._inside = Inside(
+            interior, Calls(domain, interior), Orders(interior.administering), domain.faults
+        )
         self.leadership = Coordinated(interior.control, interior.groups.directory)
         self.metrics.watch(interior)
 

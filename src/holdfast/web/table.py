@@ -6,6 +6,7 @@ from holdfast.web import (
     about_calls,
     about_coordinator,
     about_events,
+    about_faults,
     about_groups,
     about_host,
     about_indexes,
@@ -25,6 +26,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = documented(
         *about_properties.ENDPOINTS,
         *about_calls.ENDPOINTS,
         *about_events.ENDPOINTS,
+        *about_faults.ENDPOINTS,
         *about_indexes.ENDPOINTS,
         *about_coordinator.ENDPOINTS,
     )

@@ -11,7 +11,7 @@ from holdfast.calling.hosts import Hosts
 from holdfast.calling.invocation import Invocations
 from holdfast.calling.lane import Lane
 from holdfast.calling.ports import Ended, InvocationPorts
-from holdfast.client.queueing import Queueing
+from holdfast.calling.queueing import Queueing
 from holdfast.machine.clock import MachineClock
 from holdfast.machine.randomness import MachineRandom
 from holdfast.machine.timers import LoopTimers
