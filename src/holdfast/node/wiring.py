@@ -78,7 +78,13 @@ async def open_groups(
     )
     groups = Groups(session.host, session.incarnation, store, stamps, identity, hosts, ports, config)
     witness = Witness(
-        session.host, domain, groups.directory, reports, MachineClock(), is_heard=partial(_is_heard, heart)
+        session.host,
+        domain,
+        groups.directory,
+        reports,
+        MachineClock(),
+        is_heard=partial(_is_heard, heart),
+        later=asyncio.get_running_loop().call_later,
     )
     callees.events = groups.nesting
     if last is not None:

@@ -5,8 +5,8 @@ A death is seen by every host. Those report it that house the notifier, which ar
 it is one event. What is one group's is reported by one host: its primary's, or the member's own.
 """
 
-import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 from holdfast.authority.sessions import Session
@@ -40,7 +40,8 @@ FAULTS: Final = {"divergence": FaultKind.DIVERGENCE, "object_failed": FaultKind.
 
 
 class Witness:
-    """What one host sees. *is_heard* says whether a host's heartbeats arrive."""
+    """What one host sees. *is_heard* says whether a host's heartbeats arrive; *later* has something done
+    after so many seconds."""
 
     def __init__(
         self,
@@ -51,6 +52,7 @@ class Witness:
         clock: Clock,
         *,
         is_heard: Callable[[HostId], bool],
+        later: Callable[[float, Callable[[], None]], object],
     ) -> None:
         self._me = me
         self._domain = domain
@@ -58,6 +60,7 @@ class Witness:
         self._reports = reports
         self._clock = clock
         self._is_heard = is_heard
+        self._later = later
         self._seen: dict[tuple[HostId, Incarnation], Session] = {}
         """Processes lately in session."""
         self._ended: dict[tuple[HostId, Incarnation], int] = {}
@@ -86,7 +89,7 @@ class Witness:
                 continue
             if not self._is_heard(host):
                 # Its agent may be about to prove the death, or have told us of an end in order.
-                asyncio.get_running_loop().call_later(UNPROVEN_S, self._miss, host, incarnation)
+                self._later(UNPROVEN_S, partial(self._miss, host, incarnation))
         while len(self._seen) > PROCESSES_KEPT:
             del self._seen[next(iter(self._seen))]
 
