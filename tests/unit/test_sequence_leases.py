@@ -170,6 +170,17 @@ def test_the_end_of_a_promise_is_told_once() -> None:
     assert b.lapsed == [A]
 
 
+def test_the_end_of_a_promise_is_told_when_it_comes() -> None:
+    """And not up to an interval later: a failover without proof waits for nothing else."""
+    a, b = Machine(1), Machine(2)
+    b.advance(CONFIG.interval_ns // 2)
+    answered(a, b)
+    b.advance(CONFIG.grace_ns - 1)
+    assert b.lapsed == []
+    b.advance(1)
+    assert b.lapsed == [A]
+
+
 def test_a_host_that_was_paused_hears_the_others_before_it_judges_them() -> None:
     """What renews its promise waits to be read when it goes on; looking at the clock first, it would claim
     the groups of healthy hosts on the strength of its own pause."""

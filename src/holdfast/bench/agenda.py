@@ -19,8 +19,12 @@ NET_SHAPES: Final = 4
 LOG_BATCHES: Final = 4
 SYSTEMS: Final = 8
 CALL_ROWS: Final = 6
-KILL_S: Final = 1.5
-"""A host is killed, and is back."""
+DETECTED: Final = 6
+"""Kinds of faults."""
+HARM_S: Final = 5.0
+"""A host is harmed, and its group is whole again."""
+OVERLOAD_S: Final = 60.0
+"""What false suspicions are looked for in; alone, `bench detect` takes longer."""
 SYSTEM_S: Final = 8.0
 """A system is started, warmed up, robbed of its leader and ended."""
 GROUP_S: Final = 0.02
@@ -97,7 +101,7 @@ def agenda(*, rounds: int | None, seconds: float | None, groups: int) -> list[Pa
     """All of them, in their order. *rounds* and *seconds* are each one's own when not given."""
     net_rounds, net_s = rounds or 9, seconds or 0.4
     log_rounds, log_s = rounds or 5, seconds or 1.0
-    detect_rounds = rounds or 20
+    detect_rounds, overload_s = rounds or 20, min(seconds or OVERLOAD_S, OVERLOAD_S)
     group_rounds, load_s = rounds or 5, seconds or 2.0
     handover_rounds, state_rounds, claim_rounds = rounds or 20, rounds or 5, rounds or 3
     claimed = min(groups, CLAIMED_GROUPS)
@@ -110,7 +114,11 @@ def agenda(*, rounds: int | None, seconds: float | None, groups: int) -> list[Pa
     return [
         Part("net", {"rounds": net_rounds, "seconds": net_s}, NET_SHAPES * net_rounds * 2 * net_s),
         Part("log", {"rounds": log_rounds, "seconds": log_s}, LOG_BATCHES * log_rounds * 2 * log_s),
-        Part("detect", {"rounds": detect_rounds}, detect_rounds * KILL_S),
+        Part(
+            "detect",
+            {"rounds": detect_rounds, "overload_seconds": overload_s},
+            DETECTED * detect_rounds * HARM_S + overload_s,
+        ),
         Part("handover", {"rounds": handover_rounds}, handover_rounds * HANDOVER_S),
         Part("claims", claims, claims_s),
         Part("claims_on_etcd", claims, claims_s),

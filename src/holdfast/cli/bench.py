@@ -49,15 +49,24 @@ def log(*, rounds: int = 5, seconds: float = 1.0, output: Output = "table") -> N
 
 
 @app.command
-def detect(*, rounds: int = 20, output: Output = "table") -> None:
-    """How soon the other hosts know of a host that was killed.
+def detect(
+    *,
+    rounds: int = 20,
+    overload_seconds: float = 600.0,
+    kinds: list[str] | None = None,
+    output: Output = "table",
+) -> None:
+    """How soon faults are known and made up for, and how often healthy hosts are suspected under overload.
 
     Parameters
     ----------
-    rounds: How many hosts are killed, one after the other.
+    rounds: How often each fault is made.
+    overload_seconds: For how long the machine is given twice what it can do; 0: not at all.
+    kinds: Only these faults: kill -9, SIGSTOP, unreachable, is_alive false, is_alive blocked, loop blocked.
     output: A table for people, one JSON object for scripts.
     """
-    _show(_measure("detect", rounds=rounds), output)
+    where = {"kinds": tuple(kinds or ()), "overload_seconds": overload_seconds}
+    _show_detect(_measure("detect", where, rounds=rounds), output)
 
 
 @app.command
@@ -282,6 +291,28 @@ def _show_control(found: dict[str, Any], output: Output) -> None:
     )
 
 
+def _show_detect(found: dict[str, Any], output: Output) -> None:
+    if output == "json":
+        print_json(found)
+        return
+    rows = import_module("holdfast.bench.detect")
+    kinds = [msgspec.convert(each, rows.Measured) for each in found["kinds"]]
+    print_table(rows.COLUMNS, [rows.kind_row(each) for each in kinds])
+    for kind, why in found["skipped"].items():
+        talk.print(f"[bold red]not measured:[/] {kind}: {why}", highlight=False)
+    overload = found["overload"]
+    if overload is not None:
+        talk.print(
+            f"{overload['seconds']:.0f} s with {overload['hogs']} processes that take all they get: "
+            f"{overload['suspicions_per_hour']:g} false suspicions per hour, {overload['wrong_failovers']} "
+            f"wrong failovers (target 0): {'met' if overload['met'] else '[bold red]MISSED[/]'}",
+            highlight=False,
+        )
+        for cause in overload["causes"]:
+            talk.print(f"  {cause}", highlight=False)
+    _tell_missed([msgspec.convert(result, bench.Result) for result in found["results"]])
+
+
 def _show(found: dict[str, Any], output: Output) -> None:
     """A missed target is shown as missed; it is a finding, not a failure of the command."""
     if output == "json":
@@ -305,6 +336,7 @@ def _tell_missed(results: Sequence[bench.Result]) -> None:
 
 
 SHOWN: Final = {
+    "detect": _show_detect,
     "growth": _show_growth,
     "groups": _show_groups,
     "control": _show_control,

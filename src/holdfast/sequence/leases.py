@@ -159,7 +159,13 @@ class Leases:
         for host in self._beats.peers:
             self._learn_time(host)
             self._tell_of_lapse(host)
-        self._timers.set(self.config.interval_ns, _LOOK)
+        self._timers.set(self._until_next_look(), _LOOK)
+
+    def _until_next_look(self) -> int:
+        """An interval; or less, if a promise runs out before: whoever waits for that has waited enough."""
+        now, interval_ns = self._clock.now(), self.config.interval_ns
+        ends = [until for peer in self._beats.peers.values() for until in peer.promised.until.values()]
+        return min([interval_ns, *(until - now for until in ends if until > now)])
 
     def _learn_time(self, host: HostId) -> None:
         time = self._beats.peers[host].time
