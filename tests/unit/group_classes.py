@@ -13,7 +13,7 @@ from holdfast.styles.execution import Execution
 from holdfast.styles.operation import Call, Calls, Sent, Stamp, encode_arguments, encode_calls
 
 A, B = ClientId("a"), ClientId("b")
-LATER_S = 1_000_000
+LATER_S = 200_000
 
 
 class Spy:

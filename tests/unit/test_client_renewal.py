@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable, Hashable
 
 import msgspec
+import pytest
 
 from holdfast.calling.config import CallPolicy, ClientConfig
 from holdfast.calling.invocation import NO_ARGUMENTS, Invocations
@@ -11,10 +12,11 @@ from holdfast.calling.lane import Lane
 from holdfast.calling.ports import Ended, InvocationPorts
 from holdfast.model.calls import CallOutcomeUnknown, Calls, Reads, Replies, Seen
 from holdfast.model.ids import ClientId, Epoch, GroupId, HostId, Position
-from holdfast.model.outcome import Refused, encode_outcome, encode_returned
+from holdfast.model.outcome import INVALID_POLICY, Refused, encode_outcome, encode_returned
 from holdfast.model.ports import TimerId
 from holdfast.model.reference import MemberAddress, Reference
 from holdfast.model.units import HOUR, SECOND
+from holdfast.sequence.retention import KEPT_S_MAX
 from holdfast.styles.operation import Call, Sent, decode_calls
 
 A, B = HostId("a"), HostId("b")
@@ -26,13 +28,14 @@ GUESS_NS = 1000 * SECOND
 """What a host says whose clock is an hour behind."""
 TIME_NS = GUESS_NS + HOUR
 EXPIRED = encode_outcome(Refused("expired", "it has expired"))
+TOO_LATE = encode_outcome(Refused(INVALID_POLICY, "it expires too late"))
 POLICY = CallPolicy()
 
 
 class Client:
     """One that found the group through a host with a wrong clock; its own stands still."""
 
-    def __init__(self) -> None:
+    def __init__(self, guess_ns: int = GUESS_NS) -> None:
         self.sent: list[tuple[str, object]] = []
         self.ended: dict[object, Ended] = {}
         ports = InvocationPorts(
@@ -45,7 +48,7 @@ class Client:
             later=lambda: None,
             on_reference=lambda reference: None,
         )
-        self.group = Invocations(REFERENCE, ClientId("me"), GUESS_NS, ports=ports, config=ClientConfig())
+        self.group = Invocations(REFERENCE, ClientId("me"), guess_ns, ports=ports, config=ClientConfig())
         self.group.on_connected(A)
 
     def now(self) -> int:
@@ -85,7 +88,36 @@ class Client:
 
 def by_the_groups_time(call: Call) -> bytes:
     """What the group's table says to a call that it has not seen (X2)."""
+    if call.expiration_s > TIME_NS // SECOND + KEPT_S_MAX:
+        return TOO_LATE
     return EXPIRED if call.expiration_s * SECOND <= TIME_NS else encode_returned(call.method)
+
+
+@pytest.mark.covers("FTC-95")
+def test_a_call_reckoned_by_a_clock_that_is_years_ahead_is_made_anew() -> None:
+    """A host with a wrong clock must not have good calls refused: they are reckoned again, by the time that
+    the refusal told (X4)."""
+    client = Client(TIME_NS + 10_000 * 24 * HOUR)
+    client.group.call("first", "deposit", NO_ARGUMENTS, POLICY)
+    [refused] = client.take_frames()
+    client.answer(refused, by_the_groups_time)
+    assert client.ended == {}
+    [again] = client.take_frames()
+    assert again[0].expiration_s - TIME_NS // SECOND == (POLICY.duration_ns + POLICY.outcome_ns) // SECOND + 1
+    client.answer(again, by_the_groups_time)
+    assert client.ended == {"first": encode_returned("deposit")}
+
+
+def test_a_lost_copy_that_expires_too_late_is_not_made_anew() -> None:
+    """It does not run now; whether it does, in years, nobody knows."""
+    client = Client(TIME_NS + 10_000 * 24 * HOUR)
+    client.group.call("first", "deposit", NO_ARGUMENTS, POLICY)
+    client.take_frames()
+    client.group.on_disconnected(A)
+    client.group.on_connected(A)
+    [repeated] = client.take_frames()
+    client.answer(repeated, by_the_groups_time)
+    assert isinstance(client.ended["first"], CallOutcomeUnknown)
 
 
 def test_a_call_reckoned_in_the_time_of_a_wrong_clock_is_made_anew() -> None:

@@ -11,7 +11,9 @@ from holdfast.sequence.retention import (
     ABANDONED,
     EXPIRED,
     FRESH,
+    KEPT_S_MAX,
     NEVER,
+    TOO_LATE,
     Fresh,
     InProgress,
     Repeated,
@@ -189,3 +191,38 @@ def test_every_entry_goes_in_the_second_in_which_it_expires() -> None:
         expected = {key: due for key, due in expected.items() if due > second}
         assert len(table) == len(expected)
         assert all(isinstance(table.judge(*key, due), InProgress) for key, due in expected.items())
+
+
+@pytest.mark.covers("FTC-95")
+def test_a_request_that_expires_later_than_replies_are_kept_is_refused_and_leaves_no_trace() -> None:
+    """Neither it nor what its client says of later ones makes the table remember for longer."""
+    table = Retention()
+    table.advance(1_000)
+    for expiration_s in (1_001 + KEPT_S_MAX, 1 << 60):
+        table.raise_floor(A, 1, expiration_s)
+        assert table.admit(A, 1, Position(1), expiration_s) is TOO_LATE
+        assert table.settle(A, 1, expiration_s) is TOO_LATE
+    assert len(table) == 0
+    assert table.admit(A, 2, Position(2), 1_000 + KEPT_S_MAX) is FRESH
+    table.advance(1_000 + KEPT_S_MAX)
+    assert table.save() == _empty_at(1_000 + KEPT_S_MAX)
+
+
+def test_what_expires_too_late_now_may_run_when_its_time_has_come_and_then_once() -> None:
+    """The client was forgotten meanwhile; nothing of it that could be executed twice was."""
+    table, expiration_s = Retention(), 5 * KEPT_S_MAX
+    table.raise_floor(A, 1, expiration_s)
+    assert table.admit(A, 1, Position(1), expiration_s) is TOO_LATE
+    table.advance(4 * KEPT_S_MAX)
+    table.raise_floor(A, 1, expiration_s)
+    assert table.admit(A, 1, Position(2), expiration_s) is FRESH
+    table.finish(A, 1, b"done")
+    table.advance(expiration_s - 1)
+    assert table.judge(A, 1, expiration_s) == Repeated(b"done", Position(2))
+
+
+def test_an_operation_of_a_group_that_is_years_ahead_may_call_others() -> None:
+    """Its expiration is reckoned in its own group's time (decision 0011)."""
+    table = Retention()
+    table.raise_floor(A, 1, 1 << 40, is_nested=True)
+    assert table.admit(A, 1, Position(1), 1 << 40) is FRESH

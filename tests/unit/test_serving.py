@@ -57,6 +57,23 @@ def test_a_primary_answers_stale_reads_once_its_object_holds_what_is_committed(
     assert (group.answered, len(waiting)) == (answered, 1 - answered)
 
 
+@pytest.mark.covers("FTC-86")
+def test_a_request_finds_its_group_by_its_own_name_for_it_and_not_by_the_version() -> None:
+    """Two groups of one host are at the same version, which belongs to neither more than to the other."""
+    first, second = Group(10), Group(10)
+    serving = Serving(
+        {GROUP: cast(Any, first), GroupId(2): cast(Any, second)},
+        cast(Any, SimpleNamespace(version=lambda *_: EPOCH, views={})),
+        *cast(Any, (None, None, None, None)),
+        cast(Any, SimpleNamespace(now=lambda: 0)),
+    )
+    calls = msgspec.Raw(encode_calls([]))
+    for frame, group in enumerate((2, 1, 2), start=1):
+        asked = Reads(frame, GroupId(group), EPOCH, Seen(), 60_000, ClientId("c"), calls)
+        serving.on_call(cast(Any, None), asked)
+    assert (first.answered, second.answered) == (1, 2)
+
+
 def test_a_host_reads_no_more_views_at_a_time_than_its_bound() -> None:
     """A host of a thousand groups dies, and clients know their new views before this host does: to read each
     would keep it, and the authority, from what they wait for. Who is turned away asks another host."""

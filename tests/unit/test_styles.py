@@ -101,7 +101,7 @@ def test_asking_for_an_outcome_settles_it(style: str) -> None:
     told(made)
     primary = made.replicas["a"]
     for number in (1, 2):
-        primary.on_outcome_asked(f"ask {number}", A, number, 1_000_000)
+        primary.on_outcome_asked(f"ask {number}", A, number, 200_000)
     primary.on_outcome_asked("too late", A, 3, 5)
     made.settle()
     known, never, forgotten = (outcomes[0] for _, _, outcomes in told(made))

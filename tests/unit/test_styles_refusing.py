@@ -5,13 +5,15 @@ from pathlib import Path
 import msgspec
 import pytest
 from group_classes import A, Counter, Spy, call, sent
-from style_groups import ALL, CONFIG, PASSIVE, group, told, write
+from style_groups import ALL, CONFIG, PASSIVE, group, lines, told, write
 
 import holdfast as hf
 from holdfast.model.errors import Overloaded
 from holdfast.model.ids import ClientId, GroupId, Incarnation
-from holdfast.model.outcome import Raised, Refused, Returned, encode_outcome
+from holdfast.model.outcome import INVALID_POLICY, Raised, Refused, Returned, encode_outcome
+from holdfast.model.units import SECOND
 from holdfast.node.executing import open_slot
+from holdfast.sequence.retention import KEPT_S_MAX
 from holdfast.styles.attempts import Attempts
 from holdfast.styles.interface import BadCall
 from holdfast.styles.operation import Sent
@@ -63,13 +65,32 @@ def test_a_primary_does_not_run_away_from_its_backups(style: str) -> None:
 def test_a_refusal_is_told_when_what_it_rests_on_is_final(style: str) -> None:
     """X3: "it never runs" must not be said of a record that may yet vanish with its primary."""
     made = group(style)
-    made.replicas["a"].on_outcome_asked("ask", A, 1, 1_000_000)
+    made.replicas["a"].on_outcome_asked("ask", A, 1, 200_000)
     write(made, 1)
     assert told(made) == []
     made.settle()
     for _, _, (outcome,) in told(made):
         assert isinstance(outcome, Refused)
         assert outcome.code == "never_runs"
+
+
+@pytest.mark.covers("FTC-95")
+@pytest.mark.parametrize("style", ALL)
+def test_an_expiration_that_cannot_be_honoured_is_refused_as_invalid_policy(style: str) -> None:
+    """Nothing runs, the calls beside it do, and a group that was idle for long refuses no good call."""
+    made = group(style)
+    made.clock.time_ns += 1000 * KEPT_S_MAX * SECOND
+    good_s = made.clock.wall() // SECOND + 2 * 24 * 3600
+    late = msgspec.structs.replace(call(1, "write", "late"), expiration_s=good_s + KEPT_S_MAX)
+    good = msgspec.structs.replace(call(2, "write", "good"), expiration_s=good_s)
+    frame = msgspec.structs.replace(sent(late, good), horizon_s=late.expiration_s)
+    made.replicas["a"].on_calls("t", frame)
+    made.settle()
+    ((_, _, (refused, returned)),) = told(made)
+    assert isinstance(refused, Refused)
+    assert refused.code == INVALID_POLICY
+    assert returned == Returned(1)
+    assert lines(made, "a") == ["good"]
 
 
 class Unbounded(BaseException):

@@ -61,12 +61,13 @@ class GroupTime:
 
     def learn(self, time_ns: int, epoch: Epoch) -> bool:
         """A reply of the primary carried *time_ns*. Within an epoch one primary stamps: a reply that was late
-        says less. Answers whether time has leapt ahead: what was reckoned before may have expired."""
+        says less. Answers whether time has leapt: what was reckoned before may have expired, or expire much
+        too late."""
         ahead_ns = time_ns - self._clock.now()
         if epoch < self._epoch or (epoch == self._epoch and ahead_ns <= self._ahead_ns):
             return False
+        has_leapt = ahead_ns - self._leapt_ns > LEAP_NS or self._ahead_ns - ahead_ns > LEAP_NS
         self._epoch, self._ahead_ns = epoch, ahead_ns
-        has_leapt = ahead_ns - self._leapt_ns > LEAP_NS
         self._leapt_ns = ahead_ns if has_leapt else min(ahead_ns, self._leapt_ns)
         return has_leapt
 

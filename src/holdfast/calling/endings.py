@@ -8,12 +8,13 @@ from holdfast.calling.ports import Ended
 from holdfast.model.calls import CallOutcomeUnknown, RefusalCode, RequestId, Turned
 from holdfast.model.errors import HoldfastError, InvalidRequest, Overloaded, Rejected, Unavailable
 from holdfast.model.ids import ClientId
-from holdfast.model.outcome import Refused, Unknown, decode_outcome
+from holdfast.model.outcome import INVALID_POLICY, Refused, Unknown, decode_outcome
 from holdfast.model.ports import Clock
 from holdfast.model.units import SECOND
 
-FORGOTTEN: Final = ("expired", "abandoned")
-"""Refusals by which a group says that it does not know, or no longer, whether a request has run (X2)."""
+FORGOTTEN: Final = ("expired", "abandoned", INVALID_POLICY)
+"""Refusals by which a group says that it does not know, or no longer, whether a request has run (X2), or that
+this copy of it does not run (FTC-95)."""
 
 
 class Endings:

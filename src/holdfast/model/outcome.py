@@ -13,6 +13,9 @@ from holdfast.model.errors import HoldfastError, InvalidRequest
 TEXT_CHARACTERS_MAX: Final = 4096
 """How much of an exception's text a reply repeats: it is retained by every member until it expires."""
 
+INVALID_POLICY: Final = "invalid_policy"
+"""The code of a refusal: a request expires later than a group keeps replies (FTC-95)."""
+
 
 class Returned(msgspec.Struct, frozen=True, array_like=True, tag=0):
     """The method returned this."""

@@ -9,7 +9,12 @@ CSNs of its sequence, never from a clock (X4).
 How. A client numbers its requests upwards and says with each the lowest number it still awaits (its floor)
 and the latest expiration it has ever used (its horizon). Once the group's time has passed the horizon,
 nothing of that client can still arrive unexpired, and it is forgotten altogether; so the table is bounded
-by what clients await and by what may still come.
+by what clients await and by what may still come. Neither may lie further ahead than ``KEPT_S_MAX``: a request
+that expires later is refused when it is ordered (FTC-95), and a later horizon counts as that. Whoever forgets
+a client then forgets nothing that could be executed twice: what expires later was never executed.
+
+What a group calls is not bounded so: its expiration is reckoned in the calling group's time, which may be
+years ahead by itself (decision 0011).
 
 Nearly every entry goes by its client's floor, long before it expires. So it is not the entries that are noted
 for their expirations but the client, for the earliest of them, and all are looked through when that has come.
@@ -26,6 +31,10 @@ from holdfast.model.errors import invariant
 from holdfast.model.ids import ClientId, Position
 
 Item = TypeVar("Item")
+
+KEPT_S_MAX: Final = 3 * 24 * 3600
+"""The longest that a reply is kept, by the group's time. Our own clients ask for two days at most, for the
+duration of a request and for its outcome together: the third is for clocks that differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +69,9 @@ Verdict = Fresh | Repeated | InProgress | Refused
 FRESH: Final = Fresh()
 EXPIRED: Final = Refused("the request has expired by the group's time")
 ABANDONED: Final = Refused("the client no longer awaits this request")
+TOO_LATE: Final = Refused(
+    "it expires later than replies are kept: in more than three days of the group's time"
+)
 NEVER: Final = Refused("its outcome was asked for before it ran, so it never will")
 
 
@@ -149,9 +161,13 @@ class Retention:
         if known is None or number < known.floor or number in known.entries or expiration_s <= self.time_s:
             verdict = self.judge(client, number, expiration_s)
             if verdict is FRESH:
+                if expiration_s > self._latest_s:
+                    return TOO_LATE
                 self.begin(client, number, position, expiration_s)
             return verdict
         if expiration_s > known.horizon_s:
+            if expiration_s > self._latest_s:
+                return TOO_LATE
             self._client(client, expiration_s)
         known.entries[number] = _Entry(position, expiration_s)
         if expiration_s < known.due_s:
@@ -177,9 +193,10 @@ class Retention:
             if position is not None:
                 entry.position = position
 
-    def raise_floor(self, client: ClientId, floor: int, horizon_s: int) -> None:
-        """The client awaits nothing below *floor*, and no request of its expires after *horizon_s*."""
-        known = self._client(client, horizon_s)
+    def raise_floor(self, client: ClientId, floor: int, horizon_s: int, *, is_nested: bool = False) -> None:
+        """The client awaits nothing below *floor*, and no request of its expires after *horizon_s*.
+        *is_nested*: it is an operation of another group."""
+        known = self._client(client, horizon_s if is_nested else min(horizon_s, self._latest_s))
         if floor > known.floor:
             # Whichever is less: a client may leap, and it may leave thousands above its floor.
             passed: Sequence[int] = range(known.floor, floor)
@@ -193,6 +210,8 @@ class Retention:
         """Answer for the outcome of a request, for good: what is fresh now will never run (X3)."""
         verdict = self.judge(client, number, expiration_s)
         if isinstance(verdict, Fresh):
+            if expiration_s > self._latest_s:
+                return TOO_LATE  # it would have to be remembered for longer than anything is
             known = self._client(client, expiration_s)
             self._keep(client, known, number, _Entry(Position(0), expiration_s, never_runs=True))
             return NEVER
@@ -219,6 +238,11 @@ class Retention:
         return table
 
     # --- keeping
+
+    @property
+    def _latest_s(self) -> int:
+        """No request may expire later than this."""
+        return self.time_s + KEPT_S_MAX
 
     def _keep(self, client: ClientId, known: _Client, number: int, entry: _Entry) -> None:
         known.entries[number] = entry

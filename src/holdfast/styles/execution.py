@@ -21,12 +21,13 @@ from holdfast.model.calls import Request
 from holdfast.model.csn import ZERO
 from holdfast.model.errors import invariant
 from holdfast.model.ids import Position
-from holdfast.model.outcome import Refused, Unknown, decode_outcome, encode_outcome
+from holdfast.model.outcome import INVALID_POLICY, Refused, Unknown, decode_outcome, encode_outcome
 from holdfast.sequence.retention import (
     ABANDONED,
     EXPIRED,
     FRESH,
     NEVER,
+    TOO_LATE,
     InProgress,
     Repeated,
     Retention,
@@ -71,6 +72,7 @@ REFUSALS: Final[dict[Verdict, bytes]] = {
     EXPIRED: encode_outcome(Refused("expired", EXPIRED.why)),
     ABANDONED: encode_outcome(Refused("abandoned", ABANDONED.why)),
     NEVER: encode_outcome(Refused("never_runs", NEVER.why)),
+    TOO_LATE: encode_outcome(Refused(INVALID_POLICY, TOO_LATE.why)),
 }
 
 
@@ -149,7 +151,7 @@ class Execution:
         self._move_to(first, first + len(calls) - 1)
         self._take_time(stamp)
         client, chain, time_ns, last = sent.client, sent.chain, self.time_ns, self.position
-        self.retention.raise_floor(client, sent.floor, sent.horizon_s)
+        self.retention.raise_floor(client, sent.floor, sent.horizon_s, is_nested=bool(chain))
         admit, finish, start = self.retention.admit, self.retention.finish, self.line.start
         outcomes: list[bytes | None] = []
         token = scope_now.set(self.line.scope)
@@ -299,12 +301,14 @@ class Execution:
             self.apply(first, record)
 
     def _account(self, first: Position, sent: Sent, calls: list[Call], outcomes: list[bytes]) -> None:
-        self.retention.raise_floor(sent.client, sent.floor, sent.horizon_s)
+        self.retention.raise_floor(sent.client, sent.floor, sent.horizon_s, is_nested=bool(sent.chain))
         for index, each in enumerate(calls):
-            if self.retention.judge(sent.client, each.number, each.expiration_s) is FRESH:
-                self.retention.begin(sent.client, each.number, Position(first + index), each.expiration_s)
-                if outcomes:
-                    self.retention.finish(sent.client, each.number, outcomes[index])
+            position = Position(first + index)
+            if (
+                self.retention.admit(sent.client, each.number, position, each.expiration_s) is FRESH
+                and outcomes
+            ):
+                self.retention.finish(sent.client, each.number, outcomes[index])
 
     # --- one record of each kind
 

@@ -6,7 +6,7 @@ from typing import Final
 from holdfast.model.calls import Request
 from holdfast.model.ids import ClientId, Position
 from holdfast.model.outcome import Unknown, encode_outcome
-from holdfast.sequence.retention import FRESH, NEVER, InProgress, Repeated, Verdict
+from holdfast.sequence.retention import FRESH, NEVER, TOO_LATE, InProgress, Repeated, Verdict
 from holdfast.styles.effects import Effects
 from holdfast.styles.execution import REFUSALS, Execution
 from holdfast.styles.operation import Call, Settled
@@ -14,6 +14,8 @@ from holdfast.styles.ports import Token
 from holdfast.styles.waiting import Waiting
 
 FORGOTTEN: Final = encode_outcome(Unknown("the request has expired; whether it ran is no longer known"))
+
+NOT_KEPT: Final = encode_outcome(Unknown(TOO_LATE.why))
 
 Tell = Callable[[Position, Token, list[int], list[bytes]], None]
 """Answer, once that position is committed."""
@@ -46,7 +48,8 @@ class Repetitions:
         if isinstance(verdict, Repeated | InProgress) or verdict == NEVER:
             self._answer_verdict(verdict, Request(record.client, record.number), token, position)
         else:
-            self._tell(position, token, [record.number], [FORGOTTEN])
+            said = NOT_KEPT if verdict == TOO_LATE else FORGOTTEN
+            self._tell(position, token, [record.number], [said])
 
     def _answer_verdict(self, verdict: Verdict, request: Request, token: Token, position: Position) -> None:
         """Answer, once *position* is committed and what the verdict rests on."""
