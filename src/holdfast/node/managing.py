@@ -6,7 +6,7 @@ nothing, and one that was interrupted is planned again.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import structlog
@@ -30,8 +30,12 @@ from holdfast.node.locating import location_known
 
 LOOK_S: Final = 1.0
 """Between two looks at what has changed."""
+BUSY_LOOK_S: Final = 0.2
+"""The same while there is something to do: members are waited for that were placed before."""
 ACTIONS_MAX: Final = 100
 """Carried out before the domain is looked at again."""
+AT_A_TIME: Final = 16
+"""Of those: most of each is waiting for the authority's disk, which serves many at once."""
 FORGOTTEN_MAX: Final = 100
 """Groups looked up at the authority before the domain is looked at again."""
 
@@ -66,17 +70,19 @@ class Managing:
         """Look and act until cancelled. Whatever goes wrong here ends no host: its groups serve without."""
         while True:
             try:
-                await self._look()
+                is_busy = await self._look()
             except HoldfastError as error:
                 log.error("the domain cannot be managed now", why=str(error))
-            await asyncio.sleep(LOOK_S)
+                is_busy = False
+            await asyncio.sleep(BUSY_LOOK_S if is_busy else LOOK_S)
 
-    async def _look(self) -> None:
+    async def _look(self) -> bool:
+        """Whether there was something to do."""
         if self._control.is_coordinator:
-            await self._act()
-        else:
-            self._planned_for = ()
-            self._census.look()  # so that this host knows since when others are gone
+            return await self._act()
+        self._planned_for = ()
+        self._census.look()  # so that this host knows since when others are gone
+        return False
 
     async def plan(self) -> Plan:
         """What would be done now. Made in a thread: with ten thousand groups it takes a while."""
@@ -91,20 +97,31 @@ class Managing:
     def _plan(self, facts: Facts, state: DomainState) -> Plan:
         return plan(self._census.wishes(facts, state), facts)
 
-    async def _act(self) -> None:
-        """Plan and carry out, if anything has changed since there was nothing to do."""
+    async def _act(self) -> bool:
+        """Plan and carry out, if anything has changed since there was nothing to do; whether there was."""
         living = tuple(sorted(self._directory.sessions))
         seen = (self._directory.changes, living, self._census.lost(), self._control.cas)
         if seen == self._planned_for:
-            return
+            return False
         await self._forget_gone()
         found = await self.plan()
-        for action in found.actions[:ACTIONS_MAX]:
-            if not self._control.is_coordinator:
-                return
-            await self._do(action)
+        await self._do_all(found.actions[:ACTIONS_MAX])
         # What was done changes what is seen; what could not be is tried again at the next look.
         self._planned_for = seen if not found.actions else ()
+        return bool(found.actions)
+
+    async def _do_all(self, actions: Sequence[Action]) -> None:
+        waiting = iter(actions)
+
+        async def do_some() -> None:
+            for action in waiting:
+                if self._control.is_coordinator:
+                    await self._do(action)
+
+        done = await asyncio.gather(*(do_some() for _ in range(AT_A_TIME)), return_exceptions=True)
+        for error in done:
+            if error is not None:
+                raise error
 
     async def _do(self, action: Action) -> None:
         if isinstance(action, Lead):
