@@ -95,3 +95,15 @@ def test_who_differs_from_most_is_off_and_from_one_is_not() -> None:
     assert machine.peers.is_off
     machine.time_ns += FRESH_NS
     assert not machine.peers.is_off, "those were heard too long ago"
+
+
+def test_how_far_it_is_off_is_known() -> None:
+    """By the middle of its peers' clocks; else by how far its own jumped; 0 while all is well."""
+    machine = Machine()
+    machine.hear(a=0, b=0, c=0)
+    assert machine.peers.skew_ns == 0
+    machine.clock.jump_wall(2 * HOUR)
+    assert machine.peers.skew_ns == 2 * HOUR
+    behind = Machine(-3 * HOUR)
+    behind.hear(a=0, b=0, c=HOUR)
+    assert behind.peers.skew_ns == -3 * HOUR

@@ -218,3 +218,22 @@ def test_a_location_ends_with_the_host() -> None:
     assert str(fault_location(B, "dc1/rack2")) == "dc1/rack2/b"
     assert [each.kind for each in fault_location(B, "dc1").parts] == ["", "hostname"]
     assert len(fault_location(B, "/".join("x" * 16)).parts) == 16
+
+
+def test_a_store_that_is_damaged_is_reported_by_the_others() -> None:
+    """The host itself has ended of it."""
+    scene = Scene()
+    scene.witness.on_died(
+        HostDied(host=B, incarnation=Incarnation(4), proof="waitpid", how="exited", is_damaged=True)
+    )
+    assert scene.told() == [("DamagedStore", "b", "b/4/damage")]
+
+
+def test_a_clock_that_is_wrong_is_reported_until_it_is_right() -> None:
+    scene = Scene()
+    scene.witness.on_skew(-7_200 * 10**9)
+    scene.clock.time_ns += 5
+    scene.witness.on_skew(0)
+    skew, right = (each for _, each in scene.reports)
+    assert (skew.kind, skew.details) == (FaultKind.CLOCK_SKEW, {"HostId": "a", "SkewNs": -7_200 * 10**9})
+    assert right.details == {"HostId": "a", "From": "ClockSkew", "AfterNs": 5}

@@ -6,6 +6,7 @@ import sys
 from cyclopts import App, CycloptsError
 
 from holdfast import __version__
+from holdfast.cli.complaint import complain
 from holdfast.machine import log_to_stderr
 from holdfast.model.errors import HoldfastError, InvalidRequest, OutcomeUnknown
 
@@ -50,7 +51,7 @@ def main() -> None:
     try:
         code = app(result_action="return_value", exit_on_error=False)
     except HoldfastError as error:
-        print("; ".join([f"holdfast: {error}", *getattr(error, "__notes__", ())]), file=sys.stderr)
+        complain(error)
         sys.exit(exit_code(error))
     except BrokenPipeError:
         # Whoever read our output has gone, and cannot be told; nor can the flush at the end of the process.

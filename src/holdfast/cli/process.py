@@ -10,6 +10,7 @@ from pathlib import Path
 import uvloop
 from cyclopts import App
 
+from holdfast.cli.complaint import complain
 from holdfast.machine import end_on_broken_invariant, log_to_stderr
 from holdfast.machine.collector import spare_what_stays
 from holdfast.machine.parent import end_with
@@ -37,7 +38,8 @@ def host(*, dir: Path, id: str, with_parent: int | None = None) -> int:
         Pid of the process that starts the host: when it is gone, the host ends. An agent gives none: its
         hosts outlive it.
     """
-    from holdfast.model.errors import InvalidRequest
+    from holdfast.model.errors import Corruption, InvalidRequest
+    from holdfast.node.child import DAMAGED_STATUS
     from holdfast.node.host import Host
     from holdfast.node.layout import Layout
     from holdfast.web.door import HttpDoor
@@ -49,7 +51,11 @@ def host(*, dir: Path, id: str, with_parent: int | None = None) -> int:
     if id not in description.hosts:
         raise InvalidRequest(f"{layout.directory} has no host {id!r}; it has {', '.join(description.hosts)}")
     door = HttpDoor(layout, description.domain, HostId(id))
-    return _run(lambda: Host(layout, description, HostId(id), doors=[door]).run())
+    try:
+        return _run(lambda: Host(layout, description, HostId(id), doors=[door]).run())
+    except Corruption as error:
+        complain(error)
+        return DAMAGED_STATUS  # so that its agent can tell
 
 
 def agent(*, dir: Path, with_parent: int | None = None) -> int:

@@ -141,7 +141,7 @@ class Groups:
         self.checkups = Checkups(
             self.housed, ports.clock, self._timers, ports.trace, ports.journal, ports.on_finding
         )
-        self._timekeeping = Timekeeping(clocks, self.housed, self._timers, ports.journal)
+        self._timekeeping = Timekeeping(clocks, self.housed, self._timers, ports.journal, ports.on_skew)
         self._leases = Leases(
             incarnation=incarnation,
             clock=ports.clock,

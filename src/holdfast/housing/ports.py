@@ -168,6 +168,8 @@ class HousePorts:
     """A member has stopped for good, and says why (A5)."""
     on_view: Callable[[View], None] = lambda _: None
     """A group of the domain has a new view."""
+    on_skew: Callable[[int], None] = lambda _: None
+    """This host's time is so many nanoseconds ahead of the others'; 0: no longer."""
     beats: Beats | None = None
     """The heartbeats of leases, when a thread of their own drives them (R4); None: the host's loop does."""
     on_finding: Callable[[Finding], None] = lambda finding: None

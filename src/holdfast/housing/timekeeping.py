@@ -1,6 +1,6 @@
 """A host whose time is not the others' leads no group, if another can (PROTOCOL X4)."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from typing import Final
 
 from holdfast.housing.housed import Housed
@@ -18,14 +18,22 @@ class Timekeeping:
     """Looks at the clocks now and then, and hands over what this host should not stamp."""
 
     def __init__(
-        self, clocks: PeerClocks, housed: Mapping[GroupId, Housed], timers: MakeTimers, journal: Journal
+        self,
+        clocks: PeerClocks,
+        housed: Mapping[GroupId, Housed],
+        timers: MakeTimers,
+        journal: Journal,
+        on_skew: Callable[[int], None],
     ) -> None:
+        """*on_skew* is told when this host's time is wrong, and by how much; and 0 when it is right again."""
         self._clocks = clocks
         self._housed = housed
         self._timers = timers(self._on_timer)
         self._journal = journal
         self._passed_at: dict[GroupId, int] = {}
         self._jump_s = 0
+        self._on_skew = on_skew
+        self._is_skewed = False
         self._timers.set(LOOK_NS, "look")
 
     def close(self) -> None:
@@ -33,6 +41,7 @@ class Timekeeping:
 
     def _on_timer(self, tag: Hashable) -> None:
         self._tell_of_jump()
+        self._tell_of_skew()
         if self._clocks.is_off:
             self._hand_over()
         self._timers.set(LOOK_NS, "look")
@@ -41,6 +50,12 @@ class Timekeeping:
         before, self._jump_s = self._jump_s, self._clocks.clock.jump_ns // SECOND
         if self._jump_s and not before:
             self._journal.warning("this machine's clock was set, and is not followed", by_s=self._jump_s)
+
+    def _tell_of_skew(self) -> None:
+        was_skewed, skew_ns = self._is_skewed, self._clocks.skew_ns
+        self._is_skewed = skew_ns != 0
+        if self._is_skewed is not was_skewed:
+            self._on_skew(skew_ns)
 
     def _hand_over(self) -> None:
         now = self._clocks.clock.now()

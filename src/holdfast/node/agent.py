@@ -170,6 +170,7 @@ class Agent:
                 during=self._during(host, death.incarnation),
                 is_hang=death.is_hang,
                 is_crash=death.is_crash,
+                is_damaged=death.is_damaged,
             )
             self._deaths.append(died)
             payload = _encode(died)

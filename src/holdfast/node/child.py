@@ -17,6 +17,8 @@ from holdfast.node.output import Output
 HUNG_STATUS: Final = 87
 """With this a host ends itself whose loop has stood still for too long (K3): so its agent can tell a hang
 from a crash."""
+DAMAGED_STATUS: Final = 88
+"""With this a host ends that cannot go on from what is on its disk, because it is not what was written."""
 
 
 class Child:

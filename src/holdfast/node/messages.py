@@ -35,6 +35,8 @@ class HostDied(Struct, frozen=True, tag="host_died", kw_only=True):
     """It ended itself because its loop stood still (K3)."""
     is_crash: bool = False
     """The agent saw it end, and otherwise than in order."""
+    is_damaged: bool = False
+    """It ended because what it had stored is not what it wrote."""
 
 
 class DeathHeard(Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ import structlog
 from holdfast.model.ids import Incarnation
 from holdfast.model.ports import Clock
 from holdfast.model.units import SECOND
-from holdfast.node.child import HUNG_STATUS, Child, describe_exit
+from holdfast.node.child import DAMAGED_STATUS, HUNG_STATUS, Child, describe_exit
 from holdfast.node.holders import signal_holder
 from holdfast.node.messages import Proof
 from holdfast.node.output import Output
@@ -54,6 +54,8 @@ class Death:
     """It ended itself because its loop stood still."""
     is_crash: bool = False
     """It was seen to end, and otherwise than in order."""
+    is_damaged: bool = False
+    """It ended because what it had stored is not what it wrote."""
 
 
 class Ward:
@@ -85,6 +87,7 @@ class Ward:
         self._is_stopping = False
         self._ended = asyncio.Event()
         self._is_hung = False
+        self._is_damaged = False
         self._is_crash = True
         """The last process ended otherwise than in order, as far as can be told."""
         self._proven: int | None = None
@@ -154,6 +157,7 @@ class Ward:
     def _on_exit(self, code: int) -> None:
         self._child = self.pid = None
         self._is_hung = code == HUNG_STATUS
+        self._is_damaged = code == DAMAGED_STATUS
         complaint = self._output.complaint()
         how = describe_exit(code) + (f": {complaint}" if complaint and code > 0 else "")
         self._is_crash = code != 0
@@ -196,8 +200,9 @@ class Ward:
         self.state = WardState.STOPPED
         self.pid = None
         is_hang, self._is_hung = self._is_hung, False
+        is_damaged, self._is_damaged = self._is_damaged, False
         is_crash = self._is_crash and not self._is_stopping
-        self._on_death(self, Death(incarnation, proof, how, is_hang, is_crash))
+        self._on_death(self, Death(incarnation, proof, how, is_hang, is_crash, is_damaged))
         self._ended.set()
         if self._is_stopping:
             self.last_exit = how

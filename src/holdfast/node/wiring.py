@@ -139,6 +139,7 @@ def _ports(
         on_halted=on_halted,
         on_finding=on_finding,
         on_view=lambda view: witness().on_view(view),
+        on_skew=lambda skew_ns: witness().on_skew(skew_ns),
         beats=beats,
         copies=copies,
     )

@@ -34,6 +34,8 @@ VIEW_NEWS_NS: Final = 60 * SECOND
 """A view that was written longer ago is no news to a host that has just begun to follow."""
 WHY_MAX: Final = 1_000
 """Letters of what is said to people."""
+SKEW_NS_MAX: Final = 10**18
+"""Some thirty years: what is further off is told as this."""
 LOSSES: Final = (Why.DEAD, Why.SILENT, Why.DROPPED)
 FAULTS: Final = {"divergence": FaultKind.DIVERGENCE, "object_failed": FaultKind.OBJECT_CRASH}
 """What an object's faults are called by the styles, and in reports."""
@@ -67,12 +69,21 @@ class Witness:
         """Processes that are known to have ended, and when that was learnt."""
         self._crashed: dict[HostId, Incarnation] = {}
         """The last process of a host that was reported, until its next one was."""
+        self._skewed_at = 0
 
     # --- processes
 
     def on_died(self, died: HostDied) -> None:
         """An agent has proof."""
         self._end(died.host, died.incarnation)
+        if died.is_damaged and self._me in self._witnesses(died.host):
+            self._report(
+                FaultKind.DAMAGED_STORE,
+                self._location(died.host),
+                details={"HostId": died.host},
+                why=f"{died.host} {died.how}",
+                once=f"{died.host}/{died.incarnation}/damage",
+            )
         if died.is_crash:
             self._report_crash(died.host, died.incarnation, is_proven=True, why=f"{died.host} {died.how}")
         session = self._directory.sessions.get(died.host)
@@ -148,6 +159,18 @@ class Witness:
         sessions = [each for each in sorted(self._directory.sessions) if each != dead]
         housing = [each for each in sessions if record is not None and each in record.placed_on]
         return housing or sessions[:WITNESSES]
+
+    def on_skew(self, skew_ns: int) -> None:
+        """This host's time is so far ahead of the others'; 0: no longer."""
+        now, kind = self._clock.now(), FaultKind.CLOCK_SKEW
+        details: dict[str, Simple] = {"HostId": self._me}
+        if skew_ns:
+            self._skewed_at = now
+            details["SkewNs"] = max(-SKEW_NS_MAX, min(skew_ns, SKEW_NS_MAX))
+            self._report(kind, self._location(self._me), details=details)
+        else:
+            details |= {"From": kind.value, "AfterNs": now - self._skewed_at}
+            self._report(FaultKind.RECOVERED, self._location(self._me), details=details)
 
     # --- groups
 

@@ -42,6 +42,13 @@ class PeerClocks:
             self._samples.clear()
 
     @property
+    def skew_ns(self) -> int:
+        """How far this host's time is ahead of that of most peers, when it is off; else how far its machine's
+        clock jumped, and is not followed; else 0."""
+        fresh = sorted(self._fresh())
+        return -fresh[len(fresh) // 2] if self.is_off else self.clock.jump_ns
+
+    @property
     def is_off(self) -> bool:
         """Whether most peers have another time than this host."""
         fresh = self._fresh()
