@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
 from domain import HOLDFAST, WAIT_S, Domain, is_whole
@@ -21,6 +22,7 @@ from holdfast.faults.told import Told
 from holdfast.model.ids import GroupId, HostId
 from holdfast.model.orders import HostList, ListHosts
 from holdfast.model.system_groups import NOTIFIER
+from holdfast.node.layout import Layout
 
 pytestmark = pytest.mark.cluster
 
@@ -90,7 +92,7 @@ def test_a_hosts_death_is_one_report_and_its_members_can_be_listed(
     count = rounds(short=4, long=1_000)
 
     async def work(client: Client) -> list[GroupId]:
-        faults, everything, back = client.connection.faults, Consumer(), Consumer()
+        faults, everything = client.connection.faults, Consumer()
         await faults.connect_structured_fault_consumer(everything)
         for number in range(count):
             await client.create(f"ledger{number}")
@@ -110,8 +112,8 @@ def test_a_hosts_death_is_one_report_and_its_members_can_be_listed(
             return [each.event.value("ObjectGroupId") for each in parts] == groups
 
         await until("every member is listed", are_listed)
-        back.heard = await faults.list("$type_name == 'Recovered'")
-        assert [each.event.value("From") for each in back.heard] == ["HostCrash"]
+        back = await faults.list("$type_name == 'Recovered'")
+        assert [each.event.value("From") for each in back] == ["HostCrash"]
         return groups
 
     groups = run(domain, work)
@@ -141,8 +143,6 @@ def test_the_notifier_is_the_domains_own(domain: Domain) -> None:
 
 
 def _coordinated(domain: Domain) -> Awaitable[HostList]:
-    from holdfast.node.layout import Layout
-
     return give_at(Layout(domain.directory), ListHosts(), HostList)
 
 
@@ -261,3 +261,42 @@ def test_a_person_watches(domain: Domain) -> None:
         finally:
             watching.kill()
     assert numbers == [first, second]
+
+
+def _stream(url: str, headers: dict[str, str], count: int) -> list[Any]:
+    """The first events of the stream: id and data."""
+    found: list[Any] = []
+    fields: dict[str, str] = {}
+    with httpx.stream("GET", url, headers=headers, timeout=WAIT_S, trust_env=False) as stream:
+        for line in stream.iter_lines():
+            name, colon, value = line.partition(": ")
+            if name and colon:
+                fields[name] = value
+            elif not line and fields:
+                found.append((int(fields["id"]), msgspec.json.decode(fields["data"])))
+                fields = {}
+            if len(found) == count:
+                break
+    return found
+
+
+def test_faults_over_http(domain: Domain) -> None:
+    """They are pushed, listed by filter, and followed at any host from the last one that was heard; metrics
+    count what was reported."""
+    hosts = domain.wait("every host hears every other", is_whole)["hosts"]
+    one, other = (each["report"]["details"]["http"] for each in hosts[:2])
+    new = {"kind": "Hang", "location": "rack9/box", "details": {"WaitedNs": 5}, "once": "box hangs"}
+    told = [httpx.post(one + "/v1/faults", json=new, timeout=WAIT_S, trust_env=False) for _ in range(2)]
+    assert [each.status_code for each in told] == [201, 201]
+    number = told[0].json()["number"]
+    assert told[1].json()["number"] == number
+    where = {"where": "$Location[0].id == 'rack9'", "after": str(number - 1)}
+    page = httpx.get(other + "/v1/faults", params=where, timeout=WAIT_S, trust_env=False).json()
+    assert [(each["number"], each["data"]["WaitedNs"]) for each in page["faults"]] == [(number, 5)]
+    bad = httpx.get(one + "/v1/faults", params={"where": "$a = 1"}, timeout=WAIT_S, trust_env=False)
+    assert (bad.status_code, bad.json()["error"]["code"]) == (400, "invalid_constraint")
+    again = httpx.post(one + "/v1/faults", json={**new, "once": ""}, timeout=WAIT_S, trust_env=False).json()
+    heard = _stream(other + "/v1/faults/stream", {"last-event-id": str(number)}, 1)
+    assert [(id, each["type_name"]) for id, each in heard] == [(again["number"], "Hang")]
+    metrics = httpx.get(one + "/metrics", timeout=WAIT_S, trust_env=False).text
+    assert 'holdfast_fault_reports_total{kind="HostCrash"}' in metrics
