@@ -1,5 +1,7 @@
 """The analyzer: few reports of many, and none that hides news."""
 
+import pytest
+
 from holdfast.faults.analysis import FLAPS_TOLD_MAX, Analysis
 from holdfast.faults.events import EventHeader, EventType, FixedEventHeader, Location, StructuredEvent, find
 from holdfast.faults.reports import FaultKind, FaultReport
@@ -45,6 +47,17 @@ def test_what_follows_a_hosts_death_is_part_of_it() -> None:
     assert desk.take(FaultKind.OBJECT_CRASH, "h2", 3, "A", 7).part_of == 0
     assert desk.take(FaultKind.DIVERGENCE, "h1", 3, "A", 7).part_of == 0  # no consequence of a crash
     assert desk.take(FaultKind.HOST_CRASH, "h1", 4).part_of == 0  # nor a second crash of the first
+
+
+@pytest.mark.covers("FTC-243")
+def test_detectors_of_objects_processes_and_hosts_report_side_by_side() -> None:
+    """Each level is a part of the one above, in whatever order the lower ones come after it."""
+    desk = Desk()
+    desk.take(FaultKind.OBJECT_CRASH, "h1", 0)
+    assert desk.take(FaultKind.OBJECT_CRASH, "h1/p1", 1).part_of == 1
+    assert desk.take(FaultKind.OBJECT_CRASH, "h1/p1", 2, "A", 7).part_of == 2
+    assert desk.take(FaultKind.OBJECT_CRASH, "h1/p2", 3, "A", 7).part_of == 1
+    assert desk.take(FaultKind.OBJECT_CRASH, "h2/p1", 4, "A", 7).part_of == 0
 
 
 def test_a_recovered_location_has_faults_of_its_own_again() -> None:

@@ -49,6 +49,11 @@ class Whole(Struct, frozen=True, array_like=True):
     location: Location
     is_host_crash: bool = False
 
+    @property
+    def about(self) -> tuple[int, int]:
+        """How much it is about, the most first: a host's objects, then those of a process there."""
+        return self.rank, len(self.location.parts)
+
 
 class Flap(Struct, frozen=True, array_like=True):
     """How often the same was reported."""
@@ -133,17 +138,19 @@ class Analysis:
         rank = _rank(report)
         if rank is None:
             return None
-        above = [each for each in self._wholes if each.rank < rank and each.location.covers(report.location)]
-        return max(above, key=lambda each: (each.rank, each.number), default=None)
+        about = (rank, len(report.location.parts))
+        above = [
+            each for each in self._wholes if each.about < about and each.location.covers(report.location)
+        ]
+        return max(above, key=lambda each: (each.about, each.number), default=None)
 
     def _remember(self, report: FaultReport, number: int, at_ns: int) -> None:
         rank = _rank(report)
-        if rank is None or report.scope is Scope.MEMBER:
+        if rank is None or report.scope is not Scope.LOCATION:
             return
         is_host_crash = report.kind is FaultKind.HOST_CRASH
-        if report.scope is Scope.LOCATION:
-            self._wholes.append(Whole(number, at_ns, rank, report.location, is_host_crash))
-            del self._wholes[:-WHOLES_MAX]
+        self._wholes.append(Whole(number, at_ns, rank, report.location, is_host_crash))
+        del self._wholes[:-WHOLES_MAX]
 
     def _limited(self, event: StructuredEvent, number: int, at_ns: int) -> Judged:
         key = _key(event)
