@@ -19,11 +19,16 @@ class Desk:
         self.regions: list[tuple[str, object]] = []
 
     def take(
-        self, kind: FaultKind, location: str, at_ns: int, type_id: str | None = None, group: int | None = None
+        self,
+        kind: FaultKind,
+        location: str,
+        at_ns: int,
+        type_id: str | None = None,
+        group: int | None = None,
+        name: str = "",
     ) -> Told:
-        report = FaultReport(
-            kind, "main", Location.parse(location), type_id, None if group is None else GroupId(group)
-        )
+        number = None if group is None else GroupId(group)
+        report = FaultReport(kind, "main", Location.parse(location), type_id, number, name=name)
         return self.event(report.to_event(), at_ns)
 
     def event(self, event: StructuredEvent, at_ns: int) -> Told:
@@ -68,6 +73,16 @@ def test_a_recovered_location_has_faults_of_its_own_again() -> None:
     desk.take(FaultKind.HANG, "h3", 3)
     assert desk.take(FaultKind.OBJECT_CRASH, "h3", 4, "A", 7).part_of == 4
     assert desk.take(FaultKind.OBJECT_CRASH, "h3", 3 + 31 * SECOND, "A", 7).part_of == 0
+
+
+def test_what_is_said_to_follow_is_a_part_however_late_it_comes() -> None:
+    """A host may be back before the last of its members was reported."""
+    desk = Desk()
+    desk.take(FaultKind.HOST_CRASH, "h1", 0, name="h1/4")
+    desk.take(FaultKind.RECOVERED, "h1", 1)
+    assert desk.take(FaultKind.OBJECT_CRASH, "h1", 2 * MINUTE, "A", 7, name="h1/4").part_of == 1
+    assert desk.take(FaultKind.OBJECT_CRASH, "h1", 2 * MINUTE, "A", 7, name="h1/5").part_of == 0
+    assert desk.take(FaultKind.OBJECT_CRASH, "h1", 11 * MINUTE, "A", 8, name="h1/4").part_of == 0
 
 
 def test_what_flaps_is_told_a_few_times_then_once_with_a_mark() -> None:

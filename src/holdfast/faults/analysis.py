@@ -1,8 +1,9 @@
 """The analyzer: makes few reports of many (FTC 27.4.1).
 
 *Condenses*: when everything at a location crashed or hangs, what follows there is a part of that, until the
-location has recovered or a while has passed. A consumer hears of a part only if it has not heard of the
-whole; parts can still be listed. So the death of a host with a thousand members is one report to whoever
+location has recovered or a while has passed; and for longer what has the same event name, by which those who
+report both say that the one follows from the other. A consumer hears of a part only if it has not heard of
+the whole; parts can still be listed. So the death of a host with a thousand members is one report to whoever
 hears of hosts, and one to whoever asked for a single member.
 
 *Limits*: what is reported again and again is told a few times, then once more with the mark ``IsFlapping``,
@@ -26,6 +27,8 @@ from holdfast.model.units import MINUTE, SECOND
 
 PART_NS: Final = 30 * SECOND
 """For how long after a report of a whole others count as its parts."""
+NAMED_PART_NS: Final = 10 * MINUTE
+"""For how long those do that have its name, whether the location has recovered or not."""
 WHOLES_MAX: Final = 256
 """Wholes remembered for it; of more at once the oldest are forgotten, and their parts told one by one."""
 FLAP_NS: Final = 1 * MINUTE
@@ -48,6 +51,10 @@ class Whole(Struct, frozen=True, array_like=True):
     rank: int
     location: Location
     is_host_crash: bool = False
+    name: str = ""
+    """The event's, if it has one."""
+    is_over: bool = False
+    """The location has recovered."""
 
     @property
     def about(self) -> tuple[int, int]:
@@ -99,9 +106,14 @@ class Analysis:
             return Judged(event)  # an application's own: what it is about, its own analyzer knows
         self._forget(at_ns)
         if report.kind is FaultKind.RECOVERED:
-            self._wholes = [each for each in self._wholes if not report.location.covers(each.location)]
-        whole = self._whole_of(report)
-        judged = Judged(event, whole.number) if whole is not None else self._limited(event, number, at_ns)
+            self._wholes = [
+                structs.replace(each, is_over=each.is_over or report.location.covers(each.location))
+                for each in self._wholes
+            ]
+        whole = self._whole_of(report, at_ns)
+        judged = (
+            Judged(event, whole.number) if whole is not None else self._limited(report, event, number, at_ns)
+        )
         self._remember(report, number, at_ns)
         return judged
 
@@ -133,14 +145,18 @@ class Analysis:
             why=f"{hosts} hosts of {region} crashed within {TOGETHER_NS // SECOND} s",
         )
 
-    def _whole_of(self, report: FaultReport) -> Whole | None:
+    def _whole_of(self, report: FaultReport, at_ns: int) -> Whole | None:
         """The nearest whole that *report* is a part of."""
         rank = _rank(report)
         if rank is None:
             return None
         about = (rank, len(report.location.parts))
         above = [
-            each for each in self._wholes if each.about < about and each.location.covers(report.location)
+            each
+            for each in self._wholes
+            if each.about < about
+            and each.location.covers(report.location)
+            and (_is_named(each, report) or not (each.is_over or each.at_ns <= at_ns - PART_NS))
         ]
         return max(above, key=lambda each: (each.about, each.number), default=None)
 
@@ -149,11 +165,11 @@ class Analysis:
         if rank is None or report.scope is not Scope.LOCATION:
             return
         is_host_crash = report.kind is FaultKind.HOST_CRASH
-        self._wholes.append(Whole(number, at_ns, rank, report.location, is_host_crash))
+        self._wholes.append(Whole(number, at_ns, rank, report.location, is_host_crash, report.name))
         del self._wholes[:-WHOLES_MAX]
 
-    def _limited(self, event: StructuredEvent, number: int, at_ns: int) -> Judged:
-        key = _key(event)
+    def _limited(self, report: FaultReport, event: StructuredEvent, number: int, at_ns: int) -> Judged:
+        key = _key(report)
         known = self._flaps.pop(key, None)
         if known is None or at_ns - known.last_ns > FLAP_NS:
             known = Flap(since_ns=at_ns, last_ns=at_ns, count=0)
@@ -169,7 +185,7 @@ class Analysis:
         return judged
 
     def _forget(self, at_ns: int) -> None:
-        self._wholes = [each for each in self._wholes if each.at_ns > at_ns - PART_NS]
+        self._wholes = [each for each in self._wholes if each.at_ns > at_ns - NAMED_PART_NS]
         while self._flaps:
             oldest = next(iter(self._flaps))
             if len(self._flaps) <= FLAPS_MAX and at_ns - self._flaps[oldest].last_ns <= FLAP_NS:
@@ -189,6 +205,10 @@ def _rank(report: FaultReport) -> int | None:
     return _RANKS[report.scope] if report.kind in _ENDINGS else None
 
 
+def _is_named(whole: Whole, report: FaultReport) -> bool:
+    return bool(whole.name) and whole.name == report.name
+
+
 def _report_of(event: StructuredEvent) -> FaultReport | None:
     try:
         return FaultReport.of(event)
@@ -196,9 +216,8 @@ def _report_of(event: StructuredEvent) -> FaultReport | None:
         return None
 
 
-def _key(event: StructuredEvent) -> str:
+def _key(report: FaultReport) -> str:
     """Equal for reports of the same."""
-    report = FaultReport.of(event)
     return f"{report.kind.value} {report.location} {report.type_id or ''} {report.group or ''}"
 
 

@@ -94,6 +94,11 @@ class Backlog:
         found = self._wholes or self._parts
         return tuple(each for each in list(found)[:count] if each.due_ns <= now)
 
+    def drop(self, refused: tuple[Filed, ...]) -> None:
+        """These, which :meth:`due` gave, can never be told."""
+        self.dropped += len(refused)
+        self.forget(refused)
+
     def forget(self, told: tuple[Filed, ...]) -> None:
         """These, which :meth:`due` gave, were told."""
         queue = self._wholes if self._wholes and self._wholes[0] is told[0] else self._parts

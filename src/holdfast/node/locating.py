@@ -1,6 +1,8 @@
 """Places by their names: a location is a region of faults, and a host is one too (FTC-170)."""
 
 from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
 
 from holdfast.authority.groups import GroupRecord
 from holdfast.authority.sessions import Session
@@ -13,6 +15,8 @@ from holdfast.model.properties import LOCATION_PARTS_MAX, is_within
 from holdfast.node.census import location_of
 
 Sessions = Mapping[HostId, Session]
+LOCATIONS_KEPT: Final = 1_024
+"""When a host dies, a thousand reports name its location."""
 
 
 def hosts_at(place: str, sessions: Sessions) -> list[HostId]:
@@ -59,6 +63,7 @@ def reference_to(record: GroupRecord, view: View | None, sessions: Sessions) -> 
     )
 
 
+@lru_cache(maxsize=LOCATIONS_KEPT)
 def fault_location(host: HostId, region: str) -> Location:
     """Where the objects of a host are: in its region of faults, if it said that it is in one, and then the
     host itself."""

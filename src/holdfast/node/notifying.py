@@ -9,7 +9,6 @@ from typing import Final, Self
 
 import structlog
 
-from holdfast.authority.groups import GroupRecord
 from holdfast.calling.caller import Caller
 from holdfast.calling.config import CallPolicy, ClientConfig
 from holdfast.calling.hosts import Hosts
@@ -55,13 +54,6 @@ class Notifying:
     def name(self) -> str:
         """The group that takes reports: the one that was registered (FTC-180), or else the domain's own."""
         return self._wished.state().fault_notifier or NOTIFIER
-
-    @property
-    def record(self) -> GroupRecord | None:
-        """Of that group, as far as this host has heard of it."""
-        directory = self._groups.directory
-        group = directory.find(self.name)
-        return directory.records.get(group) if group is not None else None
 
     async def ensure(self) -> str:
         """The name of the group, which is made if it is the domain's own and there is none. Raises

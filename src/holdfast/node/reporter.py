@@ -14,14 +14,15 @@ from holdfast.faults.events import Location, Simple
 from holdfast.faults.reporting import Backlog
 from holdfast.faults.reports import FaultKind, FaultReport
 from holdfast.housing.groups import Groups
-from holdfast.model.errors import HoldfastError
+from holdfast.model.errors import HoldfastError, InvalidRequest, NoSuchGroup
 from holdfast.model.ids import HostId
+from holdfast.model.outcome import MethodRaised
 from holdfast.model.units import SECOND
 from holdfast.net import Endpoint
 from holdfast.node.notifying import Line, Notifying
 
-BATCH: Final = 200
-"""Reports told at once."""
+BATCH: Final = 50
+"""Reports told at once: a notifier's host has other groups, which wait for so long."""
 RETRY_S: Final = 0.5
 RETRY_S_MAX: Final = 10.0
 
@@ -43,8 +44,6 @@ class Reporter:
         self._lines = itertools.count(1)
         self._lost_told = 0
         backlog.on_filed = self._filed.set
-        self.told = 0
-        """Reports that reached the notifier, since the host began."""
 
     async def work(self) -> None:
         """Tell what is due until cancelled. Whatever goes wrong here ends no host."""
@@ -77,9 +76,16 @@ class Reporter:
         name = f"{self._backlog.name}:faults-{next(self._lines)}"
         async with Line(reference, self._groups, self._endpoint, name) as line:
             while due := self._backlog.due(BATCH):
-                await line.push(due)
-                self._backlog.forget(due)
-                self.told += len(due)
+                try:
+                    await line.push(due)
+                except NoSuchGroup:
+                    raise  # it was removed: there will be another
+                except (InvalidRequest, MethodRaised) as error:
+                    # To say it again would change nothing, and what waits behind would never be told.
+                    log.error("reports of faults are refused", reports=len(due), why=str(error))
+                    self._backlog.drop(due)
+                else:
+                    self._backlog.forget(due)
                 self._tell_of_lost()
 
     def _tell_of_lost(self) -> None:

@@ -27,6 +27,9 @@ WITNESSES: Final = 3
 """Hosts that report a death before there is a notifier, so that it does not depend on one of them."""
 MEMBERS_TOLD_MAX: Final = 2_000
 """Members of a dead host that are reported one by one; that the host is dead says it of all."""
+MEMBERS_S: Final = 1.0
+"""After a host's death its members are reported so much later."""
+MEMBERS_AT_ONCE: Final = 100
 PROCESSES_KEPT: Final = 1_024
 UNPROVEN_S: Final = 2.0
 """How long a host whose session ended may take to be proven dead, or to be back."""
@@ -67,6 +70,7 @@ class Witness:
         """Processes lately in session."""
         self._ended: dict[tuple[HostId, Incarnation], int] = {}
         """Processes that are known to have ended, and when that was learnt."""
+        self._last_ended: dict[HostId, Incarnation] = {}
         self._crashed: dict[HostId, Incarnation] = {}
         """The last process of a host that was reported, until its next one was."""
         self._skewed_at = 0
@@ -115,6 +119,7 @@ class Witness:
 
     def _end(self, host: HostId, incarnation: Incarnation) -> None:
         self._ended[host, incarnation] = self._clock.now()
+        self._last_ended[host] = incarnation
         while len(self._ended) > PROCESSES_KEPT:
             del self._ended[next(iter(self._ended))]
 
@@ -123,19 +128,23 @@ class Witness:
         witnesses = self._witnesses(host)
         if self._me not in witnesses:
             return
-        key = f"{host}/{incarnation}"
+        key = _process(host, incarnation)
         details: dict[str, Simple] = {"HostId": host, "Incarnation": incarnation, "IsProven": is_proven}
         location = self._location(host)
-        self._report(FaultKind.HOST_CRASH, location, details=details, why=why, once=f"{key}/death")
+        self._report(FaultKind.HOST_CRASH, location, details=details, why=why, name=key, once=f"{key}/death")
         # The same in the words of the source, for consumers that know no others.
-        self._report(FaultKind.OBJECT_CRASH, location, why=why, once=f"{key}/objects")
+        self._report(FaultKind.OBJECT_CRASH, location, why=why, name=key, once=f"{key}/objects")
         if self._me == witnesses[0]:
-            self._report_members(host, key)
+            housed = [group for group, each in self._directory.records.items() if host in each.placed_on]
+            # Groups fail over at this very moment, and come first.
+            self._later(MEMBERS_S, partial(self._report_members, host, key, housed[:MEMBERS_TOLD_MAX]))
 
-    def _report_members(self, host: HostId, key: str) -> None:
-        housed = [each for each in self._directory.records.values() if host in each.placed_on]
-        for record in housed[:MEMBERS_TOLD_MAX]:
-            self._report_member(FaultKind.OBJECT_CRASH, host, record.group, once=f"{key}/{record.group}")
+    def _report_members(self, host: HostId, key: str, groups: list[GroupId]) -> None:
+        """Some now, the others after whatever else there is to do."""
+        for group in groups[:MEMBERS_AT_ONCE]:
+            self._report_member(FaultKind.OBJECT_CRASH, host, group, name=key, once=f"{key}/{group}")
+        if len(groups) > MEMBERS_AT_ONCE:
+            self._later(0, partial(self._report_members, host, key, groups[MEMBERS_AT_ONCE:]))
 
     def _report_back(self, session: Session) -> None:
         """A host of which a crash was reported has another process."""
@@ -188,7 +197,9 @@ class Witness:
             "MinInSync": record.min_in_sync,
         }
         once = f"{view.group}/{view.epoch}/shrunk"
-        self._report_member(FaultKind.IN_SYNC_SHRUNK, lost, view.group, details=details, once=once)
+        ended = self._last_ended.get(lost)
+        name = "" if ended is None else _process(lost, ended)
+        self._report_member(FaultKind.IN_SYNC_SHRUNK, lost, view.group, details=details, name=name, once=once)
 
     def on_fault(self, group: GroupId, kind: str, what: str) -> None:
         """An object here has a fault."""
@@ -209,13 +220,22 @@ class Witness:
         *,
         details: Mapping[str, Simple] | None = None,
         why: str = "",
+        name: str = "",
         once: str = "",
     ) -> None:
+        """*name*: of the event that it follows from."""
         record = self._directory.records.get(group)
         if record is None or record.name == NOTIFIER:
             return  # of the notifier's own members it would be told by itself
         report = FaultReport(
-            kind, self._domain, self._location(host), record.class_name, group, details or {}, why[:WHY_MAX]
+            kind,
+            self._domain,
+            self._location(host),
+            record.class_name,
+            group,
+            details or {},
+            why[:WHY_MAX],
+            name,
         )
         self._reports.report(report, once=once)
 
@@ -226,9 +246,12 @@ class Witness:
         *,
         details: Mapping[str, Simple] | None = None,
         why: str = "",
+        name: str = "",
         once: str = "",
     ) -> None:
-        report = FaultReport(kind, self._domain, location, details=details or {}, why=why[:WHY_MAX])
+        report = FaultReport(
+            kind, self._domain, location, details=details or {}, why=why[:WHY_MAX], name=name
+        )
         self._reports.report(report, once=once)
 
     def _location(self, host: HostId) -> Location:
@@ -236,3 +259,8 @@ class Witness:
         if known is None:
             known = next((each for (name, _), each in reversed(self._seen.items()) if name == host), None)
         return fault_location(host, location_of(known) if known is not None else host)
+
+
+def _process(host: HostId, incarnation: Incarnation) -> str:
+    """One process: all that is reported because it ended has this name."""
+    return f"{host}/{incarnation}"
