@@ -11,6 +11,7 @@ import pytest
 from domain import HOLDFAST, WAIT_S, Domain, is_whole
 from group_client import EXAMPLES, Client, run
 
+import holdfast as hf
 from holdfast.cli.ordering import give_at
 from holdfast.client.domain import Domain as Connection
 from holdfast.client.ordering import Refused
@@ -23,6 +24,7 @@ from holdfast.model.ids import GroupId, HostId
 from holdfast.model.orders import HostList, ListHosts
 from holdfast.model.system_groups import NOTIFIER
 from holdfast.node.layout import Layout
+from holdfast.node.reaching import url_of
 
 pytestmark = pytest.mark.cluster
 
@@ -238,6 +240,18 @@ $FTDomainId == 'myFTdomain' and $Location[0].id == 'myhost'"
         assert len(one.heard) == 1
 
     run(domain, work)
+
+
+def test_a_program_without_an_event_loop_watches(domain: Domain) -> None:
+    layout = Layout(domain.directory)
+    with hf.connect_sync(asyncio.run(url_of(layout, layout.read()))) as connection:
+        number = connection.faults.push(crash("plain"))
+        news = connection.faults.watch("$Location[0].id == 'plain'", after=number - 1)
+        heard = next(news)
+        news.close()
+        assert isinstance(heard, Told)
+        assert heard.number == number
+        assert connection.faults.list(after=number - 1)[0] == heard
 
 
 def test_a_person_watches(domain: Domain) -> None:

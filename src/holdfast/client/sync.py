@@ -2,15 +2,19 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast, overload
 
 from holdfast.calling.config import CallPolicy, ClientConfig
 from holdfast.client.domain import Domain, connect
+from holdfast.client.faults import Faults
 from holdfast.client.properties import Properties
 from holdfast.client.proxy import Group
+from holdfast.faults.events import StructuredEvent
+from holdfast.faults.reports import FaultReport
+from holdfast.faults.told import Gap, Told
 from holdfast.model.calls import RequestId
 from holdfast.model.errors import Unavailable
 from holdfast.model.object_orders import GroupReference
@@ -95,6 +99,11 @@ class SyncDomain:
         return self.run(self._running().outcome(request))
 
     @property
+    def faults(self) -> "SyncFaults":
+        """As :attr:`.domain.Domain.faults`."""
+        return SyncFaults(self, self._running().faults)
+
+    @property
     def properties(self) -> "SyncProperties":
         """As :attr:`.domain.Domain.properties`."""
         return SyncProperties(self, self._running().properties)
@@ -130,6 +139,39 @@ class SyncDomain:
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
+
+
+class SyncFaults:
+    """As :class:`.faults.Faults`, waiting for each answer."""
+
+    def __init__(self, domain: SyncDomain, faults: Faults) -> None:
+        self._domain = domain
+        self._faults = faults
+
+    def watch(
+        self, where: str = "", *, after: int | None = None, parts: bool = False
+    ) -> Generator[Told | Gap, None, None]:
+        """Events as they come; each ``next`` waits for one."""
+        news = self._faults.watch(where, after=after, parts=parts)
+        try:
+            while True:
+                yield self._domain.run(_next(news))
+        finally:
+            self._domain.run(_close(news))
+
+    def list(self, where: str = "", *, after: int = 0, parts: bool = False) -> "list[Told]":
+        return self._domain.run(self._faults.list(where, after=after, parts=parts))
+
+    def push(self, fault: FaultReport | StructuredEvent, *, once: str = "") -> int:
+        return self._domain.run(self._faults.push(fault, once=once))
+
+
+async def _next(news: AsyncGenerator[Told | Gap, None]) -> Told | Gap:
+    return await anext(news)
+
+
+async def _close(news: AsyncGenerator[Told | Gap, None]) -> None:
+    await news.aclose()
 
 
 class SyncProperties:

@@ -30,9 +30,9 @@ from holdfast.styles.interface import query
 ONCE_MAX: Final = 16_384
 """Reports remembered so that they are not told twice."""
 ONCE_LETTERS_MAX: Final = 256
-PAGE_EVENTS_MAX: Final = 1_000
-PAGE_LOOKED_AT_MAX: Final = 4_000
-"""Events that one question looks at: a filter that passes nothing must not stop everything else."""
+PAGE_EVENTS_MAX: Final = 250
+PAGE_LOOKED_AT_MAX: Final = 1_000
+"""Events that one question looks at, in some 10 ms: a filter that passes nothing must not hold up others."""
 FILTERS_READ_MAX: Final = 256
 """Filters of readers that are not connected, kept as trees."""
 
