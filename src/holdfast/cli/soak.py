@@ -72,3 +72,5 @@ def _show(found: Soaked) -> None:
     )
     for each in found.not_recovered:
         console.print(f"did not recover: {each}", highlight=False)
+    if found.files:
+        console.print(f"the hosts' files and logs are kept in {found.files}", highlight=False)

@@ -13,8 +13,8 @@ from holdfast.model.errors import HoldfastError, OutcomeUnknown, Rejected, Unava
 from holdfast.model.ids import HostId
 from holdfast.model.orders import Deafen, Deafened, HandedOver, SetPrimary
 
-MEND_S: Final = 30.0
-"""How long a cut is tried to be healed: the hosts may be on their way up."""
+MEND_S: Final = 120.0
+"""How long a cut is tried to be healed: the hosts may be on their way up, and the machine busy."""
 MEND_EACH_S: Final = 0.5
 CUT_S: Final = (0.2, 4.0)
 PAUSE_S: Final = (0.2, 3.0)
@@ -31,6 +31,8 @@ class Chaos:
         self._hosts = [HostId(each) for each in domain.layout.read().hosts]
         self.tried: Counter[str] = Counter()
         """What took effect, by kind."""
+        self.unmended: list[str] = []
+        """What could not be undone, and why: whatever follows is no wonder."""
         self._kinds: dict[str, tuple[int, Callable[[], Awaitable[bool]]]] = {
             "kill_primary": (5, self._kill_primary),
             "kill_host": (3, self._kill_host),
@@ -113,11 +115,15 @@ class Chaos:
 
     async def _mended(self, host: HostId, to: HostId) -> None:
         """Until it is done, or *host* has been started again, which mends it too."""
-        with suppress(TimeoutError):
+        why = ""
+        try:
             async with asyncio.timeout(MEND_S):
                 while True:
                     try:
                         await self._domain.ask(Deafen(hosts=(to,), is_deaf=False), Deafened, host=host)
                         return
-                    except HoldfastError:
+                    except HoldfastError as error:
+                        why = str(error)
                         await asyncio.sleep(MEND_EACH_S)
+        except TimeoutError:
+            self.unmended.append(f"{host} is still deaf to {to} after {MEND_S:g} s: {why or 'no answer'}")

@@ -31,6 +31,8 @@ class LocalDomain:
 
     def __init__(self, directory: Path) -> None:
         self.layout = Layout(directory)
+        self.is_kept = False
+        """Whether its files are to stay, for somebody to look at."""
 
     async def url(self) -> str:
         """What clients connect to. Raises ``InvalidRequest`` when there is no domain, ``Unavailable`` when
@@ -86,7 +88,8 @@ class LocalDomain:
 async def temporary_domain(
     app: Path, *, hosts: int = 3, progress: Progress = lambda status: None
 ) -> AsyncIterator[LocalDomain]:
-    """A new domain, up; afterwards nothing of it is left. Its hosts import classes from *app*.
+    """A new domain, up; afterwards nothing of it is left, unless it says otherwise by ``is_kept``. Its hosts
+    import classes from *app*.
 
     Raises ``Unavailable`` with what its processes said when none comes up.
     """
@@ -100,7 +103,8 @@ async def temporary_domain(
             # Not to be cut short by a second Ctrl-C: what would be left behind is processes.
             await asyncio.shield(domain.stop())
         finally:
-            shutil.rmtree(directory, ignore_errors=True)
+            if not domain.is_kept:
+                shutil.rmtree(directory, ignore_errors=True)
 
 
 async def _start(layout: Layout, app: Path, hosts: int, progress: Progress) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from holdfast.calling.config import CallPolicy
 from holdfast.client.domain import connect
@@ -51,8 +51,10 @@ class Soaked(Struct, frozen=True, kw_only=True):
     calls_duplicated: int
     calls_unknown: int
     not_recovered: list[str]
-    """Groups that were not whole again in time, with the fault before it."""
+    """Groups that were not whole again in time, with the fault before it; cuts that could not be mended."""
     groups: list[GroupSoaked]
+    files: str = ""
+    """Where the hosts' files and logs are, when something was wrong."""
 
     @property
     def is_whole(self) -> bool:
@@ -93,6 +95,21 @@ async def run_soak(app: Path, *, minutes: float, seed: int, watcher: Watcher) ->
             )
             for style in STYLES
         }
+        found = _found(minutes, seed, chaos, loads, counts, not_recovered)
+        if found.is_whole:
+            return found
+        domain.is_kept = True
+        return structs.replace(found, files=str(domain.layout.directory))
+
+
+def _found(
+    minutes: float,
+    seed: int,
+    chaos: Chaos,
+    loads: dict[str, Load],
+    counts: dict[str, Count],
+    not_recovered: list[str],
+) -> Soaked:
     return Soaked(
         minutes=minutes,
         seed=seed,
@@ -131,6 +148,7 @@ async def _soak(
                 watcher.on_fault(time.monotonic() - began, kind, dict(chaos.tried), answers)
                 if rng.random() >= HURRIED:
                     not_recovered.extend(f"{each} after {kind}" for each in await _missing(domain))
+                not_recovered.extend(chaos.unmended)
                 await asyncio.sleep(rng.uniform(*REST_S))
         finally:
             stop.set()
