@@ -21,21 +21,26 @@ LOOKS_MAX: Final = 20
 each."""
 
 
-def let_out(world: World, stage: Stage, look_ns: int) -> None:
+def let_out(world: World, stage: Stage, look_ns: int) -> list[str]:
     """Go on until no call waits, no timer is to come and nobody learns, or nothing of that has moved in
-    *look_ns*: in either case the final checks judge what is there then. Nobody asks anything new."""
+    *look_ns*: in either case the final checks judge what is there then. Nobody asks anything new.
+
+    Answers the groups that had something to do at first: calls to them may have been given up in the line.
+    """
+    busy = [name for name, *_ in _lines(world, stage)]
     before: list[object] = []
     for _ in range(LOOKS_MAX):
         left = [*_lines(world, stage), *_learners(world, stage)]
         if left == before:
-            return  # it stands still; or nothing is left, and what came of it has had its time to settle
+            break  # it stands still; or nothing is left, and what came of it has had its time to settle
         before = left
         if left:
             world.sometimes("something was still moving when the last call had ended")
         world.run_until(world.now + look_ns)
+    return busy
 
 
-def _lines(world: World, stage: Stage) -> Iterator[object]:
+def _lines(world: World, stage: Stage) -> Iterator[tuple[str, object, int, int]]:
     """What each group has still to do, as its primary sees it; different whenever any of it is done."""
     for name in stage.hosts:
         for housed in _housed(world, name):
