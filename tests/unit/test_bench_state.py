@@ -1,10 +1,13 @@
 """How calls during checkpoints are held against calls without: which time is compared with which."""
 
 import asyncio
+import time
+from pathlib import Path
 from random import Random
 
 from holdfast.bench.callers import Callers
 from holdfast.bench.windows import SLICE_NS, Pair, Window, paired
+from holdfast.bench.witness import Witness, witnessing
 from holdfast.machine import MachineClock
 from holdfast.model.errors import Unavailable
 
@@ -65,3 +68,23 @@ def test_what_callers_saw_is_kept_call_by_call() -> None:
     later = Window(window.end_ns, window.end_ns + SLICE_NS)
     assert callers.longest_gap_ms(later) == 1000.0
     assert callers.longest_gap_ms(window) <= window.length_ns / 1_000_000
+
+
+def test_what_the_disk_stood_still_is_told_for_any_stretch() -> None:
+    witness = Witness([seconds(1, 2), seconds(4, 7)])
+    assert witness.stood_still_ns(seconds(2, 4)) == 0
+    assert witness.stood_still_ns(seconds(1.5, 5)) == round(1.5 * SLICE_NS)
+    assert witness.stood_still_ns(seconds(5, 6)) == SLICE_NS
+    assert witness.longest_ns([seconds(0, 3), seconds(4.5, 9)]) == SLICE_NS
+    assert witness.longest_ns([seconds(2, 4)]) == 0
+
+
+def test_a_witness_looks_at_a_real_disk_and_is_gone_afterwards(tmp_path: Path) -> None:
+    began = MachineClock().now()
+    with witnessing(tmp_path) as testimony:
+        until = time.monotonic() + 60.0
+        while not (tmp_path / "seen").exists() and time.monotonic() < until:
+            time.sleep(0.01)
+        seen = testimony.read()
+    assert (tmp_path / "synced").exists()
+    assert seen.stood_still_ns(Window(0, began)) == 0

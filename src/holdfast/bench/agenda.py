@@ -28,7 +28,7 @@ OVERLOAD_S: Final = 60.0
 SYSTEM_S: Final = 8.0
 """A system is started, warmed up, robbed of its leader and ended."""
 GROUP_S: Final = 0.02
-"""One of many groups is made."""
+"""One of many groups is made, and is idle."""
 CLAIMED_GROUPS: Final = 1_000
 KEPT_GROUPS: Final = 300
 LOSS_S: Final = 60.0

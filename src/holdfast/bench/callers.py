@@ -3,7 +3,7 @@
 import asyncio
 from array import array
 from bisect import bisect_right
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from random import Random
@@ -63,12 +63,14 @@ class Callers:
 
     def took_ms(self, windows: Iterable[Window]) -> list[float]:
         """What the calls took that were under way in any of *windows*, the shortest first."""
+        return sorted(each.length_ns / MILLISECOND for each in self.under_way(windows))
+
+    def under_way(self, windows: Iterable[Window]) -> Iterator[Window]:
+        """The calls that were, each from its beginning to its end."""
         wanted = tuple(windows)
-        return sorted(
-            (ended - began) / MILLISECOND
-            for began, ended in zip(self._began, self._ended, strict=True)
-            if any(began < each.end_ns and ended > each.start_ns for each in wanted)
-        )
+        for began, ended in zip(self._began, self._ended, strict=True):
+            if any(began < each.end_ns and ended > each.start_ns for each in wanted):
+                yield Window(began, ended)
 
     def answered_again_ns(self, since_ns: int) -> int | None:
         """When the first call was answered that began after *since_ns*: by whoever served then."""

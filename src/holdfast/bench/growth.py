@@ -2,7 +2,8 @@
 
 Nothing here is held against a target: each row is the same work, grown, beside the row before it. Idle groups
 are created on three hosts and then left alone; what the hosts use beyond what they used without groups is
-what the groups cost.
+what the groups cost. For some time after thousands were made their hosts still write down how each of them
+began, a few dozen a second: they are idle when that is done.
 """
 
 import asyncio
@@ -39,6 +40,11 @@ PAYLOAD_IN_FLIGHT: Final = 64
 WARM_UP_S: Final = 0.5
 SETTLE_S: Final = 300.0
 """How long groups may take until all their members are in sync."""
+REST_S: Final = 0.03
+"""For each group the hosts may take so long until they are as idle as without; then they are measured as they
+are."""
+IDLE: Final = 1.25
+"""As idle: so many times what they used without groups."""
 CLASS: Final = f"{Counter.__module__}:{Counter.__qualname__}"
 
 
@@ -58,6 +64,8 @@ class IdleRow(msgspec.Struct, frozen=True, kw_only=True):
     groups: int
     create_s: float = 0.0
     """How long it took to make them."""
+    rest_s: float = 0.0
+    """And until their hosts had nothing left to do for them."""
     cpu_share: float = 0.0
     """Of one core, while idle."""
     resident_bytes_per_group: float = 0.0
@@ -121,13 +129,15 @@ async def measure_idle(numbers: Sequence[int], seconds: float, progress: Progres
         async with started_domain(Path(directory), hosts=3) as (description, status):
             pids = pids_of(status)
             bare = _average([footprint(pid) for pid in pids.values()])
+            bare_share = await _cpu_share(pids, seconds)
             made = 0
             for wanted in numbers:
                 try:
                     create_s = await _make(description, status, range(made, wanted), progress)
                     made = wanted
                     await _settled(description, status, wanted)
-                    rows.append(await _idle_row(wanted, create_s, pids, bare, seconds))
+                    rest_s = await _rested(wanted, pids, bare_share, seconds)
+                    rows.append(await _idle_row(wanted, create_s, rest_s, pids, bare, seconds))
                 except (HoldfastError, OSError, ExceptionGroup) as error:
                     # So many are beyond this machine as it is now: that is a result, too.
                     rows.append(IdleRow(groups=wanted, failure=_first_of(error)))
@@ -162,17 +172,33 @@ async def _settled(description: Description, status: DomainStatus, groups: int) 
     await asyncio.sleep(1.0)  # what the last of them still had to tell
 
 
-async def _idle_row(
-    groups: int, create_s: float, pids: dict[str, int], bare: Footprint, seconds: float
-) -> IdleRow:
+async def _rested(groups: int, pids: dict[str, int], bare_share: float, seconds: float) -> float:
+    """Wait until the hosts use hardly more than they did without groups; how long that took."""
+    began = time.perf_counter()
+    until = began + groups * REST_S
+    while time.perf_counter() < until and await _cpu_share(pids, seconds) > IDLE * bare_share:
+        pass
+    return time.perf_counter() - began
+
+
+async def _cpu_share(pids: dict[str, int], seconds: float) -> float:
+    """Of one core, per process, in so many seconds from now."""
     before, began = cpu_of(pids), time.perf_counter()
     await asyncio.sleep(seconds)
     used, elapsed = cpu_of(pids), time.perf_counter() - began
+    return sum(used[role] - before[role] for role in pids) / elapsed / len(pids)
+
+
+async def _idle_row(
+    groups: int, create_s: float, rest_s: float, pids: dict[str, int], bare: Footprint, seconds: float
+) -> IdleRow:
+    cpu_share = await _cpu_share(pids, seconds)
     now = _average([footprint(pid) for pid in pids.values()])
     return IdleRow(
         groups=groups,
         create_s=create_s,
-        cpu_share=sum(used[role] - before[role] for role in pids) / elapsed / len(pids),
+        rest_s=rest_s,
+        cpu_share=cpu_share,
         resident_bytes_per_group=(now.resident_bytes - bare.resident_bytes) / groups,
         descriptors=now.descriptors,
     )
@@ -187,7 +213,10 @@ def _average(footprints: Sequence[Footprint]) -> Footprint:
 
 
 CALL_COLUMNS: Final = ("", "1 caller", "p50", "p99", "CPU/call", "in flight", "", "p50", "p99", "CPU/call")
-IDLE_COLUMNS: Final = ("idle groups", "made in", "CPU per host", "memory per group and host", "descriptors")
+IDLE_COLUMNS: Final = (
+    *("idle groups", "made in", "idle after", "CPU per host"),
+    *("memory per group and host", "descriptors"),
+)
 
 
 def call_row(row: CallRow) -> tuple[str, ...]:
@@ -197,10 +226,11 @@ def call_row(row: CallRow) -> tuple[str, ...]:
 
 def idle_row(row: IdleRow) -> tuple[str, ...]:
     if row.failure:
-        return (f"{row.groups:,}", f"not measured: {row.failure}", "", "", "")
+        return (f"{row.groups:,}", f"not measured: {row.failure}", "", "", "", "")
     return (
         f"{row.groups:,}",
         f"{number(row.create_s)} s",
+        f"{number(row.rest_s)} s",
         f"{row.cpu_share:.1%} of a core",
         f"{number(row.resident_bytes_per_group / 1024)} KiB",
         f"{row.descriptors:g}",
