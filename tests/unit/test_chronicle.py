@@ -123,3 +123,24 @@ def test_only_the_latest_views_are_kept() -> None:
     for epoch in range(1, VIEWS_KEPT + 5):
         story.chronicle.on_view(view(epoch))
     assert [each.epoch for each in story.chronicle.chapters()] == list(range(5, VIEWS_KEPT + 5))
+
+
+class Heard:
+    """A trace that remembers."""
+
+    def __init__(self) -> None:
+        self.notes: list[tuple[str, dict[str, object]]] = []
+
+    def note(self, kind: str, **fields: object) -> None:
+        self.notes.append((kind, fields))
+
+
+def test_how_long_a_failover_took_is_noted_once_it_serves() -> None:
+    """For histograms; an object that is taken up again without a claim is no failover."""
+    heard, clock = Heard(), Hands()
+    chronicle = Chronicle(heard, clock, lambda: None)
+    for at, kind in ((110, "claim"), (120, "won"), (130, "serving"), (150, "taken_up"), (190, "taken_up")):
+        clock.at = at
+        chronicle.note(kind, epoch=2)
+    told = [fields for kind, fields in heard.notes if kind == "failed_over"]
+    assert told == [{"claimed_ns": 10, "committed_ns": 20, "ready_ns": 40}]

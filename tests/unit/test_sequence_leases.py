@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable
 
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation
-from holdfast.model.ports import NoTrace, TimerId, Timers
+from holdfast.model.ports import TimerId, Timers
 from holdfast.model.units import MILLISECOND
 from holdfast.sequence.beats import PROCESSES_KEPT, Beats
 from holdfast.sequence.config import LeaseConfig
@@ -25,13 +25,14 @@ class Machine:
         self.lapsed: list[HostId] = []
         self.confirmed: list[tuple[HostId, Incarnation, GroupId, Epoch, int]] = []
         self.epoch = Epoch(4)
+        self.notes: list[str] = []
         self._fire: Callable[[Hashable], None] = lambda tag: None
         self.leases = Leases(
             incarnation=Incarnation(incarnation),
             clock=self,
             timers=self._timers,
             network=self,
-            trace=NoTrace(),
+            trace=self,
             config=CONFIG,
             on_lapsed=self.lapsed.append,
             is_in=lambda group, epoch, host: epoch == self.epoch,
@@ -59,6 +60,9 @@ class Machine:
 
     def send(self, peer: str, message: object) -> None:
         self.sent.append(message)
+
+    def note(self, kind: str, **fields: object) -> None:
+        self.notes.append(kind)
 
     def take(self, kind: type) -> list[object]:
         taken = [message for message in self.sent if isinstance(message, kind)]
@@ -179,6 +183,17 @@ def test_the_end_of_a_promise_is_told_when_it_comes() -> None:
     assert b.lapsed == []
     b.advance(1)
     assert b.lapsed == [A]
+
+
+def test_a_host_that_is_heard_after_all_was_suspected_wrongly() -> None:
+    """It is counted: how often that is so says whether the lease is too short for this machine."""
+    a, b = Machine(1), Machine(2)
+    answered(a, b)
+    b.advance(CONFIG.grace_ns + CONFIG.interval_ns)
+    assert b.notes == ["promise_lapsed"]
+    b.leases.on_message(A, Beat(Incarnation(1), 2, 0))
+    b.advance(CONFIG.interval_ns)
+    assert b.notes == ["promise_lapsed", "heard_again"]
 
 
 def test_a_host_that_was_paused_hears_the_others_before_it_judges_them() -> None:

@@ -100,6 +100,11 @@ class Monitoring:
         """The shortest within which somebody here must answer; None: nobody need. For any thread to read."""
 
     @property
+    def asked(self) -> list[GroupId]:
+        """Who is asked: for itself, or for others too."""
+        return list(self._watches)
+
+    @property
     def suspected(self) -> list[GroupId]:
         """Who is suspected now."""
         return [group for group, each in self._watches.items() if each.suspected_since is not None]
@@ -205,7 +210,7 @@ class Monitoring:
             watch.suspected_since = self._clock.now()
         watch.faults, watch.well = watch.faults + 1, 0
         group = watch.member.group
-        self._trace.note("member_suspected", group=group, why=why, is_new=is_new)
+        self._trace.note("member_suspected", group=group, why=why, is_new=is_new, waited_ns=waited_ns)
         self._on_suspicion(Suspicion(group, watch.member.type_id, watch.scope, why, waited_ns, is_new))
 
     def _believe(self, watch: _Watch) -> None:

@@ -78,6 +78,7 @@ class Chronicle:
                 self._measured(replayed=operations)
             case "taken_up", _:
                 self._measured(ready_ns=now - (self._claimed_at or now))
+                self._tell_steps()
                 self._claimed_at = None
                 self._on_news()
             case "poisoned", {"request": str(request), "call": str(call), "attempts": int(attempts)}:
@@ -102,6 +103,17 @@ class Chronicle:
         primary came back, and no view says so."""
         ground_at, self._ground_at = self._ground_at, None
         return ground_at if ground_at is not None and now - ground_at < GROUND_NS else now
+
+    def _tell_steps(self) -> None:
+        """A failover to this host is over: for who counts how long they take."""
+        steps = self._steps.get(self._claimed) if self._claimed_at is not None else None
+        if steps is not None:
+            self._trace.note(
+                "failed_over",
+                claimed_ns=steps.claimed_ns,
+                committed_ns=steps.committed_ns,
+                ready_ns=steps.ready_ns,
+            )
 
     def _measured(self, **fields: int) -> None:
         """Only while a claim is under way: an object may be taken up again without one."""

@@ -1,13 +1,14 @@
 """Doors: other ways into a host than its own protocol, opened and closed with it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from holdfast.authority.recipe import Authority
 from holdfast.authority.sessions import Session
 from holdfast.faults.reporting import Backlog
 from holdfast.housing.groups import Groups
+from holdfast.machine.counting import Listener
 from holdfast.net import Endpoint
 from holdfast.node.administering import Administering
 from holdfast.node.control import Control
@@ -32,6 +33,8 @@ class Interior:
     """How often its groups have noted what, by kind, since the process began."""
     reports: Backlog
     """What this host has to report to the fault notifier."""
+    listeners: list[Listener] = field(default_factory=list)
+    """Told of every note of its groups from when they are added."""
 
 
 class Door(Protocol):

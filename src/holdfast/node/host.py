@@ -226,6 +226,7 @@ class Host:
             control=control,
             report=agents.report,
             notes=self._trace.counts,
+            listeners=self._trace.listeners,
             reports=self._reports,
         )
         for door in self._doors:

@@ -177,8 +177,11 @@ class Leases:
         now, promised = self._clock.now(), self._beats.peers[host].promised
         earliest = self._beats.earliest_end
         lapsed = tuple(each for each, until in promised.until.items() if now >= max(until, earliest))
-        news = [each for each in lapsed if each not in self._told.get(host, ())]
-        self._told[host] = lapsed
+        told, self._told[host] = self._told.get(host, ()), lapsed
+        news = [each for each in lapsed if each not in told]
+        if any(promised.until.get(each, 0) > now for each in told):
+            self._trace.note("heard_again", host=host)  # it was suspected, and is not dead
         if news:
-            self._trace.note("promise_lapsed", host=host, incarnations=news)
+            silent_ns = now - self._beats.peers[host].heard_at
+            self._trace.note("promise_lapsed", host=host, incarnations=news, silent_ns=silent_ns)
             self._on_lapsed(host)

@@ -1,7 +1,7 @@
 """What an operator alerts on, in Prometheus' text form: gathered when it is asked for, but for what must be
 counted as it happens."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final
 
@@ -48,9 +48,38 @@ class Metrics:
             registry=self._registry,
         )
 
+        self._failover = Histogram(
+            "holdfast_failover_seconds",
+            "From the ground for a failover to this host until it had won, had committed, and served",
+            ("until",),
+            buckets=TOOK_S,
+            registry=self._registry,
+        )
+        self._detection = Histogram(
+            "holdfast_detection_seconds",
+            "How long a host or a member had been silent when that was taken for a fault",
+            ("of",),
+            buckets=TOOK_S,
+            registry=self._registry,
+        )
+
     def watch(self, interior: Interior) -> None:
         """The host serves: it is part of what is gathered from now on."""
         self._registry.register(_Host(interior))
+        interior.listeners.append(self.on_note)
+
+    def on_note(self, kind: str, fields: Mapping[str, object]) -> None:
+        """What the host's groups note, as far as it is a time that operators watch."""
+        match kind, fields:
+            case "failed_over", _:
+                for until in ("claimed", "committed", "ready"):
+                    took_ns = fields.get(f"{until}_ns")
+                    if isinstance(took_ns, int):
+                        self._failover.labels(until).observe(took_ns / SECOND)
+            case "promise_lapsed", {"silent_ns": int(silent_ns)}:
+                self._detection.labels("host").observe(silent_ns / SECOND)
+            case "member_suspected", {"waited_ns": int(waited_ns)} if waited_ns:
+                self._detection.labels("member").observe(waited_ns / SECOND)
 
     def on_turn(self, late_ns: int) -> None:
         self._late.observe(late_ns / SECOND)
@@ -72,7 +101,8 @@ class _Host(Collector):
         yield from self._about_groups(list(self._interior.groups.housed.values()))
         notes = CounterMetricFamily(
             "holdfast_notes",
-            "What members have noted: claim, won (a failover to this host), drop, add, halted, ...",
+            "What members have noted: claim, won (a failover to this host), drop, add, halted, "
+            "member_suspected, promise_lapsed (a host was suspected), heard_again (wrongly, then), ...",
             labels=("kind",),
         )
         for kind, count in sorted(self._interior.notes.items()):

@@ -10,6 +10,7 @@ from holdfast.sim.checkers import History, exactly_once
 from holdfast.sim.checkers.history import Operation
 from holdfast.sim.checkers.unique import check_list
 from holdfast.sim.groups.deaths import Deaths
+from holdfast.sim.groups.health import Health
 from holdfast.sim.groups.losses import Losses
 from holdfast.sim.groups.objects import Tokens
 from holdfast.sim.world import World
@@ -35,10 +36,14 @@ class Book:
     """Operations answered since the healing."""
     callers: dict[str, "Caller"] = field(default_factory=dict)
     """The clients, by name."""
+    health: Health = field(init=False)
     began_ns: dict[str, int] = field(default_factory=dict)
     """When each host's latest process took up its groups."""
     _seen: dict[GroupId, list[str]] = field(default_factory=dict)
     """The longest list that a stale read has shown."""
+
+    def __post_init__(self) -> None:
+        self.health = Health(self.world)
 
     def done(self, group: GroupId) -> None:
         self.world.operation()

@@ -59,7 +59,7 @@ class Host(HostProcess):
     def __init__(self, ports: NodePorts, book: Book, stage: Stage) -> None:
         self.groups: Groups | None = None
         self._ports = ports
-        self._book = book
+        self.book = book
         self._stage = stage
         self._name = HostId(ports.name)
         self._sessions: dict[HostId, Session] = {}
@@ -99,7 +99,7 @@ class Host(HostProcess):
 
     def _learn_of_death(self, groups: Groups, host: HostId, incarnation: Incarnation) -> None:
         """First what it was executing: who takes over must know what not to run (E4)."""
-        during = self._book.deaths.attempts.get((host, incarnation))
+        during = self.book.deaths.attempts.get((host, incarnation))
         if during is not None:
             groups.suspects.on_death(host, incarnation, during)
         groups.on_death(host, incarnation)
@@ -113,7 +113,7 @@ class Host(HostProcess):
 
     def _begin(self) -> None:
         opened, stage = self._opened, self._stage
-        self._book.began_ns[self._name] = self._book.world.now
+        self.book.began_ns[self._name] = self.book.world.now
         self.groups = groups = Groups(
             self._name,
             opened.incarnation,
@@ -125,7 +125,7 @@ class Host(HostProcess):
             stage.config,
         )
         self._watch_nested_calls(groups.nesting)
-        for (host, incarnation), during in self._book.deaths.attempts.items():
+        for (host, incarnation), during in self.book.deaths.attempts.items():
             groups.suspects.on_death(host, incarnation, during)
         Following(
             self._authority.watch,
@@ -151,7 +151,7 @@ class Host(HostProcess):
                 said = (
                     f"{self._name}: {outgoing.caller} is at {outgoing.position}, not committed, and calls out"
                 )
-                self._book.world.violation("E3", said)
+                self.book.world.violation("E3", said)
             call(housed, outgoing)
 
         nesting.call = watched  # type: ignore[method-assign]  # to see what leaves, and change nothing
@@ -170,26 +170,28 @@ class Host(HostProcess):
             callees=self._callees,
             random=ports.random,
             trace=ports.trace,
-            journal=_Journal(ports, self._book),
+            journal=_Journal(ports, self.book),
             authority=self._authority,
             soon=soon,
             define=self._define,
             nonce=self._opened.nonce,
             on_fault=self._on_fault,
-            slot=Slot(self._book.deaths, ports, self._opened.incarnation),
+            slot=Slot(self.book.deaths, ports, self._opened.incarnation),
             on_halted=self._on_halted,
             copies=SimulatedCopies(ports, self._opened.fail),
         )
 
     def _define(self, record: GroupRecord) -> Definition:
         definition = definition_of(record)
-        world = self._book.world
+        world = self.book.world
 
         def fresh() -> object:
             if is_broken(world, record, self._name):
                 world.sometimes("an object could not be made")
                 raise NotHere("a library is missing")
-            return definition.fresh()
+            made = definition.fresh()
+            self.book.health.made(made, self._name)
+            return made
 
         return replace(definition, fresh=fresh)
 
@@ -228,16 +230,16 @@ class Host(HostProcess):
     def _on_fault(self, group: GroupId, kind: str, what: str) -> None:
         is_meant = (
             kind == "poisoned"
-            or (kind == "state_lost" and group in self._book.losses.groups)
+            or (kind == "state_lost" and group in self.book.losses.groups)
             or (kind == "checkpoint_failed" and KILLED_WHY in what)
             or (kind == "object_failed" and NotHere.__name__ in what)
         )
         if is_meant:
             return
-        self._book.world.violation(kind, f"{self._name}: group {group}: {what}")
+        self.book.world.violation(kind, f"{self._name}: group {group}: {what}")
 
     def _on_halted(self, group: GroupId, why: str) -> None:
-        self._book.world.violation("halted", f"{self._name}: group {group}: {why}")
+        self.book.world.violation("halted", f"{self._name}: group {group}: {why}")
 
     def _look(self) -> None:
         """Now and then a primary hands over for no reason of the group's own (K5)."""
@@ -246,9 +248,9 @@ class Host(HostProcess):
         for housed in self.groups.housed.values():
             member = housed.member
             backups = [each.host for each in member.standing.listed if each.host != self._name]
-            is_due = rng.random() < self._stage.hand_overs and not self._book.is_ending
+            is_due = rng.random() < self._stage.hand_overs and not self.book.is_ending
             if member.is_serving and backups and is_due:
-                self._book.world.sometimes("a hand-over was asked for")
+                self.book.world.sometimes("a hand-over was asked for")
                 member.hand_over(rng.choice(backups))
         self._timers.set(LOOK_NS, "look")
 

@@ -6,6 +6,7 @@ import msgspec
 
 from holdfast.model.outcome import CallRefused, NestedOutcomeUnknown
 from holdfast.sim.groups.deaths import die
+from holdfast.sim.groups.health import is_well
 from holdfast.styles.context import context
 from holdfast.styles.interface import query
 
@@ -72,6 +73,9 @@ class Tokens:
     @query
     def read(self) -> list[str]:
         return self.tokens
+
+    def is_alive(self) -> bool:
+        return is_well(self)
 
 
 class Ledger(Tokens):

@@ -23,7 +23,14 @@ from holdfast.sim.authority.leases import LeaseBook
 from holdfast.sim.authority.server_node import AuthorityNode
 from holdfast.sim.authority.truth import Truth
 from holdfast.sim.checkers import History
-from holdfast.sim.faults import CLOCK_KINDS, DISK_KINDS, NETWORK_KINDS, POWER_KINDS, PROCESS_KINDS
+from holdfast.sim.faults import (
+    CLOCK_KINDS,
+    DISK_KINDS,
+    NETWORK_KINDS,
+    POWER_KINDS,
+    PROCESS_KINDS,
+    FaultKind,
+)
 from holdfast.sim.groups import breaking, timekeeping
 from holdfast.sim.groups.book import Book
 from holdfast.sim.groups.caller import Caller
@@ -54,24 +61,34 @@ class Groups(Scenario):
     name = "groups"
     nodes = (AUTHORITY, *HOSTS)
     clients = CLIENTS
-    kinds = (*PROCESS_KINDS, *POWER_KINDS, *NETWORK_KINDS, *CLOCK_KINDS, *DISK_KINDS)
-    own_kinds = (*damage.FAULTS, *turmoil.FAULTS, *breaking.FAULTS, MOVING)
-    bounds = (Bound(kinds=damage.NAMES, nodes=1), Bound(kinds=(breaking.BREAKS,), nodes=1))
+    kinds: ClassVar[tuple[str, ...]] = (
+        *PROCESS_KINDS,
+        *POWER_KINDS,
+        *NETWORK_KINDS,
+        *CLOCK_KINDS,
+        *DISK_KINDS,
+    )
+    own_kinds: ClassVar[tuple[FaultKind, ...]] = (*damage.FAULTS, *turmoil.FAULTS, *breaking.FAULTS, MOVING)
+    bounds: ClassVar[tuple[Bound, ...]] = (
+        Bound(kinds=damage.NAMES, nodes=1),
+        Bound(kinds=(breaking.BREAKS,), nodes=1),
+    )
     fault_ns: ClassVar[int] = 4 * SECOND
     heal_ns: ClassVar[int] = 6500 * MILLISECOND
 
     def __init__(self) -> None:
-        self._book: Book
-        self._stage: Stage
+        self.book: Book
+        self.stage: Stage
+        self.truth: Truth
         self._served: Counter[GroupId]
         """Operations answered between the healing and the ending."""
         self._busy: list[str]
         """Groups with calls in line when the last caller had ended: theirs may all have been given up."""
 
     def build(self, world: World) -> None:
-        self._stage = stage = Stage.drawn(world.rng("stage"))
-        truth = Truth(world)
-        self._book = book = Book(world, History(world.time), Deaths(world, stage.hosts), Losses(world, truth))
+        self.stage = stage = self.drawn(world)
+        self.truth = truth = Truth(world)
+        self.book = book = Book(world, History(world.time), Deaths(world, stage.hosts), Losses(world, truth))
         book.deaths.tokens_left = stage.deadly
         world.network.codec = Codec()
         leases = LeaseBook(world)
@@ -82,38 +99,42 @@ class Groups(Scenario):
             world.add_node(name, partial(Caller, book=book, stage=stage))
         Agents(world, tuple(stage.hosts)).start()
 
+    def drawn(self, world: World) -> Stage:
+        """The domain of this run."""
+        return Stage.drawn(world.rng("stage"))
+
     def healed(self, world: World) -> None:
         # Connections hide loss in production; here each lost message costs its sender a deadline.
         world.network.weather(msgspec.structs.replace(world.options.network, loss=0.0))
         world.after(self.heal_ns - ENDING_NS, self._begin_ending)
         if turmoil.deaf_host(world.options) is not None:
             # What was answered before one host became deaf says nothing about the time after (K3).
-            world.after(turmoil.DEAF_NS, self._book.answered.clear)
+            world.after(turmoil.DEAF_NS, self.book.answered.clear)
 
     def finish(self, world: World) -> None:
-        self._busy = let_out(world, self._stage, ENDING_NS)
+        self._busy = let_out(world, self.stage, ENDING_NS)
         self._call_all(world)
         if world.violations:
             return
-        lost = [each.name for each in self._stage.groups if each.group in self._book.losses.groups]
-        self._book.check_history(lost)
+        lost = [each.name for each in self.stage.groups if each.group in self.book.losses.groups]
+        self.book.check_history(lost)
         objects: dict[str, Tokens] = {}
         for record in records(world):
             if not world.violations:
                 objects |= self._check_group(world, record)
         if not world.violations:
-            stateful = [each for each in self._stage.groups if each.style != "stateless"]
-            is_whole = len(objects) == len(stateful) and not self._book.losses.groups
-            self._book.check_relays(objects, is_whole=is_whole)
+            stateful = [each for each in self.stage.groups if each.style != "stateless"]
+            is_whole = len(objects) == len(stateful) and not self.book.losses.groups
+            self.book.check_relays(objects, is_whole=is_whole)
 
     def _begin_ending(self) -> None:
-        self._book.is_ending = True
+        self.book.is_ending = True
 
     def _call_all(self, world: World) -> None:
         """Every group is called once more: it may have served after healing and stand still since."""
-        self._served = self._book.answered
-        self._book.answered = Counter()
-        for caller in self._book.callers.values():
+        self._served = self.book.answered
+        self.book.answered = Counter()
+        for caller in self.book.callers.values():
             caller.call_all()
         world.run_until(world.now + ENDING_NS)
 
@@ -121,7 +142,7 @@ class Groups(Scenario):
 
     def _check_left(self, world: World, record: GroupRecord) -> None:
         """Who shall be no member has left, and holds nothing (M6)."""
-        for name in self._stage.hosts:
+        for name in self.stage.hosts:
             host: Host | None = world.nodes[name].core
             is_deaf = name == turmoil.deaf_host(world.options)
             if host is None or host.groups is None or is_deaf or name in record.placed_on:
@@ -141,7 +162,7 @@ class Groups(Scenario):
         if answered < DEMANDED and record.name not in self._busy:
             world.violation("progress", f"{record.name}: {answered} operations answered after healing")
             return {}
-        if not self._book.answered[record.group]:
+        if not self.book.answered[record.group]:
             world.violation("progress", f"{record.name}: it answers nobody in the end")
             return {}
         if record.style == "stateless":
@@ -200,7 +221,7 @@ class Groups(Scenario):
             replay.run_to(up_to)
             if replay.divergence:
                 world.violation("E1", f"{record.name} on {name}: {replay.divergence}")
-            timekeeping.check(self._book, record.name, replay.execution.time_ns)
+            timekeeping.check(self.book, record.name, replay.execution.time_ns)
             digests.setdefault(replay.execution.digest(), name)
             if not replay.execution.is_idle:
                 world.violation("progress", f"{record.name} on {name}: a call waits in the end")
@@ -212,8 +233,8 @@ class Groups(Scenario):
             world.violation("progress", f"{record.name}: members are not equal in the end: {said}")
         elif len(digests) > 1:
             world.violation("converged", f"{record.name}: the states of {list(digests.values())} differ")
-        if record.group not in self._book.losses.groups:
-            self._book.check_objects(record.group, record.name, objects)
+        if record.group not in self.book.losses.groups:
+            self.book.check_objects(record.group, record.name, objects)
         return next(iter(objects.values()))
 
 

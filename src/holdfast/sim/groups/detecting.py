@@ -1,0 +1,152 @@
+"""What detectors meet, and whether what follows from it is right.
+
+Faults: *load*, which holds every process up again and again, each time for less than the stated bound; a host
+that *sleeps*, far longer than anybody waits; objects and hosts that are *sick*, and say so. Rules: no host
+loses a group, or is dropped, for load alone, nor because another slept; no member is made to hand over that
+never was sick.
+"""
+
+import random
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.authority import keys
+from holdfast.authority.contract import Events
+from holdfast.authority.views import View, Why
+from holdfast.housing.groups import Groups
+from holdfast.sim.faults import FaultKind, Field, Parameters
+from holdfast.sim.faults.kind import duration
+from holdfast.sim.options import MILLISECOND, SECOND, FaultEvent
+from holdfast.sim.sequence.host import AUTHORITY, LEASES
+from holdfast.sim.world import World
+
+LOAD_NS: Final = LEASES.lease_ns // 4
+"""The stated bound: load that holds up no process for longer than this at a time costs no host a group."""
+EVERY_NS: Final = LEASES.lease_ns
+"""Between two times that load holds up a process."""
+SLICES: Final = 16
+"""Nearly to the end of the faults."""
+SLEEP_LEAST_NS: Final = LEASES.lease_ns // 2
+"""Who slept for less cannot have been missed."""
+AFTERMATH_NS: Final = 2 * SECOND
+"""So long after it has woken may what was concluded from its silence still be written: the authority may be
+late, and others let each other go first."""
+LOAD, SLEEPS, SPOILT, SICK = "load", "host_sleeps", "object_spoilt", "host_sick"
+_LOOKED_FOR: Final = "is_alive"
+
+
+def _draw_load(rng: random.Random, field: Field) -> Parameters:
+    """Of each host: how long it is held up, and how far into each stretch of time."""
+    hosts = [name for name in field.nodes if name != AUTHORITY]
+    slices = [
+        [number * EVERY_NS + rng.randrange(EVERY_NS - 2 * LOAD_NS), host, duration(rng, MILLISECOND, LOAD_NS)]
+        for host in hosts
+        for number in range(SLICES)
+    ]
+    return {"slices": slices}
+
+
+def _load(world: World, event: FaultEvent) -> bool:
+    for at_ns, host, for_ns in event.parameters["slices"]:
+        world.after(at_ns, _hold_up, world, host, for_ns)
+    return True
+
+
+def _hold_up(world: World, host: str, for_ns: int) -> bool:
+    """Unless it is held up already: two in a row would be more than the bound."""
+    node = world.nodes.get(host)
+    if node is None or world.is_healed or not node.pause():
+        return False
+    world.after(for_ns, node.resume)
+    return True
+
+
+def _draw_sleep(rng: random.Random, _: Field) -> Parameters:
+    return {"for_ns": duration(rng, SLEEP_LEAST_NS, 2 * SECOND)}
+
+
+def _sleep(world: World, event: FaultEvent) -> bool:
+    return event.target != AUTHORITY and _hold_up(world, event.target, event.parameters["for_ns"])
+
+
+def _draw_spoilt(rng: random.Random, _: Field) -> Parameters:
+    return {"group": rng.randrange(4)}
+
+
+def _spoil(world: World, event: FaultEvent) -> bool:
+    """An object finds itself inconsistent: one of those that live there."""
+    host = _host(world, event)
+    objects = list(_objects(host.groups)) if host is not None else []
+    if host is None or not objects:
+        return False
+    host.book.health.spoil(objects[event.parameters["group"] % len(objects)])
+    return True
+
+
+def _draw_sick(rng: random.Random, _: Field) -> Parameters:
+    return {"for_ns": duration(rng, 300 * MILLISECOND, 3 * SECOND)}
+
+
+def _sicken(world: World, event: FaultEvent) -> bool:
+    host = _host(world, event)
+    if host is not None:
+        host.book.health.sicken(event.target, event.parameters["for_ns"])
+    return host is not None
+
+
+def _host(world: World, event: FaultEvent) -> Any:
+    """The process of the host that is hit, if it has taken up its groups."""
+    core = world.nodes[event.target].core if event.target in world.nodes else None
+    return core if getattr(core, "groups", None) is not None else None
+
+
+def _objects(groups: Groups) -> Iterator[object]:
+    for housed in groups.housed.values():
+        execution = housed.replica.execution if housed.record.style != "stateless" else None
+        if execution is not None:
+            yield execution.line.instance
+
+
+FAULTS: Final = (
+    FaultKind(LOAD, _draw_load, _load, needs_target=False),
+    FaultKind(SLEEPS, _draw_sleep, _sleep),
+    FaultKind(SPOILT, _draw_spoilt, _spoil),
+    FaultKind(SICK, _draw_sick, _sicken),
+)
+
+
+class Witness:
+    """Reads every view that is written, and asks whether the host that it speaks of gave cause for it."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def on_commit(self, events: Events) -> bool:
+        for change in events.changes:
+            if change.item is not None and change.key.startswith(keys.VIEWS):
+                self._judge(msgspec.json.decode(change.item.value, type=View))
+        return True
+
+    def _judge(self, view: View) -> None:
+        why, host = view.cause.why, view.cause.host
+        if why in (Why.SILENT, Why.DROPPED):
+            self._world.sometimes(f"a host was taken for gone: {why.value}")
+            if not self._gave_cause(host, SLEEPS):
+                said = f"{view.primary} took {host} for gone ({why.value}), which was there all the time"
+                self._world.violation("no failover by load", said)
+        elif why is Why.RELEASED and _LOOKED_FOR in view.cause.text:
+            self._world.sometimes("a member that was not alive handed over")
+            if not self._gave_cause(host, SPOILT) and not self._gave_cause(host, SICK):
+                self._world.violation("FTC-247", f"{host} handed over, and nothing there was sick")
+
+    def _gave_cause(self, host: str, kind: str) -> bool:
+        """Whether the schedule has that in store for *host* not long ago."""
+        now = self._world.now
+        return any(
+            event.kind == kind
+            and event.target == host
+            and event.at_ns <= now <= event.at_ns + event.parameters.get("for_ns", SECOND) + AFTERMATH_NS
+            for event in self._world.options.faults
+        )

@@ -1,0 +1,45 @@
+"""How objects are: well, or found inconsistent by themselves, for once or on a whole host for a while.
+
+An object that was spoilt says so until another is made in its place. On a sick host every object does, until
+the time is over: there no making anew helps, and the group must be served elsewhere.
+"""
+
+from weakref import WeakKeyDictionary
+
+from holdfast.sim.world import World
+
+
+class Health:
+    """Of all objects of one run."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._sick_until: dict[str, int] = {}
+        self._spoilt: WeakKeyDictionary[object, None] = WeakKeyDictionary()
+
+    def made(self, instance: object, host: str) -> None:
+        """An object came to be there."""
+        _LIVES[instance] = (self, host)
+
+    def spoil(self, instance: object) -> None:
+        self._spoilt[instance] = None
+
+    def sicken(self, host: str, for_ns: int) -> None:
+        self._sick_until[host] = self._world.now + for_ns
+
+    def heal(self) -> None:
+        """Hosts are well; what was spoilt stays so."""
+        self._sick_until.clear()
+
+    def is_well(self, instance: object, host: str) -> bool:
+        return instance not in self._spoilt and self._world.now >= self._sick_until.get(host, 0)
+
+
+_LIVES: WeakKeyDictionary[object, tuple[Health, str]] = WeakKeyDictionary()
+"""Where each object is, and in which run: an object knows neither."""
+
+
+def is_well(instance: object) -> bool:
+    """What the object answers to ``is_alive``."""
+    lives = _LIVES.get(instance)
+    return lives is None or lives[0].is_well(instance, lives[1])

@@ -1,0 +1,78 @@
+"""Bugs planted in detectors: who suspects whom, and what becomes of that."""
+
+from typing import Final
+
+from holdfast.faults.monitoring import Monitoring
+from holdfast.housing.checkups import Checkups
+from holdfast.housing.housed import Housed
+from holdfast.sequence.leases import Leases
+from holdfast.sequence.wakefulness import Wakefulness
+from holdfast.sim.planted import Planting
+
+SELDOM: Final = 4
+
+
+def _never_asleep(wakefulness: Wakefulness, now: int) -> bool:
+    return False
+
+
+def _beat_seldom(leases: Leases) -> int:
+    return SELDOM * leases.config.interval_ns
+
+
+def _ask_nobody(monitoring: Monitoring, watch: object) -> None:
+    return None
+
+
+def _believe_nobody(monitoring: Monitoring, watch: object) -> None:
+    return None
+
+
+def _leave_it(checkups: Checkups, housed: Housed, why: str) -> None:
+    return None
+
+
+_bug: Final = Planting("detect", runs_max=60)
+
+PLANTED: Final = (
+    _bug(
+        "judges-after-its-pause",
+        "K1",
+        "A host that was paused takes the others for gone before it has heard them.",
+        Wakefulness,
+        "_is_asleep",
+        _never_asleep,
+    ),
+    _bug(
+        "beats-too-seldom",
+        "R4",
+        "Heartbeats are so far apart that a busy machine costs hosts their groups.",
+        Leases,
+        "_until_next_look",
+        _beat_seldom,
+    ),
+    _bug(
+        "asks-nobody",
+        "FTC-142",
+        "Members are never asked whether they are alive.",
+        Monitoring,
+        "_ask",
+        _ask_nobody,
+    ),
+    _bug(
+        "suspects-for-ever",
+        "FTC-247",
+        "A suspicion does not end with a good answer.",
+        Monitoring,
+        "_believe",
+        _believe_nobody,
+    ),
+    _bug(
+        "leaves-the-sick",
+        "FTC-248",
+        "A member that is not alive is reported and left as it is.",
+        Checkups,
+        "_make_anew",
+        _leave_it,
+    ),
+)

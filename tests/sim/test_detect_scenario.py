@@ -1,0 +1,26 @@
+"""Detectors under load: no healthy host is taken for gone, and nobody is suspected for ever."""
+
+from collections.abc import Callable
+
+from holdfast.sim.planted import planted_bugs
+from holdfast.sim.runner import run_seeds, search_planted
+
+QUICK = ("detect-leaves-the-sick",)
+"""Found in the first run or two; the others are `holdfast sim planted --scenario detect`."""
+
+
+def test_load_costs_no_host_its_groups_and_the_sick_get_well(rounds: Callable[..., int]) -> None:
+    """Whatever sleeps, is busy or says that it is sick; and what the scenario means to meet, it meets."""
+    summary = run_seeds("detect", range(rounds(short=2, long=1000)), jobs=2)
+    assert summary.violations == []
+    assert summary.operations > 100 * summary.seeds
+    assert "a member that was not alive handed over" in summary.sometimes
+
+
+def test_planted_bugs_are_found(rounds: Callable[..., int]) -> None:
+    """Each breaks one rule of detectors; were one not found, the test above would mean less."""
+    bugs = planted_bugs("detect")
+    chosen = [bug for bug in bugs if bug.name in QUICK] if rounds(short=1, long=2) == 1 else bugs
+    searches = search_planted(chosen, jobs=2)
+    assert [search.name for search in searches if not search.found] == []
+    assert len(searches) >= len(QUICK)
