@@ -2,5 +2,6 @@
 
 Owns the structured events of the source and the reports they carry (:mod:`.events`, :mod:`.reports`,
 :mod:`.wire`), and the filters by which consumers choose among them (:mod:`.filters`). Values and pure
-functions: whoever detects, forwards and stores events builds on these.
+functions: whoever detects, forwards and stores events builds on these. And the detector of members that are
+asked (:mod:`.monitoring`), a core on ports.
 """

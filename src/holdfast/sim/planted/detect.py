@@ -42,6 +42,7 @@ PLANTED: Final = (
         Wakefulness,
         "_is_asleep",
         _never_asleep,
+        "sleepers",
     ),
     _bug(
         "beats-too-seldom",
@@ -50,6 +51,7 @@ PLANTED: Final = (
         Leases,
         "_until_next_look",
         _beat_seldom,
+        "busy",
     ),
     _bug(
         "asks-nobody",
@@ -58,6 +60,7 @@ PLANTED: Final = (
         Monitoring,
         "_ask",
         _ask_nobody,
+        "sickness",
     ),
     _bug(
         "suspects-for-ever",
@@ -66,6 +69,7 @@ PLANTED: Final = (
         Monitoring,
         "_believe",
         _believe_nobody,
+        "sickness",
     ),
     _bug(
         "leaves-the-sick",
@@ -74,5 +78,6 @@ PLANTED: Final = (
         Checkups,
         "_make_anew",
         _leave_it,
+        "sickness",
     ),
 )
