@@ -116,7 +116,11 @@ class EtcdAuthority:
     async def _keep(self, lease: LeaseId) -> LeaseGranted | LeaseGone:
         # Keeping a lease alive twice is keeping it alive: it may be asked of every endpoint in turn.
         kept = await self._gateway.post(
-            "/v3/lease/keepalive", LeaseRequest(ID=lease), KeepAliveResponse, is_repeatable=True
+            "/v3/lease/keepalive",
+            LeaseRequest(ID=lease),
+            KeepAliveResponse,
+            is_repeatable=True,
+            is_urgent=True,
         )
         return LeaseGranted(lease, kept.result.TTL) if kept.result.TTL > 0 else LeaseGone(lease)
 

@@ -108,9 +108,20 @@ class EtcdGateway:
         return self._endpoints[(self._endpoints.index(endpoint) + 1) % len(self._endpoints)]
 
     async def post(
-        self, path: str, body: msgspec.Struct, kind: type[Response], *, is_repeatable: bool
+        self,
+        path: str,
+        body: msgspec.Struct,
+        kind: type[Response],
+        *,
+        is_repeatable: bool,
+        is_urgent: bool = False,
     ) -> Response:
-        """The decoded answer. Raises NoReply or Declined, and InvalidRequest when this is no gateway."""
+        """The decoded answer. Raises NoReply or Declined, and InvalidRequest when this is no gateway.
+
+        What is urgent does not wait for room: a session would end while its host is merely busy.
+        """
+        if is_urgent:
+            return await self._post(path, body, kind, is_repeatable=is_repeatable)
         async with self._room:
             return await self._post(path, body, kind, is_repeatable=is_repeatable)
 
