@@ -16,6 +16,9 @@ from holdfast.authority.recipe import Authority, Recipe, perform
 from holdfast.calling.config import CallPolicy
 from holdfast.client.proxy import Group
 from holdfast.clock import Vector
+from holdfast.faults.events import Location
+from holdfast.faults.reports import FaultKind, FaultReport
+from holdfast.faults.told import Gap, Told
 from holdfast.model.calls import CallOutcomeUnknown, RequestId
 from holdfast.model.csn import Csn, parse
 from holdfast.model.errors import (
@@ -318,6 +321,23 @@ async def managing(url: str) -> None:
         assert_type([each.location for each in reference.members], list[str])
         await books.properties.set(MinimumNumberReplicas=2)
         assert_type((await books.properties.get())["org.omg.ft.MinimumNumberReplicas"], Any)
+
+
+class Pager:
+    async def push_structured_event(self, told: Told) -> None:
+        print(told.number)
+
+
+async def hearing_of_faults(url: str) -> None:
+    async with hf.connect(url) as domain:
+        async for news in domain.faults.watch("$type_name == 'HostCrash'", after=7):
+            assert_type(news, Told | Gap)
+        assert_type(await domain.faults.list(parts=True), list[Told])
+        report = FaultReport(FaultKind.HANG, "main", Location.parse("host2"))
+        assert_type(await domain.faults.push(report, once="host2 hangs"), int)
+        chosen = await domain.faults.create_subscription_filter("EXTENDED_TCL")
+        assert_type(await domain.faults.connect_structured_fault_consumer(Pager(), chosen), int)
+        await domain.faults.connect_sequence_fault_consumer(Pager())  # type: ignore[arg-type]  # takes no batches
 
 
 def calling_plainly(url: str) -> None:
