@@ -14,7 +14,7 @@ from holdfast.faults.notifier import Notifier
 from holdfast.faults.reports import FaultKind, FaultReport
 from holdfast.faults.told import Gap, Page
 from holdfast.model.ids import GroupId
-from holdfast.model.outcome import Raised, Refused, Returned
+from holdfast.model.outcome import Outcome, Raised, Refused, Returned
 from holdfast.styles.definition import Definition
 from holdfast.styles.execution import Execution
 
@@ -30,17 +30,20 @@ class Group:
         self.number = 0
 
     def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        self.number += 1
-        (outcome,) = run(self.execution, call(self.number, method, *args, **kwargs), time_s=self.time_s)
+        (outcome,) = self._run(method, *args, **kwargs)
         assert isinstance(outcome, Returned), outcome
         return outcome.value
 
     def fails(self, method: str, *args: Any) -> str:
         """The exception's type."""
-        self.number += 1
-        (outcome,) = run(self.execution, call(self.number, method, *args), time_s=self.time_s)
+        (outcome,) = self._run(method, *args)
         assert isinstance(outcome, Raised), outcome
         return outcome.type_name.rpartition(".")[2]
+
+    def _run(self, method: str, *args: Any, **kwargs: Any) -> list[Outcome | None]:
+        self.number += 1
+        made = call(self.number, method, *args, expiration_s=self.time_s + 60, **kwargs)
+        return run(self.execution, made, time_s=self.time_s)
 
     def push(self, event: StructuredEvent, once: str = "") -> int:
         number: int = self.call("push_structured_fault", event, once)
