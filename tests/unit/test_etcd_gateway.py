@@ -12,16 +12,21 @@ class SlowEtcd:
 
     def __init__(self) -> None:
         self.asked = 0
+        self.serving: list[asyncio.Task[None]] = []
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.serving.append(asyncio.create_task(self._serve(reader, writer)))
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
         if b"/v3/lease/keepalive" in head:
             body = b'{"result":{"ID":"7","TTL":"6"}}'
             writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
         else:
             self.asked += 1
-        await reader.read()
+        await reader.read()  # until it is hung up
         writer.close()
+        await writer.wait_closed()
 
 
 def test_a_session_is_kept_while_more_is_asked_than_there_is_room_for() -> None:
@@ -29,7 +34,7 @@ def test_a_session_is_kept_while_more_is_asked_than_there_is_room_for() -> None:
 
     async def work() -> None:
         etcd = SlowEtcd()
-        server = await asyncio.start_server(etcd.serve, "127.0.0.1", 0)
+        server = await asyncio.start_server(etcd.connected, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         patiently = Deadlines(call_s=600.0, attempt_s=600.0)
         authority = EtcdAuthority([f"http://127.0.0.1:{port}"], deadlines=patiently)
@@ -43,5 +48,6 @@ def test_a_session_is_kept_while_more_is_asked_than_there_is_room_for() -> None:
         await asyncio.gather(*asking, return_exceptions=True)
         await authority.close()
         server.close()
+        await asyncio.gather(*etcd.serving, return_exceptions=True)
 
     asyncio.run(work())
