@@ -10,6 +10,7 @@ from domain import WAIT_S, Domain, is_whole
 from group_client import Client, run
 
 from holdfast.cli.ordering import give_at
+from holdfast.model.errors import HoldfastError
 from holdfast.model.orders import GroupHistory, ShowHistory
 from holdfast.model.outcome import CallPoisoned
 
@@ -52,9 +53,20 @@ async def history(client: Client, name: str) -> str:
     return msgspec.json.encode(told).decode()
 
 
+async def told_of(client: Client, group: int, why: str) -> bool:
+    """Whether the notifier was told that a member of the group crashed, and why."""
+    try:
+        told = await client.connection.faults.list(
+            f"$type_name == 'ObjectCrashFault' and $ObjectGroupId == {group}", parts=True
+        )
+    except HoldfastError:
+        return False
+    return any(each.event.remainder_of_body == why for each in told)
+
+
 @pytest.mark.covers("FTC-21", "FTC-242", "FTC-248")
 def test_a_member_that_says_no_is_made_anew_while_another_serves(whole: Domain, marks: Path) -> None:
-    """The group's history says why."""
+    """The group's history says why, and so does the fault notifier: of that one member."""
 
     async def work(client: Client) -> None:
         group = await client.connection.create(
@@ -69,6 +81,8 @@ def test_a_member_that_says_no_is_made_anew_while_another_serves(whole: Domain, 
         async with asyncio.timeout(WAIT_S):
             while "is_alive answered False" not in await history(client, "no"):
                 await asyncio.sleep(0.1)  # histories are written at leisure
+            while not await told_of(client, before.group, "is_alive answered False"):
+                await asyncio.sleep(0.1)  # and so is the notifier made, and told
 
     run(whole, work)
 
