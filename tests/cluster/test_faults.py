@@ -26,8 +26,13 @@ from holdfast.model.system_groups import NOTIFIER
 from holdfast.node.layout import Layout
 from holdfast.node.reaching import url_of
 
-pytestmark = pytest.mark.cluster
+LONG_S = 1800.0
+"""What the long form of a test may take on a slow machine."""
 
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(LONG_S)]
+
+AT_ONCE = 50
+"""Groups made together."""
 CRASH = EventType("FT_CORBA", "ObjectCrashFault")
 
 
@@ -96,11 +101,15 @@ def test_a_hosts_death_is_one_report_and_its_members_can_be_listed(
     async def work(client: Client) -> list[GroupId]:
         faults, everything = client.connection.faults, Consumer()
         await faults.connect_structured_fault_consumer(everything)
-        for number in range(count):
-            await client.create(f"ledger{number}")
-        for number in range(count):
-            await client.wait_in_sync(f"ledger{number}")
-        groups = [each.group for each in await client.connection.groups()]
+        for start in range(0, count, AT_ONCE):
+            names = [f"ledger{number}" for number in range(start, min(count, start + AT_ONCE))]
+            await asyncio.gather(*map(client.create, names))
+
+        async def are_whole() -> bool:
+            return all(len(each.in_sync) == 3 for each in await client.connection.groups())
+
+        await until("every group has its members", are_whole)
+        groups = sorted(each.group for each in await client.connection.groups())
         assert NOTIFIER not in [each.name for each in await client.connection.groups()]
         await client.kill(HostId("host2"))
         await until("host2 is back", lambda: "Recovered" in map(name, everything.heard))
@@ -111,7 +120,7 @@ def test_a_hosts_death_is_one_report_and_its_members_can_be_listed(
 
         async def are_listed() -> bool:
             parts = await faults.list("$ObjectGroupId > 0 and $type_name == 'ObjectCrashFault'", parts=True)
-            return [each.event.value("ObjectGroupId") for each in parts] == groups
+            return sorted(each.event.value("ObjectGroupId") for each in parts) == groups
 
         await until("every member is listed", are_listed)
         back = await faults.list("$type_name == 'Recovered'")
@@ -124,7 +133,7 @@ def test_a_hosts_death_is_one_report_and_its_members_can_be_listed(
     assert [each["data"]["Location"] for each in crashes] == ["host2"]
     assert holdfast(domain, "faults", "list", "--where", "$Location[0].id == 'host7'")["faults"] == []
     whole = holdfast(domain, "faults", "list", "--members", "--where", "$type_name == 'ObjectCrashFault'")
-    assert [each["data"].get("ObjectGroupId") for each in whole["faults"]] == [None, *groups]
+    assert sorted(each["data"].get("ObjectGroupId", 0) for each in whole["faults"]) == [0, *groups]
     assert all(each["part_of"] for each in whole["faults"])
 
 
