@@ -14,6 +14,7 @@ import pytest
 from holdfast.housing.ports import Written
 from holdfast.model.errors import HoldfastError, NoSpace
 from holdfast.model.ids import Epoch, GroupId, Position
+from holdfast.node import copying
 from holdfast.node.copying import NICENESS, NICENESS_MAX, ProcessCopies, let_forward, niceness_in
 from holdfast.storage.checkpoint import COPIED, Framing, checkpoint_name, checkpoint_of, read_chunks
 from holdfast.storage.checkpoints import CheckpointStore
@@ -300,7 +301,22 @@ def test_a_copy_goes_behind_its_host(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
-# Without autogroups nothing is shared out by session: nothing to step back in, and nothing to take back.
+def test_a_copy_is_made_where_the_kernel_knows_no_autogroups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is shared out by session there: nothing to step back in, and nothing to take back."""
+
+    async def run() -> None:
+        world = World(tmp_path)
+        monkeypatch.setattr(copying, "_session_of", lambda _: tmp_path / "absent" / "autogroup")
+        assert isinstance(await world.copy(pieces), Written)
+        let_forward(os.getpid())
+        world.disk.close()
+
+    asyncio.run(run())
+
+
+# A kernel without them is tried above.
 @pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="no autogroups in this kernel")
 def test_a_copy_leaves_the_processor_to_its_host_but_not_for_ever(tmp_path: Path) -> None:
     """It steps back at first; one that takes long gets its share, or it would never end on a busy machine."""

@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.bench import within
+from holdfast.bench.attendance import CLASS
 from holdfast.bench.making import make_groups
 from holdfast.bench.systems.ours import started_domain, url_of
 from holdfast.calling.config import CallPolicy
@@ -38,17 +39,6 @@ WAIT_S: Final = 120.0
 POLL_S: Final = 0.2
 
 _clock = MachineClock()
-
-
-class Tally:
-    """What each group of the benchmark replicates."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def add(self) -> int:
-        self.count += 1
-        return self.count
 
 
 def run_claims_bench(
@@ -109,7 +99,7 @@ def _name(number: int) -> str:
 
 
 def _wanted(number: int) -> CreateGroup:
-    return CreateGroup(name=_name(number), class_name=f"{__name__}:Tally", nonce=f"bench-{number}")
+    return CreateGroup(name=_name(number), class_name=CLASS, nonce=f"bench-{number}")
 
 
 async def _wait_until_settled(domain: Domain, description: Description) -> HostId:

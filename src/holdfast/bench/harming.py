@@ -146,7 +146,7 @@ async def connected(
     orders = directory / "orders"
     orders.mkdir()
     async with connect(url) as domain:
-        group = await _insist(domain, orders)
+        group = await insist_on(domain, NAME, orders)
 
         async def call(random: Random) -> None:
             await group.call(Patient.add, 1)
@@ -163,13 +163,13 @@ async def connected(
             yield made
 
 
-async def _insist(domain: Domain, orders: Path) -> Group[Any]:
-    """Hosts may still be finding each other."""
+async def insist_on(domain: Domain, name: str, orders: Path) -> Group[Any]:
+    """Have a group of patients made: hosts may still be finding each other."""
     async with asyncio.timeout(WAIT_S):
         while True:
             try:
                 return await domain.create(
-                    Patient, name=NAME, replicas=MEMBERS, args=[str(orders)], properties=MONITORED
+                    Patient, name=name, replicas=MEMBERS, args=[str(orders)], properties=MONITORED
                 )
             except Unavailable:
                 await asyncio.sleep(POLL_S)

@@ -22,13 +22,12 @@ from msgspec import Struct
 from holdfast.authority.views import Why
 from holdfast.bench import Progress
 from holdfast.bench.callers import Callers
-from holdfast.bench.harming import MEMBERS, MONITORED, POLL_S, WAIT_S
+from holdfast.bench.harming import MEMBERS, POLL_S, WAIT_S, insist_on
 from holdfast.bench.patient import Patient
 from holdfast.bench.systems.ours import started_domain, url_of
 from holdfast.client.domain import Domain, connect
 from holdfast.client.ordering import give
 from holdfast.client.proxy import Group
-from holdfast.model.errors import Unavailable
 from holdfast.model.orders import GroupHistory, GroupInfo, ShowHistory, ViewInfo
 from holdfast.net import Address, Endpoint, Identity, Role
 from holdfast.node.asking import ask_agent
@@ -65,7 +64,7 @@ class Overload(Struct, frozen=True, kw_only=True):
 async def measure_overload(directory: Path, seconds: float, progress: Progress) -> Overload:
     """Overload the machine for so long."""
     async with _domain(directory) as (description, domain, addresses):
-        groups = [await _insist(domain, f"healthy{number}", directory) for number in range(GROUPS)]
+        groups = [await insist_on(domain, f"healthy{number}", directory) for number in range(GROUPS)]
         before = await _whole(domain)
         restarts = await _restarts(description)
         callers = [Callers(_calling(group)) for group in groups]
@@ -161,17 +160,6 @@ def _calling(group: Group[Any]) -> Any:
         await asyncio.sleep(CALLS_PAUSE_S)
 
     return call
-
-
-async def _insist(domain: Domain, name: str, directory: Path) -> Group[Any]:
-    async with asyncio.timeout(WAIT_S):
-        while True:
-            try:
-                return await domain.create(
-                    Patient, name=name, replicas=MEMBERS, args=[str(directory)], properties=MONITORED
-                )
-            except Unavailable:
-                await asyncio.sleep(POLL_S)
 
 
 async def _whole(domain: Domain) -> dict[str, GroupInfo]:
