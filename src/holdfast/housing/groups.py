@@ -61,6 +61,7 @@ from holdfast.sequence.peer_clocks import PeerClocks
 from holdfast.sequence.ports import HostPorts, Kept
 from holdfast.sequence.recovery import Recovery
 from holdfast.sequence.role import Role
+from holdfast.sequence.turnstiles import Turnstiles
 from holdfast.styles.ports import StylePorts
 
 WAKE_NS: Final = 1 * MILLISECOND
@@ -164,6 +165,7 @@ class Groups:
             recipes=self.recipes,
             claims=Claims(self.recipes, self._timers, lambda: identity, ports.trace),
             leases=self._leases,
+            turnstiles=Turnstiles(ports.clock, self._timers, asking_max=config.asking_max),
             log=store.log,
             durability=durability,
             checkpoints=self._keeping,

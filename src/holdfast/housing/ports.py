@@ -18,6 +18,7 @@ from holdfast.model.ids import GroupId, HostId, Nonce, Opening, Revision, StoreI
 from holdfast.model.ports import Clock, Network, Random, Timers, Trace
 from holdfast.sequence.beats import Beats
 from holdfast.sequence.config import LeaseConfig, SequenceConfig
+from holdfast.sequence.turnstiles import ASKING_MAX
 from holdfast.storage.checkpoint import Checkpoint, Framing
 from holdfast.storage.checkpoints import CheckpointStore
 from holdfast.storage.log import Log
@@ -187,3 +188,5 @@ class HouseConfig(Struct, frozen=True, kw_only=True):
     style: StyleConfig = StyleConfig()
     calling: ClientConfig = ClientConfig()
     """Of groups by groups."""
+    asking_max: int = ASKING_MAX
+    """Members that ask one other host to be fed, at a time."""

@@ -10,6 +10,7 @@ nothing else; then whatever differs from the records received is.
 and sends 1..3 first; B drops 4..7 and acknowledges 3; C dies; B claims without 4 and 5.
 """
 
+from collections.abc import Callable
 from functools import partial
 
 from holdfast.model.errors import Conflict, Overloaded, invariant
@@ -32,6 +33,7 @@ class Acceptance:
         self.is_stopped = False
         """While a claim of its own is unanswered it acknowledges nothing: who hears of this epoch from it
         might rest reads on that (R1)."""
+        self.on_first_heard: Callable[[], None] = lambda: None
         self._asked_at: int | None = None
 
     def follow(self, epoch: Epoch, primary: HostId | None) -> None:
@@ -56,7 +58,9 @@ class Acceptance:
         if submit.incarnation != on.me.incarnation or on.store.point_at(previous.position) != previous:
             self.ask()
             return
-        self.heard_at = on.now
+        is_first, self.heard_at = self.heard_at is None, on.now
+        if is_first:
+            self.on_first_heard()
         try:
             if submit.epoch > on.store.followed:
                 self._accept_epoch(submit.tail.position)

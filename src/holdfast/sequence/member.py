@@ -16,6 +16,7 @@ from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Position
 from holdfast.sequence import messages
 from holdfast.sequence.acceptance import Acceptance
 from holdfast.sequence.alarms import Alarm, Alarms
+from holdfast.sequence.asking import Asking
 from holdfast.sequence.catchup import Learning
 from holdfast.sequence.claim import Claim
 from holdfast.sequence.config import SequenceConfig
@@ -72,6 +73,7 @@ class Member:
         self._learning = Learning(on, self._acceptance.ask)
         self._claim = Claim(on, self._begin_claiming, partial(self._alarms.set, Alarm.CLAIM))
         self._loss = Loss(on)
+        self._asking = Asking(on, self._alarms, self._acceptance, self._loss, lambda: self.role)
         self._reads = Reads(on, self._reign.submission, self._reign.handover, self.on_view)
 
     # --- what the application and the host may ask
@@ -264,7 +266,7 @@ class Member:
             case Alarm.CLAIM if self.role is Role.BACKUP:
                 self._on_time_to_claim()
             case Alarm.ASK:
-                self._ask_while_unfed()
+                self._asking.while_unfed()
             case Alarm.READ:
                 self._inquiry.read()
             case Alarm.CHANGE:
@@ -296,7 +298,7 @@ class Member:
             return
         if self.role is Role.PRIMARY:
             self._reign.end()
-        was_listed = self.role in (Role.BACKUP, Role.CLAIMING)
+        before = self.role
         on.standing.learn(seen)
         self._claim.on_new_view()
         view = seen.value
@@ -305,11 +307,10 @@ class Member:
             self._acceptance.follow(view.epoch, None if is_own else view.primary)
         self._become(Role.BACKUP if on.standing.own_entry is not None else Role.LEARNER)
         self._acceptance.is_stopped = False
-        if was_listed:
-            # The new primary knows of this member and will speak first; if it does not, it is asked.
-            self._alarms.ensure(Alarm.ASK, on.config.ask_ns)
+        if before in (Role.BACKUP, Role.CLAIMING) or (before, self.role) == (Role.LEARNER, Role.BACKUP):
+            self._asking.soon()
         else:
-            self._ask_while_unfed()
+            self._asking.while_unfed()
         self._maybe_claim()
 
     def _maybe_claim(self) -> None:
@@ -335,6 +336,7 @@ class Member:
         self._become(Role.HALTED)
         self._acceptance.is_stopped = True
         self._learning.stop()
+        self._asking.end()
         self._on.note("halted", why=why)
 
     def _give_up(self, why: str) -> None:
@@ -404,15 +406,3 @@ class Member:
             self._on.note("two_primaries", of=submit.epoch, known=self._acceptance.primary, other=peer)
             return
         self._acceptance.on_submit(peer, submit)
-
-    def _ask_while_unfed(self) -> None:
-        """A learner, and a backup that has heard nothing in this epoch, says hello until it is fed."""
-        if self.role not in (Role.LEARNER, Role.BACKUP):
-            return
-        is_backup, silence_ns = self.role is Role.BACKUP, self._on.config.silence_ns
-        is_fed = self._acceptance.is_fed_since(None if is_backup else self._on.now - silence_ns // 2)
-        if not is_fed:
-            self._acceptance.ask()
-            self._loss.say_once()
-        if not is_fed or not is_backup:
-            self._alarms.ensure(Alarm.ASK, silence_ns // 4)

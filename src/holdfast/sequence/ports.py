@@ -17,6 +17,7 @@ from holdfast.model.ports import Clock, Network, Random, Timers, Trace
 from holdfast.sequence.claims import Claims
 from holdfast.sequence.durability import Durability
 from holdfast.sequence.leases import Leases
+from holdfast.sequence.turnstiles import Turnstiles
 from holdfast.storage.checkpoint import CHUNK_BYTES, Digest
 from holdfast.storage.record import Point, Record
 
@@ -173,6 +174,7 @@ class HostPorts:
     recipes: Recipes
     claims: Claims
     leases: Leases
+    turnstiles: Turnstiles
     log: GroupLog
     durability: Durability
     checkpoints: Checkpoints

@@ -13,7 +13,7 @@ from holdfast.model.errors import InvalidRequest, invariant
 from holdfast.model.ids import GroupId, HostId, Nonce, StoreId
 from holdfast.sim.groups.objects import CLASSES
 from holdfast.sim.options import MICROSECOND, MILLISECOND, SECOND
-from holdfast.sim.sequence.host import CONFIG, LEASES
+from holdfast.sim.sequence.host import ASKING_MAX, CONFIG, LEASES
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
 
@@ -144,4 +144,4 @@ def _config(rng: random.Random) -> HouseConfig:
     )
     invariant(not style.validate(), "a run's settings are valid ones")
     sequence = msgspec.structs.replace(CONFIG, min_in_sync=MIN_IN_SYNC, lag_limit=LAG_LIMIT)
-    return HouseConfig(leases=LEASES, sequence=sequence, style=style, calling=CALLING)
+    return HouseConfig(leases=LEASES, sequence=sequence, style=style, calling=CALLING, asking_max=ASKING_MAX)

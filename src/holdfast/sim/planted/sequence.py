@@ -21,6 +21,7 @@ from holdfast.sequence.role import Role
 from holdfast.sequence.standing import with_me, without
 from holdfast.sequence.store import GroupStore
 from holdfast.sequence.submission import Submission
+from holdfast.sequence.turnstiles import Turnstiles
 from holdfast.sim.planted import Planted, Planting, replacing
 from holdfast.storage.record import HEADER
 
@@ -331,6 +332,15 @@ PLANTED = (
         "perhaps_committed",
         property(_known_committed),
         "changes",
+    ),
+    _bug(
+        "waits-unasked",
+        "M3",
+        "A member that must wait before it asks its primary is not called when there is room.",
+        Turnstiles,
+        "_on_timer",
+        lambda turnstiles, tag: None,
+        "network",
     ),
     _bug(
         "waits-for-the-slow",

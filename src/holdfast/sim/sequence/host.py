@@ -27,6 +27,7 @@ from holdfast.sequence.ports import GroupLog, HostPorts, Kept
 from holdfast.sequence.recovery import Recovery
 from holdfast.sequence.role import Role
 from holdfast.sequence.store import GroupStore
+from holdfast.sequence.turnstiles import Turnstiles
 from holdfast.sim.faults import DAMAGE_KINDS
 from holdfast.sim.node import NodePorts
 from holdfast.sim.options import MICROSECOND, MILLISECOND
@@ -44,6 +45,8 @@ POLL_NS: Final = 400 * MILLISECOND
 HAND_OVERS: Final = 0.05
 CHANGES_PER_TRANSACTION: Final = 2
 TRANSACTIONS: Final = 1
+ASKING_MAX: Final = 1
+"""So few that members wait for each other."""
 """So few that three groups meet the bounds (K4)."""
 LEASES: Final = LeaseConfig(
     lease_ns=240 * MILLISECOND, interval_ns=60 * MILLISECOND, margin_ns=20 * MILLISECOND
@@ -118,6 +121,7 @@ class Host(HostProcess):
             per_transaction=CHANGES_PER_TRANSACTION,
             under_way=TRANSACTIONS,
         )
+        self._turnstiles = Turnstiles(ports.clock, ports.timers, asking_max=ASKING_MAX)
         self.recovery: Recovery | None = None
         self._leases: Leases | None = None
         self._opened = Opened(ports, self._recipes, self._begin)
@@ -191,6 +195,7 @@ class Host(HostProcess):
             recipes=self._recipes,
             claims=self._claims,
             leases=leases,
+            turnstiles=self._turnstiles,
             log=log,
             durability=durability,
             checkpoints=checkpoints,
