@@ -4,13 +4,13 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from domain import WAIT_S, Domain, is_whole
+from manager_doors import Manager
 
 import holdfast as hf
 from holdfast.cli.ordering import give_at
@@ -28,55 +28,6 @@ PROPERTIES = "org.omg.ft.FTProperties"
 HOSTS = ("host1", "host2", "host3")
 LOCATION = "org.omg.ft.ObjectLocation"
 MINIMUM = "org.omg.ft.MinimumNumberReplicas"
-
-
-class Manager:
-    """The replication manager, as a program finds it behind the doors of its domain (FTC-220)."""
-
-    def __init__(self, domain: Domain) -> None:
-        self.domain = domain
-        hosts = domain.status()["hosts"]
-        self.doors = [host["report"]["details"]["http"] for host in hosts]
-        self._client = httpx.Client(timeout=90, trust_env=False)
-
-    def ask(self, method: str, path: str, body: object = None, door: int = 0) -> httpx.Response:
-        return self._client.request(method, self.doors[door] + path, json=body)
-
-    def done(self, method: str, path: str, body: object = None) -> Any:
-        answer = self.ask(method, path, body)
-        assert answer.status_code in (200, 201), answer.text
-        return answer.json()
-
-    def refused(self, method: str, path: str, body: object = None, door: int = 0) -> str:
-        """The source's name of why it was."""
-        found: str = self.ask(method, path, body, door).json()["error"]["exception"]
-        return found
-
-    def until(self, path: str, holds: Callable[[Any], bool]) -> Any:
-        """What is at *path* once that *holds*."""
-        deadline = time.monotonic() + WAIT_S
-        while time.monotonic() < deadline:
-            found = self.done("GET", path)
-            if holds(found):
-                return found
-            time.sleep(0.05)
-        raise AssertionError(f"did not happen within {WAIT_S:g} s: {found}")
-
-    def in_sync(self, name: str, count: int) -> Any:
-        """The group's reference once so many members hold everything."""
-        return self.until(
-            f"/v1/groups/{name}/reference",
-            lambda found: [each["in_sync"] for each in found["members"]] == [True] * count,
-        )
-
-    def deposit(self, name: str, door: int = 0) -> int:
-        answer = self.ask("POST", f"/v1/groups/{name}/calls/deposit?duration_s=60", ["alice", 1], door)
-        assert answer.status_code == 200, answer.text
-        found: int = answer.json()["result"]
-        return found
-
-    def close(self) -> None:
-        self._client.close()
 
 
 @pytest.fixture(scope="module")

@@ -44,6 +44,9 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
     """Of who placed it, or told it to leave."""
     criteria: str = "{}"
     """What the factory there is told for this member alone, as a JSON object (FTC-192, FTC-212)."""
+    own: str = ""
+    """The application's own object that is the member, as ``package.module:name`` (FTC-234); empty: the
+    factory there makes one."""
 
 
 DISK: Final = "disk"

@@ -127,15 +127,23 @@ def _changed(
 
 @answering
 def add_member(
-    group: GroupId, host: HostId, *, nonce: Nonce, as_of: Revision | None = None, criteria: str = "{}"
+    group: GroupId,
+    host: HostId,
+    *,
+    nonce: Nonce,
+    as_of: Revision | None = None,
+    criteria: str = "{}",
+    own: str = "",
 ) -> Recipe[Placed | AlreadyPlaced | StillLeaving | TooMany]:
     """Let the group have a member on *host*; one that is leaving and still listed stays. *as_of* as above.
-    *criteria*: what the factory there is told."""
+    *criteria*: what the factory there is told. *own*: the application's object that shall be the member."""
 
-    def decide(record: GroupRecord) -> _Next | _Not[AlreadyPlaced | TooMany]:
+    def decide(record: GroupRecord) -> _Next | _Not[AlreadyPlaced | StillLeaving | TooMany]:
         entry = record.placement(host)
         if entry is not None and not entry.is_leaving:
             return _Next(record) if entry.nonce == nonce else _Not(AlreadyPlaced(record))
+        if entry is not None and entry.own != own:
+            return _Not(StillLeaving(record))
         if entry is not None:
             # Since it was told to leave no view can have come to list it anew: it has forgotten nothing yet.
             stays = msgspec.structs.replace(entry, is_leaving=False, nonce=nonce)
@@ -143,7 +151,9 @@ def add_member(
         if len(record.members) >= MEMBERS_MAX:
             return _Not(TooMany(record))
         number = record.stays + 1
-        entry = Placement(host=host, store=UNKNOWN_STORE, number=number, nonce=nonce, criteria=criteria)
+        entry = Placement(
+            host=host, store=UNKNOWN_STORE, number=number, nonce=nonce, criteria=criteria, own=own
+        )
         return _Next(msgspec.structs.replace(record, members=(*record.members, entry), stays=number))
 
     return (yield from _changed(group, decide, nonce=nonce, as_of=as_of))

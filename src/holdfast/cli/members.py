@@ -21,7 +21,13 @@ POLL_S: Final = 0.1
 
 
 def add_member(
-    name: str, host: str, *, wait: bool = True, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table"
+    name: str,
+    host: str,
+    *,
+    own: str = "",
+    wait: bool = True,
+    dir: Dir = DIRECTORY_DEFAULT,
+    output: Output = "table",
 ) -> int:
     """Let a group have a member on another host.
 
@@ -31,12 +37,14 @@ def add_member(
         The group's name.
     host
         Where it shall have a member.
+    own
+        The object there that the application made itself, as package.module:name; without, one is made.
     wait
         Until it has caught up and is in sync, a minute at most.
     output
         `table` for people, `json` for machines.
     """
-    wanted = AddMember(name=name, host=HostId(host))
+    wanted = AddMember(name=name, host=HostId(host), own=own)
     what = f"{host} has not caught up with {name}"
     return _changed(dir, wanted, what, lambda info: host in info.in_sync, wait=wait, output=output)
 

@@ -20,11 +20,14 @@ class Members:
         self.properties = Properties(give, group=name)
         """The group's, which are set while it runs."""
 
-    async def add(self, host: str) -> GroupInfo:
+    async def add(self, host: str, own: str = "") -> GroupInfo:
         """Let the group have a member on *host*. It is placed when this returns (``placed_on``), and in-sync
-        once it has caught up (``in_sync``). Raises ``InvalidRequest`` when it has one there or there is no
-        such host, ``Unavailable`` when that host does not live or is still leaving."""
-        (info,) = (await self._give(AddMember(name=self._name, host=HostId(host)), GroupList)).groups
+        once it has caught up (``in_sync``). *own*: the object of the application's that shall be it, as
+        ``package.module:name``; it takes the group's state, and is not deleted when it is removed. Raises
+        ``InvalidRequest`` when the group has one there, there is no such host or no such object,
+        ``Unavailable`` when that host does not live or is still leaving."""
+        order = AddMember(name=self._name, host=HostId(host), own=own)
+        (info,) = (await self._give(order, GroupList)).groups
         return info
 
     async def remove(self, host: str) -> GroupInfo:

@@ -128,9 +128,9 @@ class Group(Generic[T]):
         members = self._members
         return Group(self._caller, policy, self._interface, lane=lane, stale_ms=stale_ms, members=members)
 
-    async def add_member(self, host: str) -> GroupInfo:
+    async def add_member(self, host: str, own: str = "") -> GroupInfo:
         """As :meth:`.members.Members.add`."""
-        return await self._steward().add(host)
+        return await self._steward().add(host, own)
 
     async def remove_member(self, host: str) -> GroupInfo:
         """As :meth:`.members.Members.remove`."""

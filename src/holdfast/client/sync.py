@@ -205,9 +205,9 @@ class SyncGroup:
         """As :meth:`.proxy.Group.options`."""
         return SyncGroup(self._domain, self._group.options(**options))
 
-    def add_member(self, host: str) -> GroupInfo:
+    def add_member(self, host: str, own: str = "") -> GroupInfo:
         """As :meth:`.members.Members.add`."""
-        return self._domain.run(self._group.add_member(host))
+        return self._domain.run(self._group.add_member(host, own))
 
     def remove_member(self, host: str) -> GroupInfo:
         """As :meth:`.members.Members.remove`."""

@@ -64,6 +64,8 @@ class MemberInfo(Struct, frozen=True, kw_only=True):
     """Empty while its host does not live."""
     is_primary: bool
     in_sync: bool
+    own: str = ""
+    """The object that the application made itself and that is the member; empty: a factory made it."""
 
 
 class GroupReference(Struct, frozen=True, kw_only=True, tag="reference"):

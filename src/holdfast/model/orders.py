@@ -85,6 +85,9 @@ class AddMember(Struct, frozen=True, kw_only=True, tag="add_member"):
 
     name: Name
     host: HostId
+    own: Annotated[str, Meta(max_length=300)] = ""
+    """The object there that shall be the member, which the application made itself, as
+    ``package.module:name``; empty: the factory there makes one."""
 
 
 class RemoveMember(Struct, frozen=True, kw_only=True, tag="remove_member"):

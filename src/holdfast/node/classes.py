@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,12 @@ import msgspec
 
 from holdfast.authority.groups import GroupRecord
 from holdfast.control.criteria import ARGUMENTS, decoded
+from holdfast.housing.tuning import is_self_kept
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import HostId
+from holdfast.model.membership import ObjectNotAdded
 from holdfast.model.properties import Style
+from holdfast.styles.capture import Checkpointable
 from holdfast.styles.definition import Definition, NotMade
 from holdfast.styles.execution import Execution
 from holdfast.styles.style import style_named
@@ -51,16 +55,39 @@ def load_class(name: str) -> type:
     module_name, colon, class_name = name.partition(":")
     if not (module_name and colon and class_name):
         raise BadClass(f"{name!r} is not a class: write package.module:Class")
+    found = _loaded(module_name, class_name)
+    if not isinstance(found, type):
+        raise BadClass(f"{module_name} has no class {class_name!r}")
+    return found
+
+
+def own_object(name: str, record: GroupRecord) -> Any:
+    """The application's own object ``package.module:name``, which can be a member of that group. Raises
+    ``ObjectNotAdded`` with the one reason."""
+    module_name, _, path = name.partition(":")
+    try:
+        found = _loaded(module_name, path)
+        cls = load_class(record.class_name)
+    except BadClass as error:
+        raise ObjectNotAdded(str(error)) from None
+    if not isinstance(found, cls):
+        raise ObjectNotAdded(f"{name} is no object of {record.class_name}")
+    if _takes_state(record) and not isinstance(found, Checkpointable):
+        said = "it takes the group's state, and so must have get_state and set_state"
+        raise ObjectNotAdded(f"{name} cannot be a member: {said}")
+    return found
+
+
+def _loaded(module_name: str, path: str) -> Any:
+    """What a module has by that name; None when it has nothing. Raises :class:`BadClass`."""
     importlib.invalidate_caches()  # the file may be newer than what the finder remembers of its directory
     try:
         found: Any = importlib.import_module(module_name)
     except Exception as error:
         # Importing runs the user's code, which may fail in any way.
         raise BadClass(f"{module_name} cannot be imported: {type(error).__name__}: {error}") from None
-    for part in class_name.split("."):
+    for part in path.split("."):
         found = getattr(found, part, None)
-    if not isinstance(found, type):
-        raise BadClass(f"{module_name} has no class {class_name!r}")
     return found
 
 
@@ -84,8 +111,27 @@ def definition_of(record: GroupRecord, host: HostId | None = None) -> Definition
         group=record.name or str(record.group),
         cls=cls,
         fresh=lambda: cls(*arguments),
+        own=_own(record, entry.own) if entry is not None and entry.own else None,
         created_ns=record.created_ns,
     )
+
+
+def _own(record: GroupRecord, name: str) -> Callable[[object], object]:
+    """How the application's own object comes to be the member (FTC-234). What it is is the group's to say,
+    as of every member: it begins with the state of one that was made."""
+    own, takes_state = own_object(name, record), _takes_state(record)
+
+    def taken(made: Any) -> object:
+        if takes_state:
+            own.set_state(made.get_state())
+        return own
+
+    return taken
+
+
+def _takes_state(record: GroupRecord) -> bool:
+    """Whether the members of the group have a state that the infrastructure keeps."""
+    return style_named(record.style) is not Style.STATELESS and not is_self_kept(record)
 
 
 def check_makes(definition: Definition) -> None:

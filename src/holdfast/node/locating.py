@@ -57,8 +57,10 @@ def reference_to(record: GroupRecord, view: View | None, sessions: Sessions) -> 
                 address=sessions[host].address if host in sessions else "",
                 is_primary=host == primary,
                 in_sync=host in in_sync,
+                own=entry.own,
             )
             for host in hosts
+            if (entry := record.placement(host)) is not None
         ),
     )
 

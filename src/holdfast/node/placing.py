@@ -38,7 +38,7 @@ from holdfast.model.properties import Style
 from holdfast.model.reference import MEMBERS_MAX
 from holdfast.model.units import MILLISECOND
 from holdfast.node.census import made_with_of
-from holdfast.node.classes import check_makes, definition_of
+from holdfast.node.classes import check_makes, definition_of, own_object
 from holdfast.node.creating import Creating
 from holdfast.node.insisting import insist
 from holdfast.node.locating import hosts_at, location_known, member_at
@@ -87,8 +87,19 @@ class Placing:
         if not self._wished.state().takes_members(order.host):
             raise ObjectNotAdded(f"{order.host} is being emptied or was removed, and takes no members")
         await self._check_lives(order.host)
-        await self._place(record, order.host, {})
+        if order.own:
+            self._check_own(record, order)
+        await self._place(record, order.host, {}, order.own)
         return await self._told(order.name)
+
+    def _check_own(self, record: GroupRecord, order: AddMember) -> None:
+        """Raises ``ObjectNotAdded`` for what cannot be a member, or is one. Every host has the application's
+        modules, so what is found here is found there."""
+        own_object(order.own, record)
+        for other in self._groups.directory.records.values():
+            entry = other.placement(order.host)
+            if entry is not None and entry.own == order.own:
+                raise ObjectNotAdded(f"{order.own} on {order.host} is a member of {other.name} already")
 
     async def create_member(self, order: CreateMember) -> None:
         """Have the factory at that location make a member (FTC-191). As with :meth:`_add`."""
@@ -112,7 +123,7 @@ class Placing:
             raise MemberAlreadyPresent(f"{record.name} has a member at {location} already")
         raise NoFactory(location, record.class_name, "no living host is there that takes members")
 
-    async def _place(self, record: GroupRecord, host: HostId, given: Criteria) -> None:
+    async def _place(self, record: GroupRecord, host: HostId, given: Criteria, own: str = "") -> None:
         sessions, nonce = self._groups.directory.sessions, self._nonces()
         location = location_known(host, sessions)
         beside = [each for each in record.placed_on if location_known(each, sessions) == location]
@@ -121,7 +132,7 @@ class Placing:
         effective = self._wished.state().for_group(record.group, made_with_of(record))
         criteria = member_criteria(given, effective, location)
         check_member(criteria, style_named(record.style), location)
-        recipe = partial(add_member, record.group, host, nonce=nonce, criteria=to_keep(criteria))
+        recipe = partial(add_member, record.group, host, nonce=nonce, criteria=to_keep(criteria), own=own)
         done = await insist(
             lambda: perform(self._authority, recipe()),
             *(Seen, AlreadyPlaced, StillLeaving, TooMany, NoGroup),

@@ -1,7 +1,7 @@
 """What a group's creation said of its object."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import ClientId
@@ -27,6 +27,9 @@ class Definition:
     cls: type
     fresh: Callable[[], object]
     """Makes the object as at creation; use :meth:`make`."""
+    own: Callable[[object], object] | None = None
+    """Where the member is an object that the application made itself (FTC-234): gives it the state of the one
+    that was made, and returns it. There is one of it, so what is made for another end is :meth:`apart`."""
     version: str = ""
     """Of the class (E7)."""
     created_ns: int = 0
@@ -40,6 +43,10 @@ class Definition:
         object.__setattr__(self, "interface", interface_of(self.cls))
         object.__setattr__(self, "capture", Capture(self.cls))
 
+    def apart(self) -> "Definition":
+        """The same of objects that are not the member: to make one changes nothing here."""
+        return self if self.own is None else replace(self, own=None)
+
     def make(self, timers: Timers) -> object:
         """The object as at creation. ``__init__`` has a context, so that every member makes the same. Raises
         :class:`NotMade`."""
@@ -47,7 +54,8 @@ class Definition:
         scope.begin(ClientId(""), 0, self.created_ns)
         token = scope_now.set(scope)
         try:
-            return self.fresh()
+            made = self.fresh()
+            return made if self.own is None else self.own(made)
         except Exception as error:
             # It is the user's code, which may fail in any way.
             raise NotMade(f"{self.cls.__name__} cannot be made: {type(error).__name__}: {error}") from error

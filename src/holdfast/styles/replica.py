@@ -319,7 +319,9 @@ class Replica(ABC):
             if state is not None:
                 return Captured(execution.position, state)
         kept = self._ports.checkpoint()
-        return kept if kept is not None else Captured(Position(0), Execution(self.definition).save())
+        if kept is not None:
+            return kept
+        return Captured(Position(0), Execution(self.definition.apart()).save())
 
     def is_near(self) -> bool:
         """Whether it could serve almost at once: it has its object, or one that is soon loaded."""

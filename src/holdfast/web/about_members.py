@@ -1,8 +1,8 @@
 """The members of a group: where they are, who is primary; made, removed, set."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from holdfast.model.ids import HostId
 from holdfast.model.membership import MemberNotFound
@@ -36,6 +36,8 @@ class NewMember(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class AddedMember(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     host: HostId
+    own: Annotated[str, Meta(max_length=300)] = ""
+    """The object there that the application made itself, as `package.module:name`; empty: one is made."""
 
 
 class NewPrimary(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -67,7 +69,7 @@ async def create_member(site: Site, asked: Asked) -> Reply:
 
 async def add_member(site: Site, asked: Asked) -> Reply:
     added: AddedMember = asked.body
-    order = AddMember(name=asked.path["name"], host=added.host)
+    order = AddMember(name=asked.path["name"], host=added.host, own=added.own)
     await site.inside.orders.give(order, Role.ADMIN, GroupList)
     return Reply(await _reference(site, asked), 201)
 
@@ -122,7 +124,7 @@ ENDPOINTS = (
         "/v1/groups/{name}/added-members",
         "add_member",
         "Let a host have a member of a group",
-        "As `create_member`, of a host by its id, told nothing of its own.",
+        "As `create_member`, of a host by its id; or an object that the application made there itself.",
         add_member,
         GroupReference,
         "admin",
@@ -147,7 +149,8 @@ ENDPOINTS = (
         "/v1/groups/{name}/members/{location}",
         "remove_member",
         "Remove a member",
-        "It leaves as soon as the others can do without it, and its host forgets what it held.",
+        "It leaves as soon as the others can do without it, and its host forgets what it held. An object "
+        "that the application made itself is not deleted.",
         remove_member,
         GroupReference,
         "admin",
