@@ -28,6 +28,7 @@ from holdfast.authority.placing import (
     TooFew,
     TooMany,
     add_member,
+    forget_host,
     have_left,
     may_forget,
     remove_member,
@@ -148,7 +149,7 @@ def test_a_host_leaves_when_the_view_can_do_without_it(bench: Bench, group: Grou
     assert isinstance(bench.run(may_forget(group, C)), IsListed)
     list_in_view(bench, group, member(A), member(B))
     assert isinstance(bench.run(may_forget(group, C)), MayForget)
-    assert isinstance(bench.run(have_left(group, C, nonce=bench.nonce())), Stays)
+    assert isinstance(bench.run(have_left(group, C, number=0, nonce=bench.nonce())), Stays)
     assert record_of(bench, group).value.placement(C) is None
     assert isinstance(bench.run(remove_member(group, C, nonce=bench.nonce())), NotPlaced)
 
@@ -162,11 +163,47 @@ def test_a_host_that_leaves_can_be_asked_back_only_while_it_is_listed(bench: Ben
     bench.run(remove_member(group, C, nonce=bench.nonce()))
     list_in_view(bench, group, member(A), member(B))
     assert isinstance(bench.run(add_member(group, C, nonce=bench.nonce())), StillLeaving)
-    bench.run(have_left(group, C, nonce=bench.nonce()))
+    bench.run(have_left(group, C, number=0, nonce=bench.nonce()))
     anew = bench.run(add_member(group, C, nonce=bench.nonce()))
     assert isinstance(anew, Seen)
     assert not anew.value.wants(member(C))
     assert anew.value.wants(member(C, 1))
+
+
+def test_an_entry_goes_only_with_the_stay_that_has_ended(bench: Bench, group: GroupId) -> None:
+    """C has left and does not know that its entry is gone. It is placed anew and told to leave again before
+    it asks once more: what it holds now it has not forgotten (M6)."""
+    bench.run(remove_member(group, C, nonce=bench.nonce()))
+    list_in_view(bench, group, member(A), member(B))
+    told = bench.nonce()
+    assert isinstance(bench.run(have_left(group, C, number=0, nonce=told), bench.lose_answer), InDoubt)
+    bench.run(add_member(group, C, nonce=bench.nonce()))
+    list_in_view(bench, group, member(A), member(B), member(C, 1))
+    bench.run(remove_member(group, C, nonce=bench.nonce()))
+    assert isinstance(bench.run(have_left(group, C, number=0, nonce=told)), Stays)
+    assert record_of(bench, group).value.placement(C) is not None
+    assert isinstance(bench.run(may_forget(group, C)), IsListed)
+
+
+def test_a_host_that_never_comes_back_is_forgotten_once_no_view_lists_it(
+    bench: Bench, group: GroupId
+) -> None:
+    """By what stands at the authority then: who asks may have read an older view."""
+
+    def forget(as_of: Seen[GroupRecord]) -> object:
+        return bench.run(forget_host(group, C, nonce=bench.nonce(), as_of=as_of.modified))
+
+    staying = record_of(bench, group)
+    assert isinstance(forget(staying), Stays)
+    bench.run(remove_member(group, C, nonce=bench.nonce()))
+    leaving = record_of(bench, group)
+    assert isinstance(forget(leaving), IsListed)
+    list_in_view(bench, group, member(A), member(B))
+    assert isinstance(forget(staying), Contended)
+    gone = forget(leaving)
+    assert isinstance(gone, Seen)
+    assert gone == record_of(bench, group)
+    assert gone.value.placement(C) is None
 
 
 def test_asking_back_and_dropping_cannot_both_happen(bench: Bench, group: GroupId) -> None:
@@ -207,7 +244,7 @@ def test_a_group_that_is_gone_has_no_members(bench: Bench, group: GroupId) -> No
     assert isinstance(bench.run(add_member(group, D, nonce=bench.nonce())), NoGroup)
     assert isinstance(bench.run(remove_member(group, A, nonce=bench.nonce())), NoGroup)
     assert isinstance(bench.run(may_forget(group, A)), Stays)
-    assert isinstance(bench.run(have_left(group, A, nonce=bench.nonce())), Stays)
+    assert isinstance(bench.run(have_left(group, A, number=0, nonce=bench.nonce())), Stays)
 
 
 def test_nobody_is_listed_by_a_record_that_does_not_stand_any_more(bench: Bench, group: GroupId) -> None:

@@ -16,7 +16,17 @@ import msgspec
 from holdfast.authority import keys
 from holdfast.authority.contract import Applied
 from holdfast.authority.groups import GroupRecord, Placement
-from holdfast.authority.outcome import ATTEMPTS_MAX, Contended, InDoubt, Seen, answering, change, put, read
+from holdfast.authority.outcome import (
+    ATTEMPTS_MAX,
+    Contended,
+    InDoubt,
+    NoAnswer,
+    Seen,
+    answering,
+    change,
+    put,
+    read,
+)
 from holdfast.authority.recipe import Recipe
 from holdfast.authority.views import NoGroup, View
 from holdfast.model.ids import GroupId, HostId, Nonce, Revision, StoreId
@@ -205,20 +215,45 @@ def may_forget(group: GroupId, host: HostId) -> Recipe[MayForget | IsListed | St
 
 
 @answering
-def have_left(group: GroupId, host: HostId, *, nonce: Nonce) -> Recipe[Stays | Contended | InDoubt]:
-    """*host* has forgotten, durably, what it held: its entry goes."""
+def have_left(
+    group: GroupId, host: HostId, *, number: int, nonce: Nonce
+) -> Recipe[Stays | Contended | InDoubt]:
+    """*host* has forgotten, durably, what it held in its stay of that *number*: the entry goes. Not that of a
+    later stay, which the host may have been told to end before it heard that this one's is gone."""
 
     def decide(record: GroupRecord) -> _Next | _Not[Stays]:
         entry = record.placement(host)
-        if entry is None or not entry.is_leaving:
+        if entry is None or not entry.is_leaving or entry.number != number:
             return _Not(Stays())
-        others = tuple(each for each in record.members if each is not entry)
-        return _Next(msgspec.structs.replace(record, members=others))
+        return _Next(_without_entry(record, entry))
 
     done = yield from _changed(group, decide, nonce=nonce)
     return done if isinstance(done, Contended | InDoubt) else Stays()
 
 
+@answering
+def forget_host(
+    group: GroupId, host: HostId, *, nonce: Nonce, as_of: Revision
+) -> Recipe[Placed | StillLeaving | IsListed | Stays | NoAnswer]:
+    """*host* shall leave and never comes back: its entry goes, unless the view counts on what it holds.
+    *as_of* as above."""
+    may = yield from may_forget(group, host)
+    if not isinstance(may, MayForget):
+        return may
+
+    def decide(record: GroupRecord) -> _Next | _Not[Stays]:
+        entry = record.placement(host)
+        return _Not(Stays()) if entry is None else _Next(_without_entry(record, entry))
+
+    return (yield from _changed(group, decide, nonce=nonce, as_of=as_of))
+
+
 def _with_entry(record: GroupRecord, entry: Placement) -> GroupRecord:
     members = tuple(entry if each.host == entry.host else each for each in record.members)
     return msgspec.structs.replace(record, members=members)
+
+
+def _without_entry(record: GroupRecord, entry: Placement) -> GroupRecord:
+    return msgspec.structs.replace(
+        record, members=tuple(each for each in record.members if each is not entry)
+    )

@@ -12,7 +12,7 @@ import msgspec
 
 from holdfast.authority.groups import GroupRecord
 from holdfast.authority.views import View
-from holdfast.model.ids import GroupId, HostId
+from holdfast.model.ids import GroupId, HostId, Revision
 from holdfast.model.properties import (
     CHECKPOINT_INTERVAL,
     FACTORIES,
@@ -32,6 +32,8 @@ OF_HOSTS: Final = (CHECKPOINT_INTERVAL, MONITORING_GRANULARITY, MONITORING_INTER
 LOSS_NS: Final = 10 * SECOND
 """A host that has been out of session for so long is taken for lost: its members are made anew elsewhere. Its
 agent starts a host that crashed again within a second, and copying what it holds costs more than waiting."""
+UNWRITTEN: Final = Revision(0)
+"""Of a record that does not stand at the authority: nothing can be done to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,8 @@ class GroupFact:
 
     record: GroupRecord
     view: View
+    as_of: Revision = UNWRITTEN
+    """Which the record is; what is planned is done to exactly this one."""
 
     @property
     def in_sync(self) -> tuple[HostId, ...]:

@@ -96,7 +96,14 @@ class Groups:
         store.on_durable = self.guarded(durability.on_durable)
         self._keeping = Keeping(store.checkpoints, store.log, durability, ports.journal)
         self._histories = Histories(self.recipes, ports.clock, self._timers, ports.nonce)
-        self._leaving = Leaving(host, self.recipes, self._timers, ports.nonce, self.guarded(self._forget))
+        self._leaving = Leaving(
+            host,
+            self.recipes,
+            self._timers,
+            ports.nonce,
+            forget=self.guarded(self._forget),
+            look_again=self._look_again,
+        )
         self.directory = GroupDirectory(
             self._watch,
             self.recipes,
@@ -227,11 +234,11 @@ class Groups:
         """The newest checkpoint of a group that is kept here. Raises ``Corruption``."""
         return self._grounds.of(record).keeping.newest(record.group)
 
-    def ask_hand_over(self, group: GroupId, to: HostId) -> None:
+    def ask_hand_over(self, group: GroupId, to: HostId, *, as_of: Epoch | None = None) -> None:
         """Ask whoever is primary, as far as is known here, to let *to* take over; once, and nothing may come
-        of it."""
+        of it. *as_of*: only the primary of that epoch."""
         seen = self.directory.views.get(group)
-        if seen is not None:
+        if seen is not None and as_of in (None, seen.value.epoch):
             wanted = Yield(group, seen.value.epoch, to)
             if seen.value.primary == self.me.host:
                 self._on_group_message(self.me.host, wanted)
@@ -294,6 +301,11 @@ class Groups:
         elif record.placement(self.me.host) is not None and not self._leaving.is_forgetting(record.group):
             self.guarded(self._lodging.take_in)(seen)
         self._beginning.on_record(record)
+
+    def _look_again(self, group: GroupId) -> None:
+        seen = self.directory.seen_records.get(group)
+        if seen is not None:
+            self._on_record(seen)
 
     def _on_gone(self, group: GroupId, is_removed: bool) -> None:
         self.nesting.on_gone(group)

@@ -51,7 +51,8 @@ class _Leave:
 
 class Leaving:
     """Of one process. *forget* ends the group's member here, if there is one, forgets what it held, and calls
-    back when that is durable."""
+    back when that is durable; *look_again* has the newest record of the group told once more: one that places
+    the group here anew may have come while this host had not heard yet that it has left."""
 
     def __init__(
         self,
@@ -60,12 +61,14 @@ class Leaving:
         timers: MakeTimers,
         nonce: Callable[[], Nonce],
         forget: Callable[[GroupRecord, Callable[[], None]], None],
+        look_again: Callable[[GroupId], None],
     ) -> None:
         self._host = host
         self._recipes = recipes
         self._timers = timers(self._on_timer)
         self._nonce = nonce
         self._forget = forget
+        self._look_again = look_again
         self._leaves: dict[GroupId, _Leave] = {}
 
     def is_forgetting(self, group: GroupId) -> bool:
@@ -125,7 +128,7 @@ class Leaving:
             self._tell(leave)
 
     def _tell(self, leave: _Leave) -> None:
-        recipe = have_left(leave.record.group, self._host, nonce=leave.nonce)
+        recipe = have_left(leave.record.group, self._host, number=leave.number, nonce=leave.nonce)
         self._recipes.start(recipe, partial(self._told, leave))
 
     def _told(self, leave: _Leave, answer: Stays | Failure) -> None:
@@ -134,6 +137,7 @@ class Leaving:
             return
         if isinstance(answer, Stays):
             leave.step = _Step.TOLD
+            self._look_again(group)
         else:
             self._timers.set(RETRY_NS, group)
 

@@ -1,6 +1,6 @@
 """What a host knows of its domain, as wishes and facts that a plan is made from."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
@@ -8,13 +8,12 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.authority.groups import GroupRecord
-from holdfast.authority.outcome import Seen
 from holdfast.authority.sessions import Session
 from holdfast.authority.views import View
 from holdfast.control.domain_state import DomainState
 from holdfast.control.wishes import Facts, GroupFact, GroupWish, HostFact, Wishes
 from holdfast.housing.directory import GroupDirectory
-from holdfast.model.ids import Epoch, GroupId, HostId, Nonce
+from holdfast.model.ids import Epoch, HostId, Nonce
 from holdfast.model.ports import Clock
 from holdfast.model.system_groups import is_system
 
@@ -68,9 +67,12 @@ class Census:
 
     def facts(self) -> Facts:
         """A picture of all groups that have a view; what changes later is not in it."""
-        records, views = self._directory.records, self._directory.views
-        found = [GroupFact(records[group], seen.value) for group, seen in views.items() if group in records]
-        found += [GroupFact(each, _no_view(each)) for each in records.values() if _is_bare(each, views)]
+        views = self._directory.views
+        found: list[GroupFact] = []
+        for group, seen in self._directory.seen_records.items():
+            record, view = seen.value, views.get(group)
+            if view is not None or not record.is_begun:
+                found.append(GroupFact(record, view.value if view else _no_view(record), seen.modified))
         return Facts(self.look(), tuple(found))
 
     def wishes(self, facts: Facts, state: DomainState) -> Wishes:
@@ -101,10 +103,6 @@ def _fitting(record: GroupRecord, state: DomainState, places: int) -> GroupWish:
     if is_system(record.name):
         return replace(wish, minimum=min(wish.initial, max(places, 1)))
     return wish
-
-
-def _is_bare(record: GroupRecord, views: Mapping[GroupId, Seen[View]]) -> bool:
-    return not record.is_begun and record.group not in views
 
 
 def _no_view(record: GroupRecord) -> View:

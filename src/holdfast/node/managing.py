@@ -1,26 +1,27 @@
 """The replication manager at work: the coordinator carries out what is planned (DESIGN section 10).
 
-It remembers nothing between two looks. Each step is a compare-and-set from exactly the record that was
-planned from, so one that was planned on an old picture, or by a host that does not coordinate any more, does
-nothing, and one that was interrupted is planned again.
+It remembers nothing between two looks. Each step changes exactly the record that was planned from
+(:mod:`holdfast.control.steps`), and each hand-over is asked of exactly the primary: what was planned on an
+old picture, or by a host that does not coordinate any more, does nothing, and what was interrupted is planned
+again.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Any, Final
 
 import structlog
 
 from holdfast.authority.groups import GroupRecord, read_group
-from holdfast.authority.outcome import Seen
-from holdfast.authority.placing import add_member, have_left, remove_member, tune_group
-from holdfast.authority.recipe import Authority, Recipe, perform
+from holdfast.authority.recipe import Authority, perform
 from holdfast.authority.views import NoGroup
 from holdfast.control.criteria import member_criteria, to_keep
 from holdfast.control.domain_changes import ForgetGroups
 from holdfast.control.domain_state import DomainState
-from holdfast.control.planning import Action, Forget, Lead, Place, Plan, Tune, by_group, plan
-from holdfast.control.wishes import Facts
+from holdfast.control.planning import Action, Forget, Lead, Place, Plan, Remove, Tune, by_group, plan
+from holdfast.control.steps import take_steps
+from holdfast.control.wishes import Facts, GroupFact
 from holdfast.housing.groups import Groups
 from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import GroupId, HostId, Nonce
@@ -35,9 +36,17 @@ BUSY_LOOK_S: Final = 0.2
 ACTIONS_MAX: Final = 100
 """Carried out before the domain is looked at again."""
 AT_A_TIME: Final = 16
-"""Of those: most of each is waiting for the authority's disk, which serves many at once."""
+"""Groups, of those: most of each is waiting for the authority's disk, which serves many at once."""
 FORGOTTEN_MAX: Final = 100
 """Groups looked up at the authority before the domain is looked at again."""
+
+SAID: Final[dict[type[Action], str]] = {
+    Place: "a member is placed",
+    Remove: "a member is removed",
+    Forget: "a host is forgotten",
+    Tune: "properties are told",
+    Lead: "a primary is to hand over",
+}
 
 log = structlog.get_logger("holdfast.manager")
 
@@ -85,14 +94,18 @@ class Managing:
         return False
 
     async def plan(self) -> Plan:
-        """What would be done now. Made in a thread: with ten thousand groups it takes a while."""
-        return await asyncio.to_thread(self._plan, self._census.facts(), self._control.state())
+        """What would be done now."""
+        return await self._planned(self._census.facts())
 
     async def explain(self, group: GroupId) -> list[str]:
         """What the manager does about one group, or waits for; empty when it is as wished for."""
         if self.leader is None:
             return ["no host coordinates the domain now: nothing can be changed"]
         return list(by_group(await self.plan(), group))
+
+    async def _planned(self, facts: Facts) -> Plan:
+        """Made in a thread: with ten thousand groups it takes a while, in which the domain may change."""
+        return await asyncio.to_thread(self._plan, facts, self._control.state())
 
     def _plan(self, facts: Facts, state: DomainState) -> Plan:
         return plan(self._census.wishes(facts, state), facts)
@@ -104,51 +117,36 @@ class Managing:
         if seen == self._planned_for:
             return False
         await self._forget_gone()
-        found = await self.plan()
-        await self._do_all(found.actions[:ACTIONS_MAX])
+        facts = self._census.facts()
+        found = await self._planned(facts)
+        await self._do_all(found.actions[:ACTIONS_MAX], facts)
         # What was done changes what is seen; what could not be is tried again at the next look.
         self._planned_for = seen if not found.actions else ()
         return bool(found.actions)
 
-    async def _do_all(self, actions: Sequence[Action]) -> None:
-        waiting = iter(actions)
+    async def _do_all(self, actions: Sequence[Action], facts: Facts) -> None:
+        groups = {each.record.group: each for each in facts.groups}
+        waiting = iter([(groups[group], list(each)) for group, each in groupby(actions, lambda a: a.group)])
 
         async def do_some() -> None:
-            for action in waiting:
+            for group, actions in waiting:
                 if self._control.is_coordinator:
-                    await self._do(action)
+                    await self._do(group, actions)
 
         done = await asyncio.gather(*(do_some() for _ in range(AT_A_TIME)), return_exceptions=True)
         for error in done:
             if error is not None:
                 raise error
 
-    async def _do(self, action: Action) -> None:
-        if isinstance(action, Lead):
-            self._groups.ask_hand_over(action.group, action.host)
-            self._say(action, "a primary is to hand over")
-            return
-        seen = self._directory.seen_records.get(action.group)
-        if seen is None:
-            return
-        what, recipe = self._step(action, seen)
-        if isinstance(await perform(self._authority, recipe), Seen):
-            self._say(action, what)
-
-    def _step(self, action: Action, seen: Seen[GroupRecord]) -> tuple[str, Recipe[object]]:
-        """In words, and as a change of exactly the record that was planned from."""
-        group, host, nonce, as_of = action.group, action.host, self._nonces(), seen.modified
-        match action:
-            case Place():
-                criteria = self._criteria(seen.value, host)
-                recipe = add_member(group, host, nonce=nonce, as_of=as_of, criteria=criteria)
-                return "a member is placed", recipe
-            case Forget():
-                return "a host is forgotten", have_left(group, host, nonce=nonce)
-            case Tune(tuned=tuned):
-                return "properties are told", tune_group(group, tuned, nonce=nonce, as_of=as_of)
-            case _:
-                return "a member is removed", remove_member(group, host, nonce=nonce, as_of=as_of)
+    async def _do(self, group: GroupFact, actions: Sequence[Action]) -> None:
+        """What is planned for one group, if it is still as it was then."""
+        steps = [each for each in actions if not isinstance(each, Lead)]
+        for action in await perform(self._authority, take_steps(group, steps, self._nonces, self._criteria)):
+            self._say(action)
+        for action in actions:
+            if isinstance(action, Lead):
+                self._groups.ask_hand_over(action.group, action.host, as_of=group.view.epoch)
+                self._say(action)
 
     def _criteria(self, record: GroupRecord, host: HostId) -> str:
         """What the factory there is told (FTC-212)."""
@@ -165,7 +163,8 @@ class Managing:
         if gone:
             await self._control.wish(ForgetGroups(groups=gone))
 
-    def _say(self, action: Action, what: str) -> None:
+    def _say(self, action: Action) -> None:
         record = self._directory.records.get(action.group)
         name = record.name if record is not None else ""
+        what = SAID[type(action)]
         log.info(what, group=action.group, name=name, host=action.host, why=action.why)

@@ -1,0 +1,107 @@
+"""What is planned for a group is done to exactly the group that it was planned for (PROTOCOL T1)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from holdfast.authority.groups import GroupRecord, Placement, create_group, read_group, reserve_group
+from holdfast.authority.outcome import Seen
+from holdfast.authority.placing import remove_member
+from holdfast.authority.views import View, ViewMember, read_view
+from holdfast.control.planning import Action, Forget, Place, Remove, Tune
+from holdfast.control.steps import take_steps
+from holdfast.control.wishes import GroupFact
+from holdfast.model.ids import GroupId, HostId, Incarnation, Opening, StoreId
+from recipe_bench import Bench, Treatment
+
+A, B, C, D, E = map(HostId, "abcde")
+WHY = "for a reason"
+
+
+@dataclass(frozen=True)
+class Domain:
+    """One group on a, b and c, two of which must hold everything."""
+
+    bench: Bench
+    group: GroupId
+
+    def fact(self) -> GroupFact:
+        """As it stands now."""
+        record, view = self.bench.run(read_group(self.group)), self.bench.run(read_view(self.group))
+        assert isinstance(record, Seen)
+        assert isinstance(view, Seen)
+        assert isinstance(view.value, View)
+        return GroupFact(record.value, view.value, record.modified)
+
+    def take(
+        self, planned_for: GroupFact, *actions: Action, treat: Treatment | None = None
+    ) -> tuple[Action, ...]:
+        recipe = take_steps(planned_for, actions, self.bench.nonce, lambda _, host: f'{{"at":"{host}"}}')
+        return self.bench.run(recipe, treat)
+
+    def remove(self, host: HostId) -> None:
+        """A person takes a member away."""
+        done = self.bench.run(remove_member(self.group, host, nonce=self.bench.nonce()))
+        assert isinstance(done, Seen)
+
+
+@pytest.fixture
+def domain(tmp_path: Path) -> Iterator[Domain]:
+    bench = Bench(tmp_path)
+    number = bench.run(reserve_group(nonce=bench.nonce()))
+    assert isinstance(number, int)
+    record = GroupRecord(
+        group=GroupId(number),
+        class_name="bank:Ledger",
+        style="warm_passive",
+        members=tuple(Placement(host=host, store=StoreId("")) for host in (A, B, C)),
+        nonce=bench.nonce(),
+        min_in_sync=1,
+    )
+    members = tuple(
+        ViewMember(host=each, store=StoreId(f"store-{each}"), incarnation=Incarnation(1), opening=Opening(1))
+        for each in (A, B, C)
+    )
+    assert isinstance(bench.run(create_group(record, A, members)), Seen)
+    yield Domain(bench, record.group)
+    bench.close()
+
+
+def test_all_steps_of_one_plan_are_taken_one_from_the_other(domain: Domain) -> None:
+    group = domain.group
+    steps = (Tune(group, HostId(""), WHY, '{"x":1}'), Place(group, D, WHY), Place(group, E, WHY))
+    assert domain.take(domain.fact(), *steps) == steps
+    record = domain.fact().record
+    assert (record.placed_on, record.tuned) == ((A, B, C, D, E), '{"x":1}')
+    entry = record.placement(E)
+    assert entry is not None
+    assert entry.criteria == '{"at":"e"}'
+
+
+def test_what_was_planned_for_another_record_is_not_done(domain: Domain) -> None:
+    """The plan lets a go, which b and c can do without; before its turn comes a person takes b away."""
+    planned_for = domain.fact()
+    domain.remove(B)
+    assert domain.take(planned_for, Remove(domain.group, A, WHY)) == ()
+    assert domain.fact().record.placed_on == (A, C)
+
+
+def test_a_change_in_between_ends_the_steps(domain: Domain) -> None:
+    """Also one between two of them: those that follow were planned without it."""
+    group, planned_for = domain.group, domain.fact()
+    steps = (Remove(group, A, WHY), Place(group, D, WHY))
+    taken = domain.take(planned_for, *steps, treat=domain.bench.race(lambda: domain.remove(B)))
+    assert taken == ()
+    assert domain.fact().record.placed_on == (A, C)
+
+
+def test_a_host_is_not_forgotten_in_a_later_stay(domain: Domain) -> None:
+    """Its entry was to go as it was planned from; it has stayed since, and is to leave once more."""
+    domain.remove(C)
+    planned_for = domain.fact()
+    domain.take(planned_for, Place(domain.group, C, "it is still listed, and is asked back"))
+    domain.remove(C)
+    assert domain.take(planned_for, Forget(domain.group, C, WHY)) == ()
+    assert domain.fact().record.placement(C) is not None
