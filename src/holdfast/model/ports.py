@@ -29,7 +29,8 @@ class Clock(Protocol):
 
 
 class Timers(Protocol):
-    """One-shot timers; each calls ``on_timer(tag)`` once, unless cancelled first."""
+    """One-shot timers; each calls ``on_timer(tag)`` once, unless cancelled first: perhaps late, and on a real
+    machine perhaps a millisecond early."""
 
     def set(self, delay_ns: int, tag: Hashable) -> TimerId: ...
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from holdfast.model.ids import GroupId, HostId
-from holdfast.model.ports import Clock, Timers
+from holdfast.model.ports import Clock, TimerId, Timers
 from holdfast.model.units import SECOND
 
 ASKING_MAX: Final = 256
@@ -50,7 +50,8 @@ class Turnstiles:
         self._asking_max = asking_max
         self._turnstiles: dict[HostId, _Turnstile] = {}
         self._before: dict[GroupId, HostId] = {}
-        self._look_at: int | None = None
+        self._look: tuple[int, TimerId] | None = None
+        """For when the timer is set, if it is."""
 
     def enter(self, host: HostId, group: GroupId, go: Go) -> bool:
         """Whether the member of *group* may ask *host* now, or may go on asking it; if not, *go* is called
@@ -86,15 +87,16 @@ class Turnstiles:
             self._look_by(next(iter(turnstile.inside.values())) + STAY_NS)
 
     def _look_by(self, due_ns: int) -> None:
-        if self._look_at is None or due_ns < self._look_at:
-            self._look_at = due_ns
-            self._timers.set(max(0, due_ns - self._clock.now()), _LOOK)
+        if self._look is not None:
+            set_for_ns, timer = self._look
+            if set_for_ns <= due_ns:
+                return
+            self._timers.cancel(timer)
+        self._look = (due_ns, self._timers.set(max(0, due_ns - self._clock.now()), _LOOK))
 
     def _on_timer(self, _: Hashable) -> None:
-        now = self._clock.now()
-        if self._look_at is None or now < self._look_at:
-            return  # one that was set before an earlier one
-        self._look_at = None
+        # It may come a little early: then it is set again, for what is left.
+        self._look, now = None, self._clock.now()
         for turnstile in list(self._turnstiles.values()):  # who goes may find that it follows another by now
             for go in self._let_through(turnstile, now):
                 go()
