@@ -28,6 +28,7 @@ from holdfast.styles.operation import (
     Stamp,
     State,
     TimerFired,
+    TracedCall,
     Update,
     Upgraded,
     decode_calls,
@@ -79,7 +80,7 @@ def test_outcomes_of_version_1_are_read(name: str) -> None:
 def test_calls_of_version_1_are_read() -> None:
     record = decode_record(bytes.fromhex(SAMPLES["calls"]))
     assert isinstance(record, Calls)
-    assert decode_calls(record.sent.calls) == [CALL]
+    assert decode_calls(record.sent.calls) == [TracedCall(*msgspec.structs.astuple(CALL))]
 
 
 class Account:

@@ -8,6 +8,7 @@ everything committed in its own epoch before it serves.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from holdfast.model.csn import Csn
 from holdfast.model.errors import Corruption, Overloaded, Rejected, Unavailable
@@ -23,6 +24,7 @@ from holdfast.styles.cold import Cold
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Outgoing
+from holdfast.styles.lines import CallLines
 from holdfast.styles.ports import Copied, NotCopied, Snapshot, StylePorts, Token
 from holdfast.styles.replica import Replica
 from holdfast.styles.warm import Warm
@@ -165,6 +167,8 @@ class FakeGroup:
         self.faults: list[tuple[str, str, str]] = []
         self.attempts = {name: Attempts() for name in names}
         """What each knows of calls that ended processes."""
+        self.told: list[tuple[str, str, dict[str, object]]] = []
+        """Lines about single calls: whose, the event, its fields."""
         self.sequence = 0
         self.final: list[Stored] = []
         """Everything that was ever committed, in order."""
@@ -199,6 +203,7 @@ class FakeGroup:
             lambda kind, text: self.faults.append((name, kind, text)),
             self.copies[name],
             self.attempts[name],
+            CallLines(partial(self._say, name), self.clock),
         )
         replica = self.replicas[name] = STYLES[self.style](self.definition, ports, self.config)
         replica.bind(member)
@@ -209,6 +214,9 @@ class FakeGroup:
         if member.checkpoint is not None:
             replica.install(member.checkpoint)
         return replica
+
+    def _say(self, name: str, event: str, **fields: object) -> None:
+        self.told.append((name, event, fields))
 
     def stamp(self, after: Csn, now_s: int) -> Csn:
         self.sequence += 1

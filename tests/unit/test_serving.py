@@ -5,12 +5,17 @@ from typing import Any, cast
 
 import msgspec
 import pytest
+from fake_group import FakeClock
+from msgspec import Raw, msgpack
 
 from holdfast.authority.outcome import NoAnswer
+from holdfast.housing.refusals import Refusals
 from holdfast.housing.serving import LOOK_UPS_MAX, Serving
-from holdfast.model.calls import Ping, Pong, Reads, RefusalCode, Seen, Turned
+from holdfast.model.calls import Calls, Ping, Pong, Reads, RefusalCode, Seen, Turned
 from holdfast.model.ids import ClientId, Epoch, GroupId, Position
-from holdfast.styles.operation import encode_calls
+from holdfast.model.traceparent import Traceparent
+from holdfast.styles.lines import LINES_MAX, CallLines
+from holdfast.styles.operation import Call, Sent, encode_arguments, encode_calls, traced
 
 GROUP, EPOCH = GroupId(1), Epoch(3)
 
@@ -109,3 +114,24 @@ def test_a_heartbeat_is_answered_by_no_group() -> None:
     for number in (7, 8):
         serving.on_call(cast(Any, SimpleNamespace(send=told.append)), Ping(number))
     assert told == [Pong(7), Pong(8)]
+
+
+def test_what_is_turned_away_leaves_a_line_with_its_trace() -> None:
+    """And is read only as far as there is room for lines."""
+    written: list[dict[str, Any]] = []
+    lines = CallLines(lambda event, **fields: written.append({"event": event, **fields}), FakeClock())
+    directory = SimpleNamespace(records={GROUP: SimpleNamespace(name="ledger")})
+    refusals = Refusals(lines, cast(Any, directory))
+    carried = Traceparent(bytes(range(16)), bytes(range(1, 9)), 1)
+    call = Call(1, "deposit", encode_arguments((), {}), 1000)
+    sent = Sent(ClientId("c"), 1, 1000, encode_calls([call, traced(call, carried.encoded())]))
+    frame = Calls(1, GROUP, Epoch(1), Seen(), Raw(msgpack.encode(sent)))
+    refusals.tell(frame, RefusalCode.OVERLOADED, "too much")
+    first, second = written
+    assert first["trace_id"] == Traceparent.derived("ledger", ClientId("c"), 1).trace_id
+    assert second["trace_id"] == carried.trace_id
+    assert (first["event"], first["code"], first["why"]) == ("a call was refused", "overloaded", "too much")
+    refusals.tell(Calls(2, GROUP, Epoch(1), Seen(), Raw(b"\xc1")), RefusalCode.INVALID, "")
+    for _ in range(LINES_MAX):
+        refusals.tell(frame, RefusalCode.OVERLOADED, "too much")
+    assert len(written) == LINES_MAX

@@ -10,9 +10,10 @@ from holdfast.calling.config import CallPolicy, ClientConfig
 from holdfast.calling.hosts import Hosts
 from holdfast.calling.invocation import Invocations
 from holdfast.calling.lane import Lane
-from holdfast.calling.ports import Ended, InvocationPorts
+from holdfast.calling.ports import Ended, InvocationPorts, Story
 from holdfast.calling.queueing import Queueing
 from holdfast.machine.clock import MachineClock
+from holdfast.machine.library_log import LibraryLog
 from holdfast.machine.randomness import MachineRandom
 from holdfast.machine.timers import LoopTimers
 from holdfast.model.calls import Redirected, RefusalCode, Replies, RequestId, Turned
@@ -21,7 +22,10 @@ from holdfast.model.ids import ClientId, HostId
 from holdfast.model.outcome import Outcome, Returned, decode_outcome, value_of
 from holdfast.model.ports import NoTrace
 from holdfast.model.reference import Reference
-from holdfast.styles.operation import Call, Sent, encode_calls
+from holdfast.styles.lines import CallLines
+from holdfast.styles.operation import Call, Sent, encode_calls, traced
+
+log = LibraryLog("holdfast.calls")
 
 Answer = asyncio.Future[Any]
 
@@ -55,8 +59,9 @@ class Caller:
         self._loop = asyncio.get_running_loop()
         self._timers: list[LoopTimers] = []
         self._queueing = Queueing(self._loop, reference.name)
+        clock = MachineClock()
         ports = InvocationPorts(
-            clock=MachineClock(),
+            clock=clock,
             timers=self._make_timers,
             network=hosts,
             random=MachineRandom(),
@@ -64,6 +69,7 @@ class Caller:
             on_ended=_end,
             later=self._flush_soon,
             on_reference=on_reference,
+            lines=CallLines(log.info, clock),
         )
         self._invocations = Invocations(reference, client, time_ns, ports=ports, config=config)
         self.is_gone = False
@@ -93,18 +99,19 @@ class Caller:
         stale_ms: int | None = None,
         lane: Lane | None = None,
         returns: Any = None,
+        story: Story | None = None,
     ) -> Answer:
         """Make a call; the future has its value, or the error it ended with. *returns*: the value's type,
-        into which it is made; None leaves it as it comes."""
+        into which it is made; None leaves it as it comes. *story* follows it."""
         if not self._queueing.waiting:
             answer: Answer = self._loop.create_future()
             handle: Handle = answer if returns is None else Typed(answer, returns)
             try:
-                self._invocations.call(handle, method, arguments, policy, is_query, stale_ms, lane)
+                self._invocations.call(handle, method, arguments, policy, is_query, stale_ms, lane, story)
                 return answer
             except Overloaded:
                 pass
-        return self._put_off(method, arguments, policy, is_query, stale_ms, lane, returns)
+        return self._put_off(method, arguments, policy, is_query, stale_ms, lane, returns, story)
 
     def outcome(self, about: RequestId, policy: CallPolicy) -> Answer:
         """Ask what became of a request; the future has what the request's own would have."""
@@ -119,14 +126,17 @@ class Caller:
             lambda answer, policy: self._invocations.ask_outcome(answer, about, policy), policy, 0
         )
 
-    def call_as(self, request: RequestId, method: str, arguments: bytes, policy: CallPolicy) -> Answer:
+    def call_as(
+        self, request: RequestId, method: str, arguments: bytes, policy: CallPolicy, story: Story
+    ) -> Answer:
         """Make a call under an id that is not of this client's numbering; only hosts may. Whoever else makes
         it under the same id, it is the same request: it may have run before, so what nobody answers is
         unknown. Raises ``Overloaded``."""
         call = Call(request.number, method, msgspec.Raw(arguments), request.expiration_s)
-        sent = Sent(request.client, request.number, request.expiration_s, encode_calls([call]))
+        calls = encode_calls([traced(call, story.traceparent)])
+        sent = Sent(request.client, request.number, request.expiration_s, calls)
         answer: Answer = self._loop.create_future()
-        self._invocations.relay(answer, sent, policy)
+        self._invocations.relay(answer, sent, policy, method, story)
         return answer
 
     def _put_off(
@@ -138,10 +148,11 @@ class Caller:
         stale_ms: int | None,
         lane: Lane | None,
         returns: Any,
+        story: Story | None,
     ) -> Answer:
         def make(answer: Answer, policy: CallPolicy) -> None:
             handle: Handle = answer if returns is None else Typed(answer, returns)
-            self._invocations.call(handle, method, arguments, policy, is_query, stale_ms, lane)
+            self._invocations.call(handle, method, arguments, policy, is_query, stale_ms, lane, story)
 
         return self._queueing.add(make, policy, len(arguments))
 

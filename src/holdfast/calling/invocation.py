@@ -31,9 +31,10 @@ from holdfast.calling.lane import Lane
 from holdfast.calling.numbering import Numbering
 from holdfast.calling.outbox import Outbox
 from holdfast.calling.pending import Flight, Pending
-from holdfast.calling.ports import Ended, InvocationPorts
+from holdfast.calling.ports import Ended, InvocationPorts, Story
 from holdfast.calling.renewal import is_reckoned_wrong, mistrust, renewed
 from holdfast.calling.resting import Rest
+from holdfast.calling.telling import Telling
 from holdfast.calling.unsettled import Unsettled
 from holdfast.model.calls import (
     CALL_BYTES_MAX,
@@ -93,6 +94,7 @@ class Invocations:
         self._is_flush_asked = False
         self._rng = ports.random.stream("invocation")
         self._endings = Endings(self._addresses, client, ports.clock)
+        self._telling = Telling(self._addresses, client, ports)
 
     # --- for whoever makes requests
 
@@ -119,12 +121,13 @@ class Invocations:
         is_query: bool = False,
         stale_ms: int | None = None,
         lane: Lane | None = None,
+        story: Story | None = None,
     ) -> int:
         """Make a call; its number. ``on_ended`` follows, with *handle*.
 
-        With *stale_ms* any member may answer from a state that old. Raises ``Overloaded`` when there is
-        no room, ``Unavailable`` after the end, ``InvalidRequest`` for arguments that are too long,
-        ``Rejected`` when *lane* is blocked; then nothing was sent.
+        With *stale_ms* any member may answer from a state that old. *story* follows the call. Raises
+        ``Overloaded`` when there is no room, ``Unavailable`` after the end, ``InvalidRequest`` for arguments
+        that are too long, ``Rejected`` when *lane* is blocked; then nothing was sent.
         """
         if len(arguments) > CALL_BYTES_MAX:
             raise InvalidRequest(
@@ -132,7 +135,7 @@ class Invocations:
             )
         if lane is not None:
             lane.check(self.time_s)
-        request = self._new(handle, method, arguments, policy)
+        request = self._new(handle, method, arguments, policy, story)
         if lane is not None or is_query or stale_ms is not None or not policy.is_reinvoked:
             request.is_plain = False
             request.lane = lane
@@ -151,10 +154,12 @@ class Invocations:
         self._begin(request)
         return request.call.number
 
-    def relay(self, handle: object, sent: Sent, policy: CallPolicy) -> int:
-        """Make the one call in *sent* on behalf of a group (E3). Its id and expiration are the group's: the
-        same whoever sends it, so a copy may have been sent before."""
-        request = self._new(handle, "", NO_ARGUMENTS, policy)
+    def relay(
+        self, handle: object, sent: Sent, policy: CallPolicy, method: str = "", story: Story | None = None
+    ) -> int:
+        """Make the one call in *sent*, of *method*, on behalf of a group (E3). Its id and expiration are the
+        group's: the same whoever sends it, so a copy may have been sent before."""
+        request = self._new(handle, method, NO_ARGUMENTS, policy, story)
         request.is_plain = False
         request.is_maybe = True
         request.relayed = sent
@@ -206,15 +211,22 @@ class Invocations:
 
     # --- making
 
-    def _new(self, handle: object, method: str, arguments: bytes, policy: CallPolicy) -> Pending:
+    def _new(
+        self, handle: object, method: str, arguments: bytes, policy: CallPolicy, story: Story | None = None
+    ) -> Pending:
         if len(self._awaited) >= self._window or self._awaited_bytes >= self._config.window_bytes:
             if not self._window:
                 raise Unavailable(f"{self.reference.name}: the domain is closed")
             raise Overloaded(f"{len(self._awaited)} requests to {self.reference.name} have no answer yet")
         now = self._clock.now()
         deadline_ns, outcome_ns = now + policy.duration_ns, policy.outcome_ns
-        call = self._numbering.call(method, msgspec.Raw(arguments), deadline_ns + outcome_ns)
-        return Pending(call, handle, len(arguments), now, deadline_ns, outcome_ns)
+        over_ns = deadline_ns + outcome_ns
+        if story is None:
+            call = self._numbering.call(method, msgspec.Raw(arguments), over_ns)
+            return Pending(call, handle, len(arguments), now, deadline_ns, outcome_ns)
+        call = self._numbering.call(method, msgspec.Raw(arguments), over_ns, story.traceparent)
+        size = len(arguments) + len(story.traceparent)
+        return Pending(call, handle, size, now, deadline_ns, outcome_ns, is_plain=False, story=story)
 
     def _begin(self, request: Pending) -> None:
         self._awaited[request.call.number] = request
@@ -281,7 +293,7 @@ class Invocations:
         """An unusual request, whose outcome may mean something else than it says."""
         if is_reckoned_wrong(request, outcome, self.time_s):
             self._forget(request)
-            self._begin(renewed(request, self._numbering))
+            self._begin(renewed(request, self._numbering, self._telling.trace_of(request)))
             return
         if request.asks_about is not None:
             self._unsettled.settle(request.asks_about)
@@ -291,7 +303,9 @@ class Invocations:
         """Nothing of the frame was executed (completion *no*)."""
         flight = self._flights.take(turned.frame)
         failure = FAILURE_OF_REFUSAL[turned.code]
-        for request in self._carried(flight):
+        requests = self._carried(flight)
+        self._telling.failed("a call was turned away", host, requests, turned.code.value)
+        for request in requests:
             request.flight = None
             request.turned_by = turned.code
             if may_retry(failure, Completion.NO, is_reinvoked=request.is_reinvoked):
@@ -329,6 +343,7 @@ class Invocations:
     def _lose(self, host: HostId, failure: Failure) -> None:
         """Nothing is known of what was sent to *host* and not answered (completion *maybe*)."""
         lost = [each for flight in self._flights.take_all_to(host) for each in self._carried(flight)]
+        self._telling.failed("a call was lost", host, lost, failure.name.lower())
         for request in lost:
             request.flight = None
             request.is_maybe = True
@@ -385,6 +400,7 @@ class Invocations:
     def _end(self, request: Pending, how: Ended) -> None:
         if self._awaited.get(request.number) is not request:
             return  # the end of another ended it too: calls of a lane end together
+        self._telling.ended(request, how)
         self._forget(request)
         self._ports.on_ended(request.handle, how)
         if isinstance(how, CallOutcomeUnknown) and request.asks_about is None:

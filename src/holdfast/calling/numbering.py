@@ -4,7 +4,7 @@ import msgspec
 
 from holdfast.calling.deadline import GroupTime
 from holdfast.model.units import SECOND
-from holdfast.styles.operation import Call
+from holdfast.styles.operation import Call, TracedCall
 
 
 class Numbering:
@@ -16,7 +16,7 @@ class Numbering:
         self.horizon_s = 0
         """The latest expiration given so far (X2)."""
 
-    def call(self, method: str, arguments: msgspec.Raw, over_ns: int) -> Call:
+    def call(self, method: str, arguments: msgspec.Raw, over_ns: int, traceparent: bytes = b"") -> Call:
         """A call under an id of its own, which may be forgotten when *over_ns* of the local clock has come:
         its duration is over then, and so is the time to ask for its outcome."""
         number = self.next_number
@@ -24,4 +24,6 @@ class Numbering:
         expiration_s = self._time.at(over_ns) // SECOND + 1
         if expiration_s > self.horizon_s:
             self.horizon_s = expiration_s
+        if traceparent:
+            return TracedCall(number, method, arguments, expiration_s, traceparent)
         return Call(number, method, arguments, expiration_s)

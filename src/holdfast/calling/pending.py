@@ -11,6 +11,7 @@ from holdfast.styles.operation import Call, Sent
 
 if TYPE_CHECKING:
     from holdfast.calling.lane import Lane
+    from holdfast.calling.ports import Story
 
 
 class Pending(msgspec.Struct, eq=False):  # a Struct, as one is made for every call: in C, with its defaults
@@ -45,6 +46,10 @@ class Pending(msgspec.Struct, eq=False):  # a Struct, as one is made for every c
     """A question about another request."""
     relayed: Sent | None = None
     """A group's call to this one (E3)."""
+    tries: int = 0
+    """How many of its copies came to nothing."""
+    story: "Story | None" = None
+    """Who follows it."""
 
     @property
     def number(self) -> int:

@@ -17,6 +17,7 @@ import msgspec
 from holdfast.calling.numbering import Numbering
 from holdfast.calling.pending import Pending
 from holdfast.model.outcome import INVALID_POLICY, Refused, decode_outcome
+from holdfast.model.traceparent import Traceparent
 from holdfast.sequence.retention import KEPT_S_MAX
 
 
@@ -49,8 +50,8 @@ def _refusal(request: Pending, time_s: int) -> str | None:
     return INVALID_POLICY if expiration_s > time_s + KEPT_S_MAX else None
 
 
-def renewed(request: Pending, numbering: Numbering) -> Pending:
-    """The same call under another id. It ends no later."""
+def renewed(request: Pending, numbering: Numbering, trace: Traceparent) -> Pending:
+    """The same call under another id, in the same trace. It ends no later."""
     over_ns = request.deadline_ns + request.outcome_ns
-    call = numbering.call(request.call.method, request.call.arguments, over_ns)
+    call = numbering.call(request.call.method, request.call.arguments, over_ns, trace.encoded())
     return msgspec.structs.replace(request, call=call, flight=None, is_plain=False)

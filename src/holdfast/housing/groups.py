@@ -62,6 +62,7 @@ from holdfast.sequence.ports import HostPorts, Kept
 from holdfast.sequence.recovery import Recovery
 from holdfast.sequence.role import Role
 from holdfast.sequence.turnstiles import Turnstiles
+from holdfast.styles.lines import CallLines
 from holdfast.styles.ports import StylePorts
 
 WAKE_NS: Final = 1 * MILLISECOND
@@ -123,6 +124,7 @@ class Groups:
             learn=self.directory.learn,
         )
         self.answers = Answers(stamps)
+        self._lines = CallLines(ports.journal.info, ports.clock)
         self.nesting = Nesting(
             ClientId(f"{host}:{incarnation}"),
             self.directory,
@@ -131,6 +133,7 @@ class Groups:
             ports,
             self._timers,
             config.calling,
+            self._lines,
         )
         freshness = Freshness(self.housed, ports.clock, self._timers, ports.network)
         self._turns = Turns(
@@ -143,7 +146,14 @@ class Groups:
             after=freshness.on_turn,
         )
         self.serving = Serving(
-            self.housed, self.directory, self.answers, stamps, self.recipes, freshness, ports.clock
+            self.housed,
+            self.directory,
+            self.answers,
+            stamps,
+            self.recipes,
+            freshness,
+            ports.clock,
+            self._lines,
         )
         clocks = PeerClocks(stamps.clock)
         self.checkups = Checkups(
@@ -421,6 +431,7 @@ class Groups:
             fault=partial(ports.on_fault, housed.group),
             copies=housed.copies,
             attempts=self.suspects.of(housed.group),
+            lines=self._lines,
         )
 
     # --- the host

@@ -18,7 +18,7 @@ from holdfast.authority.recipe import Recipes
 from holdfast.authority.views import NoGroup
 from holdfast.calling.config import CallPolicy, ClientConfig
 from holdfast.calling.invocation import Invocations
-from holdfast.calling.ports import Ended, InvocationPorts
+from holdfast.calling.ports import Ended, InvocationPorts, Unfollowed
 from holdfast.housing.directory import GroupDirectory
 from holdfast.housing.finding import Found, found_at_authority
 from holdfast.housing.housed import Housed
@@ -31,6 +31,7 @@ from holdfast.model.outcome import Outcome, Refused, Unknown, encode_outcome
 from holdfast.model.reference import Reference
 from holdfast.model.units import MILLISECOND, SECOND
 from holdfast.styles.effects import Outgoing
+from holdfast.styles.lines import CallLines
 from holdfast.styles.nested import sent_by
 
 RETRY_NS: Final = 50 * MILLISECOND
@@ -59,6 +60,7 @@ class Nesting:
         ports: HousePorts,
         timers: MakeTimers,
         config: ClientConfig,
+        lines: CallLines | None = None,
     ) -> None:
         self._me = me
         self._directory = directory
@@ -68,6 +70,7 @@ class Nesting:
         self._make_timers = timers
         self._timers = timers(self._on_timer)
         self._config = config
+        self._lines = lines
         self._called: dict[GroupId, Invocations] = {}
         self._put_off: dict[int, _Awaited] = {}
         self._number = 0
@@ -145,7 +148,8 @@ class Nesting:
         sent = sent_by(awaited.housed.group, awaited.outgoing)
         policy = CallPolicy(duration_ns=max(self._left_ns(awaited), ATTEMPT_NS), outcome_ns=0)
         try:
-            self._invocations(reference).relay(awaited, sent, policy)
+            story = Unfollowed(awaited.outgoing.traceparent)
+            self._invocations(reference).relay(awaited, sent, policy, awaited.outgoing.method, story)
         except Overloaded:
             self._try_later(awaited)
 
@@ -162,6 +166,7 @@ class Nesting:
             on_ended=self._on_ended,
             later=lambda: self._house.soon(made.flush),
             on_reference=lambda _: self._keep_connected_soon(),
+            lines=self._lines,
         )
         made = Invocations(reference, self._me, self._stamps.time_ns(), ports=ports, config=self._config)
         self._called[reference.group] = made

@@ -24,6 +24,7 @@ from holdfast.housing.followers import GroupFollowers, HostFollowers
 from holdfast.housing.freshness import Freshness, Read
 from holdfast.housing.housed import Housed
 from holdfast.housing.ports import Client
+from holdfast.housing.refusals import Asked, Refusals
 from holdfast.housing.stamps import Stamps
 from holdfast.model.calls import (
     REPLIES_PER_FRAME_MAX,
@@ -49,6 +50,7 @@ from holdfast.model.ids import Epoch, GroupId, Position
 from holdfast.model.ports import Clock
 from holdfast.model.reference import Reference, Routing, route
 from holdfast.model.units import MILLISECOND
+from holdfast.styles.lines import CallLines
 from holdfast.styles.operation import Call, Sent, decode_calls
 from holdfast.styles.ports import Token
 from holdfast.styles.self_kept import SelfKept
@@ -62,7 +64,6 @@ LOOK_UPS_MAX: Final = 16
 turned away: when a thousand groups move, the authority tells of their views sooner than it could be asked."""
 
 _sent: Final = msgspec.msgpack.Decoder(Sent)
-Asked = Calls | Reads | Settle | Nested
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,6 +110,7 @@ class Serving:
         recipes: Recipes,
         freshness: Freshness,
         clock: Clock,
+        lines: CallLines | None = None,
     ) -> None:
         self._housed = housed
         self._directory = directory
@@ -119,6 +121,7 @@ class Serving:
         self._host_followers = HostFollowers()
         self.freshness = freshness
         self._clock = clock
+        self._refusals = Refusals(lines, directory)
         self._look_ups = 0
 
     def on_served(self, group: GroupId) -> None:
@@ -184,6 +187,7 @@ class Serving:
         reference = self._reference(asked.group)
         invariant(reference is not None, "what has a version has a reference")
         if reference is not None:
+            self._refusals.tell(asked, RefusalCode.NOT_PRIMARY, f"its primary is {reference.primary}")
             client.send(Redirected(asked.frame, reference))
 
     def _look_up(self, client: Client, asked: Asked) -> None:
@@ -303,6 +307,7 @@ class Serving:
         return self._directory.reference(group, None if housed is None else housed.view)
 
     def _turn(self, client: Client, asked: Asked, code: RefusalCode, text: str = "") -> None:
+        self._refusals.tell(asked, code, text)
         client.send(Turned(asked.frame, asked.group, code, text[:TEXT_MAX]))
 
 

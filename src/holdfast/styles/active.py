@@ -159,7 +159,12 @@ class Active(Replica):
 
     def _execute(self, first: Position, record: Record) -> None:
         execution = self._execution
+        began_ns = self._ports.clock.now()
         effects = execution.apply(first, record)
+        if isinstance(record, Calls) and first in self._then:
+            took_ns = self._ports.clock.now() - began_ns
+            if took_ns >= self._config.slow_ns:
+                self._took(took_ns, record.sent.client, decode_calls(record.sent.calls))
         if effects.divergence:
             self._ports.fault("divergence", effects.divergence)
         for reply in effects.later:

@@ -50,6 +50,9 @@ class StyleConfig(Struct, frozen=True, kw_only=True):
     in_line_max: int = 10_000
     """Calls that stand in line behind one that waits for another group; beyond, calls are refused as
     Overloaded. They are in every checkpoint."""
+    slow_ns: int = 100 * MILLISECOND
+    """Calls that ran for so long, alone or with those of their frame, leave a line in the host's log: as long
+    it did nothing else."""
     timers_per_turn_max: int = 100
     """Timers ordered in one turn when many fall due: calls are not held up behind them."""
     scan_positions: int = 512

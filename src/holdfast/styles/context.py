@@ -16,6 +16,7 @@ from holdfast.model.calls import Request
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import ClientId
 from holdfast.model.outcome import Outcome, value_of
+from holdfast.model.traceparent import Traceparent
 from holdfast.model.units import SECOND
 from holdfast.styles.cron import parse_schedule
 from holdfast.styles.interface import Interface
@@ -38,31 +39,59 @@ class NotOrdered(InvalidRequest):
 class Scope:
     """One operation that is being executed, as its method may see it."""
 
-    __slots__ = ("calls", "client", "group", "interface", "number", "random", "time_ns", "timers")
+    __slots__ = (
+        "calls",
+        "carried",
+        "client",
+        "group",
+        "interface",
+        "number",
+        "on_raised",
+        "random",
+        "time_ns",
+        "timers",
+    )
 
-    def __init__(self, group: str, interface: Interface, timers: Timers | None) -> None:
+    def __init__(
+        self,
+        group: str,
+        interface: Interface,
+        timers: Timers | None,
+        on_raised: "OnRaised | None" = None,
+    ) -> None:
         self.group = group
         self.interface = interface
         self.timers = timers
         """None where nothing is ordered: no timer can be set there and no group called."""
+        self.on_raised = on_raised
+        """Told of what a method raises, besides whoever called it."""
+        self.carried = b""
+        """The trace that the call carries."""
         self.client = ClientId("")
         self.number = 0
         self.time_ns = 0
         self.calls = 0
         self.random: random.Random | None = None
 
-    def begin(self, client: ClientId, number: int, time_ns: int) -> None:
+    def begin(self, client: ClientId, number: int, time_ns: int, carried: bytes = b"") -> None:
         """Stand for this operation from here on."""
         self.client = client
         self.number = number
         self.time_ns = time_ns
+        self.carried = carried
         self.random = None
+
+    @property
+    def traceparent(self) -> Traceparent:
+        return Traceparent.of(self.carried, self.group, self.client, self.number)
 
     def dice(self) -> random.Random:
         if self.random is None:
             self.random = random.Random(f"{self.group}/{self.client}/{self.number}")
         return self.random
 
+
+OnRaised = Callable[[Scope, BaseException], None]
 
 scope_now: ContextVar[Scope | None] = ContextVar("scope_now", default=None)
 """Set by :mod:`.execution` around every step of a method."""
@@ -130,6 +159,17 @@ class Context:
         """The id under which this operation is executed once; also that of every repetition of it."""
         scope = _scope()
         return Request(scope.client, scope.number)
+
+    @property
+    def trace_id(self) -> str:
+        """The trace that this operation is part of, for lines in a log: the caller's own, else one that
+        follows from the request id. The same for every repetition, and in the calls that this one makes."""
+        return _scope().traceparent.trace_id
+
+    @property
+    def traceparent(self) -> str:
+        """The same with the caller's span, as a W3C ``traceparent`` header."""
+        return str(_scope().traceparent)
 
     @property
     def this_group(self) -> str:

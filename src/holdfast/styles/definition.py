@@ -7,7 +7,7 @@ from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import ClientId
 from holdfast.styles.attempts import Attempts
 from holdfast.styles.capture import Capture, NotCapturable
-from holdfast.styles.context import Scope, scope_now
+from holdfast.styles.context import OnRaised, Scope, scope_now
 from holdfast.styles.interface import Interface, interface_of
 from holdfast.styles.timers import Timers
 
@@ -36,6 +36,8 @@ class Definition:
     """When the group was created: the time that ``__init__`` sees, on every member."""
     attempts: Attempts = field(default_factory=Attempts, compare=False)
     """What is known of its calls that ended processes, where it is executed (E4)."""
+    on_raised: OnRaised | None = field(default=None, compare=False)
+    """Told of what its methods raise, where it is executed."""
     interface: Interface = field(init=False)
     capture: Capture = field(init=False)
 

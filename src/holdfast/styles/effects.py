@@ -25,6 +25,8 @@ class Outgoing:
     position: Position
     may_have_left: bool = False
     """An earlier copy may have been sent, by this primary or one before it."""
+    traceparent: bytes = b""
+    """Of the operation: the call belongs to the same trace."""
 
 
 @dataclass(slots=True)
@@ -51,6 +53,8 @@ class Job(msgspec.Struct, frozen=True, array_like=True, gc=False):
     time_ns: int
     chain: tuple[str, ...] = ()
     is_timer: bool = False
+    traceparent: bytes = b""
+    """As the call carried it."""
 
     @property
     def request(self) -> Request:

@@ -174,14 +174,15 @@ class Execution:
             scope_now.reset(token)
         return Effects(outcomes)
 
-    def query(self, method: str, arguments: msgspec.Raw, request: Request) -> bytes:
+    def query(self, method: str, arguments: msgspec.Raw, request: Request, carried: bytes = b"") -> bytes:
         """Answer from the state as it is. Only while at rest: half an operation is nobody's to see."""
         invariant(self.is_at_rest, "a query never sees half an operation")
-        scope = Scope(self.definition.group, self.definition.interface, None)
-        scope.begin(*request, self.time_ns)
-        self.definition.attempts.enter_one(*request)
+        definition = self.definition
+        scope = Scope(definition.group, definition.interface, None, definition.on_raised)
+        scope.begin(*request, self.time_ns, carried)
+        definition.attempts.enter_one(*request)
         try:
-            return run_at_once(self.line.instance, self.definition.interface, scope, method, arguments)
+            return run_at_once(self.line.instance, definition.interface, scope, method, arguments)
         finally:
             self.definition.attempts.leave()
 

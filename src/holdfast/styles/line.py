@@ -38,7 +38,7 @@ class Line:
 
     def __init__(self, definition: Definition, instance: object, timers: Timers) -> None:
         self.instance = instance
-        self.scope = Scope(definition.group, definition.interface, timers)
+        self.scope = Scope(definition.group, definition.interface, timers, definition.on_raised)
         """Of the operations that do not wait; current while a batch of them runs."""
         self.queue: deque[Job] = deque()
         self.poisoned: dict[Request, bytes] = {}
@@ -80,6 +80,7 @@ class Line:
             job.expiration_s,
             (*job.chain, self._definition.group),
             self._running.since,
+            traceparent=self._running.scope.traceparent.encoded(),
         )
 
     def is_waiting_for(self, caller: Request, call: int) -> bool:
@@ -101,9 +102,18 @@ class Line:
                     args, kwargs = operation.decoded(each.arguments)
                 except BadCall as error:
                     return refused(error)
-                self.scope.begin(client, each.number, time_ns)
+                self.scope.begin(client, each.number, time_ns, each.traceparent)
                 return call(getattr(self.instance, each.method), args, kwargs)
-        job = Job(client, each.number, each.method, each.arguments, each.expiration_s, time_ns, chain)
+        job = Job(
+            client,
+            each.number,
+            each.method,
+            each.arguments,
+            each.expiration_s,
+            time_ns,
+            chain,
+            traceparent=each.traceparent,
+        )
         if self._running is not None:
             self.queue.append(job)
             return None
@@ -175,8 +185,9 @@ class Line:
         except BadCall as error:
             return refused(error)
         method = getattr(self.instance, job.method)
-        scope = Scope(self._definition.group, self._definition.interface, self.scope.timers)
-        scope.begin(job.client, job.number, job.time_ns)
+        definition = self._definition
+        scope = Scope(definition.group, definition.interface, self.scope.timers, definition.on_raised)
+        scope.begin(job.client, job.number, job.time_ns, job.traceparent)
         if operation.is_async:
             return self._step(job, method(*args, **kwargs), scope, None, position)
         token = scope_now.set(scope)

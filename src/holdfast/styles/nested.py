@@ -10,7 +10,7 @@ from typing import Final
 from holdfast.model.calls import CLIENT_CHARACTERS_MAX, Request
 from holdfast.model.ids import ClientId, GroupId
 from holdfast.styles.effects import Outgoing
-from holdfast.styles.operation import Call, Sent, encode_calls
+from holdfast.styles.operation import Call, Sent, encode_calls, traced
 
 DIGEST_BYTES: Final = 24
 
@@ -20,7 +20,8 @@ def sent_by(group: GroupId, outgoing: Outgoing) -> Sent:
     called group need keep no reply to those before; its expiration is the operation's own."""
     call = Call(outgoing.call, outgoing.method, outgoing.arguments, outgoing.expiration_s)
     client = client_of(group, outgoing.caller)
-    return Sent(client, outgoing.call, outgoing.expiration_s, encode_calls([call]), outgoing.chain)
+    calls = encode_calls([traced(call, outgoing.traceparent)])
+    return Sent(client, outgoing.call, outgoing.expiration_s, calls, outgoing.chain)
 
 
 def client_of(group: GroupId, caller: Request) -> ClientId:

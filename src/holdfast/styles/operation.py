@@ -26,14 +26,16 @@ that method repeats them.
 New fields get defaults and go last; samples of every version are kept in ``tests/compat``.
 """
 
-from typing import Final
+from typing import Annotated, Final, cast
 
 import msgspec
+from msgspec import Meta
 
 from holdfast.model.calls import Client, Number, Request
 from holdfast.model.csn import Csn
 from holdfast.model.ids import ClientId, Position
 from holdfast.model.outcome import Poisoned, encode_outcome
+from holdfast.model.traceparent import TRACEPARENT_BYTES
 from holdfast.model.units import SECOND
 
 
@@ -47,6 +49,25 @@ class Call(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An array of positional arguments, or a map of named ones whose key ``*`` holds the positional."""
     expiration_s: int
     """In the group's time (X4)."""
+
+    @property
+    def traceparent(self) -> bytes:
+        """A :class:`holdfast.model.traceparent.Traceparent`, encoded; empty when its maker has none."""
+        return b""
+
+
+class TracedCall(Call, frozen=True, array_like=True, gc=False):
+    """One whose maker has a trace. Calls are made as either and read as this: most of them carry none, and
+    take not a byte more for it."""
+
+    traceparent: Annotated[bytes, Meta(max_length=TRACEPARENT_BYTES)] = b""
+
+
+def traced(call: Call, traceparent: bytes) -> Call:
+    """The same call, carrying that; itself if that is empty."""
+    if not traceparent:
+        return call
+    return TracedCall(call.number, call.method, call.arguments, call.expiration_s, traceparent)
 
 
 class Stamp(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -191,7 +212,7 @@ Record = (
 )
 
 _records: Final[msgspec.msgpack.Decoder[Record]] = msgspec.msgpack.Decoder(Record)
-_calls: Final = msgspec.msgpack.Decoder(list[Call])
+_calls: Final = msgspec.msgpack.Decoder(list[TracedCall])
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -206,7 +227,7 @@ def decode_record(body: bytes) -> Record:
 
 def decode_calls(calls: msgspec.Raw | bytes) -> list[Call]:
     """Raises ``msgspec.DecodeError`` for anything that is not a list of calls."""
-    return _calls.decode(calls)
+    return cast(list[Call], _calls.decode(calls))
 
 
 def encode_calls(calls: list[Call]) -> msgspec.Raw:

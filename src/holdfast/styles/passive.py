@@ -238,7 +238,7 @@ class Passive(Replica):
         stamp, first = self._stamping.next(len(calls)), Position(execution.position + 1)
         began = self._ports.clock.now()
         outcomes = execution.calls(first, stamp, sent, calls).outcomes
-        self._spent(began)
+        self._took(self._spent(began), sent.client, calls)
         numbers = [each.number for each in calls]
         ended = [outcome for outcome in outcomes if outcome is not None]
         if len(ended) == len(calls):
@@ -286,9 +286,11 @@ class Passive(Replica):
         if waits is not None:
             waits[1](effects, position)
 
-    def _spent(self, began_ns: int) -> None:
-        """Something was executed since; also if the clock is too coarse to show it."""
-        self._spent_ns += max(self._ports.clock.now() - began_ns, 1)
+    def _spent(self, began_ns: int) -> int:
+        """Something was executed since; also if the clock is too coarse to show it. Answers how long."""
+        spent_ns = max(self._ports.clock.now() - began_ns, 1)
+        self._spent_ns += spent_ns
+        return spent_ns
 
     def _submit_executed(self, record: Record, count: int) -> Position:
         """Order what the object has already done. If that is refused, object and sequence have parted: the

@@ -11,6 +11,7 @@ from holdfast.sequence.ports import Captured, Kept
 from holdfast.storage.record import Record
 from holdfast.styles.attempts import Attempts
 from holdfast.styles.effects import Outgoing
+from holdfast.styles.lines import CallLines
 
 Token = Hashable
 """What the host gave with a call, to know whom to answer: a connection, and whatever else it needs."""
@@ -130,3 +131,5 @@ class StylePorts:
     """None: every state is captured between two calls, however large."""
     attempts: Attempts = field(default_factory=Attempts)
     """Calls of the group that have ended processes (E4)."""
+    lines: CallLines | None = None
+    """Where people read of single calls; None: nobody does."""

@@ -22,6 +22,7 @@ from holdfast.net.frame import UNDECODABLE
 from holdfast.sequence.ports import Captured, Kept, chunks_of
 from holdfast.styles.checkpointing import Checkpointing
 from holdfast.styles.config import StyleConfig
+from holdfast.styles.context import Scope
 from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Effects, Outgoing
 from holdfast.styles.execution import Execution
@@ -59,7 +60,8 @@ class Replica(ABC):
     """One member's object and the calls that wait at it."""
 
     def __init__(self, definition: Definition, ports: StylePorts, config: StyleConfig) -> None:
-        self.definition = replace(definition, attempts=ports.attempts)
+        on_raised = self._on_raised if ports.lines is not None else None
+        self.definition = replace(definition, attempts=ports.attempts, on_raised=on_raised)
         self._ports = ports
         self._config = config
         self._sequence: Sequence | None = None
@@ -198,20 +200,23 @@ class Replica(ABC):
         """Answer from what this member holds, as soon as that is committed: an old state will do, one that
         never was will not (S4). Raises ``Unavailable``, ``BadCall``."""
         outcomes = [
-            self.on_stale_query(Request(client, each.number), each.method, each.arguments) for each in calls
+            self.on_stale_query(Request(client, each.number), each.method, each.arguments, each.traceparent)
+            for each in calls
         ]
         execution = self.execution
         saw = execution.position if execution is not None else Position(0)
         self._tell(saw, token, [each.number for each in calls], outcomes)
 
-    def on_stale_query(self, request: Request, method: str, arguments: msgspec.Raw) -> bytes:
+    def on_stale_query(
+        self, request: Request, method: str, arguments: msgspec.Raw, carried: bytes = b""
+    ) -> bytes:
         """Answer at once from what this member holds, primary or not. Raises ``Unavailable``."""
         execution = self.execution
         if execution is None or not execution.is_at_rest:
             raise Unavailable(f"group {self.definition.group} has no object at rest here")
         if method not in self.definition.interface.queries:
             raise BadCall(f"{method} is not a query: it must be called as an operation")
-        return self._known_end(request) or execution.query(method, arguments, request)
+        return self._known_end(request) or execution.query(method, arguments, request, carried)
 
     @property
     def reached(self) -> Position:
@@ -402,10 +407,14 @@ class Replica(ABC):
             if self.execution is not execution or not self._is_primary:
                 self._ports.forsake(token)
                 return
+            began_ns = self._ports.clock.now()
             for each in queries:
                 request = Request(client, each.number)
-                outcome = self._known_end(request) or execution.query(each.method, each.arguments, request)
+                outcome = self._known_end(request) or execution.query(
+                    each.method, each.arguments, request, each.traceparent
+                )
                 self._queries.add(execution.position, token, each.number, outcome)
+            self._took(self._ports.clock.now() - began_ns, client, queries)
 
         execution.when_at_rest(ask)
         return [each for each in calls if each.method not in named]
@@ -426,6 +435,17 @@ class Replica(ABC):
             self._ports.answer(token, numbers, outcomes)
         else:
             self._waiting.until(position, token, numbers, outcomes)
+
+    def _took(self, took_ns: int, client: ClientId, calls: list[Call]) -> None:
+        """These calls of one frame ran for so long, together."""
+        if took_ns >= self._config.slow_ns and self._ports.lines is not None:
+            took_ms, group = took_ns // MILLISECOND, self.definition.group
+            self._ports.lines.tell("a call was slow", group, client, calls, took_ms=took_ms, among=len(calls))
+
+    def _on_raised(self, scope: Scope, error: BaseException) -> None:
+        """Where it is executed for whoever called; replays and backups only find the same."""
+        if self._is_primary and self._ports.lines is not None:
+            self._ports.lines.tell_raised(scope, error)
 
     def _call_out(self) -> None:
         execution = self.execution

@@ -36,10 +36,10 @@ class Stateless:
     def execute(self, sent: Sent) -> tuple[list[int], list[bytes]]:
         """The numbers and outcomes of one frame's calls, on any member. Raises ``msgspec.DecodeError``."""
         calls = decode_calls(sent.calls)
-        scope = Scope(self.definition.group, self.definition.interface, None)
+        scope = Scope(self.definition.group, self.definition.interface, None, self.definition.on_raised)
         outcomes = []
         for each in calls:
-            scope.begin(ClientId(sent.client), each.number, self._clock.wall())
+            scope.begin(ClientId(sent.client), each.number, self._clock.wall(), each.traceparent)
             outcomes.append(
                 run_at_once(self._instance, self.definition.interface, scope, each.method, each.arguments)
             )

@@ -36,7 +36,7 @@ def call(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     except NOT_ITS_OWN:
         raise  # the process ends, and the object with it
     except BaseException as error:
-        return encode_raised(error)
+        return _raised(error, scope_now.get())
     return encoded(value)
 
 
@@ -56,7 +56,7 @@ def step(coroutine: Suspended, scope: Scope, send: Outcome | None) -> bytes | Ne
     except NOT_ITS_OWN:
         raise
     except BaseException as error:
-        return encode_raised(error)  # as in :func:`call`
+        return _raised(error, scope)  # as in :func:`call`
     finally:
         scope_now.reset(token)
 
@@ -81,6 +81,12 @@ def encoded(value: object) -> bytes:
         text = f"the method's result has {len(outcome)} bytes; at most {REPLY_BYTES_MAX}"
         return encode_outcome(Raised("holdfast.NotEncodable", text))
     return outcome
+
+
+def _raised(error: BaseException, scope: Scope | None) -> bytes:
+    if scope is not None and scope.on_raised is not None:
+        scope.on_raised(scope, error)
+    return encode_raised(error)
 
 
 def _advice(awaited: object) -> str:

@@ -14,7 +14,7 @@ from holdfast.web.about_groups import NAME_SCHEMA
 from holdfast.web.bounds import DURATION_S_DEFAULT, DURATION_S_MAX
 from holdfast.web.calls import Arguments, as_json
 from holdfast.web.endpoint import Asked, Endpoint, Parameter, Reply
-from holdfast.web.headers import KEY, key_of
+from holdfast.web.headers import KEY, TRACEPARENT, key_of, trace_of
 from holdfast.web.policy import forbidden
 from holdfast.web.problems import NEVER_RUNS
 from holdfast.web.site import Site
@@ -49,9 +49,10 @@ async def call(site: Site, asked: Asked) -> Reply:
     arguments: Arguments = asked.body
     policy, key = _policy(asked.query.get("duration_s")), key_of(asked.headers)
     calls = site.inside.calls
+    trace = trace_of(asked.headers)
     if key is None:
-        return Reply(Returned(result=as_json(await calls.call(group, method, arguments, policy))))
-    result, request = await calls.call_keyed(who.name, key, group, method, arguments, policy)
+        return Reply(Returned(result=as_json(await calls.call(group, method, arguments, policy, trace))))
+    result, request = await calls.call_keyed(who.name, key, group, method, arguments, policy, trace)
     return Reply(Returned(result=as_json(result), request_id=str(request)))
 
 
@@ -104,6 +105,7 @@ ENDPOINTS = (
         body_default=b"[]",
         parameters=(
             KEY,
+            TRACEPARENT,
             Parameter(
                 "duration_s",
                 "query",

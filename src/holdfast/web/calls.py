@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.calling.caller import Caller as GroupCaller
 from holdfast.calling.config import CallPolicy
+from holdfast.calling.ports import Story, Unfollowed
 from holdfast.client.domain import Domain
 from holdfast.housing.tuning import is_self_kept
 from holdfast.machine import MachineClock
@@ -17,6 +18,7 @@ from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import ClientId, GroupId
 from holdfast.model.outcome import CallRefused
 from holdfast.model.properties import Style
+from holdfast.model.traceparent import Traceparent
 from holdfast.model.units import SECOND
 from holdfast.node.door import Interior
 from holdfast.styles.interface import BadCall
@@ -45,26 +47,42 @@ class Calls:
         self._fingerprints: dict[RequestId, bytes] = {}
         self._clock = MachineClock()
 
-    async def call(self, group: str, method: str, arguments: Arguments, policy: CallPolicy) -> Any:
-        """Call once; if nobody answers, its outcome can be asked for."""
+    async def call(
+        self,
+        group: str,
+        method: str,
+        arguments: Arguments,
+        policy: CallPolicy,
+        trace: Traceparent | None = None,
+    ) -> Any:
+        """Call once, in *trace*; if nobody answers, its outcome can be asked for."""
         encoded = _encoded(method, arguments)
         caller = await self._domain.caller(group)
-        return await caller.call(method, encoded, policy)
+        story = Unfollowed(trace.encoded()) if trace is not None else None
+        return await caller.call(method, encoded, policy, story=story)
 
     async def call_keyed(
-        self, who: str, key: str, group: str, method: str, arguments: Arguments, policy: CallPolicy
+        self,
+        who: str,
+        key: str,
+        group: str,
+        method: str,
+        arguments: Arguments,
+        policy: CallPolicy,
+        trace: Traceparent | None = None,
     ) -> tuple[Any, RequestId]:
-        """What the first call under *key* of *who* came to, made now if it was not before; and its id."""
+        """What the first call under *key* of *who* came to, made now if it was not before; and its id. If it
+        is made now, it is in *trace*."""
         encoded = _encoded(method, arguments)
         caller = await self._domain.caller(group)
         try:
-            return await self._once(who, key, caller, method, encoded, policy)
+            return await self._once(who, key, caller, method, encoded, policy, trace)
         except CallOutcomeUnknown:
             if not caller.is_gone:
                 raise
         # The group of that name was removed: either there is none any more, or another.
         caller = await self._domain.caller(group)
-        return await self._once(who, key, caller, method, encoded, policy)
+        return await self._once(who, key, caller, method, encoded, policy, trace)
 
     async def outcome(self, request: RequestId) -> Any:
         """What became of *request*, for good."""
@@ -76,7 +94,14 @@ class Calls:
         return record.name if record is not None else None
 
     async def _once(
-        self, who: str, key: str, caller: GroupCaller, method: str, encoded: bytes, policy: CallPolicy
+        self,
+        who: str,
+        key: str,
+        caller: GroupCaller,
+        method: str,
+        encoded: bytes,
+        policy: CallPolicy,
+        trace: Traceparent | None,
     ) -> tuple[Any, RequestId]:
         group, began_ns = caller.reference.group, self._clock.now()
         is_kept = self._is_kept(group)
@@ -92,7 +117,8 @@ class Calls:
                 raise CallOutcomeUnknown(ids.request, waited_s=waited_ns / SECOND)
             for request in filter(None, (ids.request, ids.after)):
                 with suppress(_NotRun):
-                    return await self._made(caller, request, method, encoded, policy), request
+                    story = _story(caller, request, trace)
+                    return await self._made(caller, request, method, encoded, policy, story), request
             if keyed(who, group, key, caller.time_s).request == ids.request:
                 raise CallRefused(NEVER_RUNS, f"request {ids.request} was settled before it ran")
             # This host was behind the times: the refusal told it the group's.
@@ -113,11 +139,17 @@ class Calls:
             raise _NotRun if error.request_id == request else error from None
 
     async def _made(
-        self, caller: GroupCaller, request: RequestId, method: str, encoded: bytes, policy: CallPolicy
+        self,
+        caller: GroupCaller,
+        request: RequestId,
+        method: str,
+        encoded: bytes,
+        policy: CallPolicy,
+        story: Story,
     ) -> Any:
         self._check_same(request, method, encoded)
         try:
-            return await caller.call_as(request, method, encoded, policy)
+            return await caller.call_as(request, method, encoded, policy, story)
         except CallRefused as error:
             raise _NotRun if error.reason == NEVER_RUNS else error from None
         except CallOutcomeUnknown as error:
@@ -139,6 +171,13 @@ class Calls:
             )
         if len(self._fingerprints) > FINGERPRINTS_MAX:
             del self._fingerprints[next(iter(self._fingerprints))]
+
+
+def _story(caller: GroupCaller, request: RequestId, trace: Traceparent | None) -> Story:
+    """Without a trace of its own it has that of its key's id: the same at whichever host it is repeated."""
+    if trace is None:
+        trace = Traceparent.derived(caller.reference.name, request.client, request.number)
+    return Unfollowed(trace.encoded())
 
 
 def _encoded(method: str, arguments: Arguments) -> bytes:
