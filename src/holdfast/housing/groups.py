@@ -33,6 +33,7 @@ from holdfast.housing.restarting import Restarting
 from holdfast.housing.serving import Answers, Serving
 from holdfast.housing.stamps import Stamps
 from holdfast.housing.suspects import Suspects
+from holdfast.housing.tidings import Tidings
 from holdfast.housing.timekeeping import Timekeeping
 from holdfast.housing.turns import Turns
 from holdfast.model.errors import DISK_ERRORS
@@ -135,6 +136,7 @@ class Groups:
             config.calling,
             self._lines,
         )
+        self._tidings = Tidings(self.housed, self._soon)
         freshness = Freshness(self.housed, ports.clock, self._timers, ports.network)
         self._turns = Turns(
             self.housed,
@@ -297,9 +299,8 @@ class Groups:
         """An agent has proof that exactly this process is gone (K2). What it was executing was told to
         ``suspects`` before: who takes over must know what not to run (E4)."""
         self._lodging.on_death(host, incarnation)
-        for housed in self.housed.values():
-            housed.chronicle.on_ground(housed.view, host)
-            self.guarded(housed.member.on_death)(host, incarnation)
+        self._begin_fail_over(host)
+        self._tidings.tell(host, self.guarded(lambda housed: housed.member.on_death(host, incarnation)))
 
     def _on_record(self, seen: Seen[GroupRecord]) -> None:
         record = seen.value
@@ -342,9 +343,13 @@ class Groups:
             self.serving.on_served(housed.group)
 
     def _on_lapsed(self, host: HostId) -> None:
-        for housed in list(self.housed.values()):
+        self._begin_fail_over(host)
+        self._tidings.tell(host, lambda housed: housed.member.on_silence(host))
+
+    def _begin_fail_over(self, host: HostId) -> None:
+        """It counts from here, whenever a member has its turn."""
+        for housed in self.housed.values():
             housed.chronicle.on_ground(housed.view, host)
-            housed.member.on_silence(host)
 
     def _is_in(self, group: GroupId, epoch: Epoch, asked_by: HostId) -> bool:
         housed = self.housed.get(group)

@@ -340,8 +340,8 @@ class Host:
             self._agents.set_peers(sessions)
 
     def _on_death(self, groups: Groups, control: Control, host: HostId, incarnation: Incarnation) -> None:
-        groups.on_death(host, incarnation)  # first: failover waits for nothing
-        control.on_death(host, incarnation)
+        control.on_death(host, incarnation)  # first: it is one, and its groups may be thousands
+        groups.on_death(host, incarnation)
 
     def _on_turn(self, late_ns: int) -> None:
         for door in self._doors:
