@@ -17,6 +17,16 @@ def test_load_costs_no_host_its_groups_and_the_sick_get_well(rounds: Callable[..
     assert "a member that was not alive handed over" in summary.sometimes
 
 
+def test_load_alone_costs_no_failover_at_all(rounds: Callable[..., int]) -> None:
+    """Processes that are held up again and again, for less than the stated bound each time, and nothing else:
+    no group ever has another primary, and nobody is dropped."""
+    summary = run_seeds("detect", range(rounds(short=1, long=200)), profile="busy", jobs=2)
+    assert summary.violations == []
+    assert list(summary.faults) == ["load"]
+    assert summary.sometimes["load alone"] == summary.seeds
+    assert not any("taken for gone" in reached for reached in summary.sometimes)
+
+
 def test_planted_bugs_are_found(rounds: Callable[..., int]) -> None:
     """Each breaks one rule of detectors; were one not found, the test above would mean less."""
     bugs = planted_bugs("detect")

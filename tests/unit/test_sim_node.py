@@ -1,5 +1,6 @@
 """Simulated nodes: incarnations, fencing, pauses, and how a core's end is judged."""
 
+from functools import partial
 from typing import Any
 
 from sim_world import Probe, make_world, probe
@@ -46,6 +47,58 @@ def test_timers_of_a_dead_incarnation_do_not_fire() -> None:
     world.run_until(SECOND)
     assert old.ticks == []
     assert node.core.ticks == []
+
+
+def test_a_node_that_wakes_may_read_messages_after_all_that_was_due() -> None:
+    """Nothing says which its loop takes up first, what its kernel has kept for it or its own timers."""
+    for is_reading_last, expected in ((False, ["message", "timer"]), (True, ["timer", "message"])):
+        world = make_world()
+        happened: list[str] = []
+        node = world.add_node("a", partial(_Told, happened=happened))
+        node.core.timers.set(20 * MILLISECOND, "timer")
+        node.pause()
+        node.receive("b", "message")
+        world.run_until(SECOND)
+        node.resume(is_reading_last=is_reading_last)
+        world.run_until(SECOND)
+        assert happened == expected
+
+
+def test_a_heart_hears_while_the_loop_stands_and_not_while_the_process_is_paused() -> None:
+    """What came to a paused process is taken up by its loop, and passed to the heart by the core (R4)."""
+    world = make_world()
+    happened: list[str] = []
+    node = world.add_node("a", partial(_Told, happened=happened))
+    assert node.hang()
+    node.receive("b", "beat")
+    node.receive("b", "message")
+    assert happened == ["heard"]
+    assert node.go_on()
+    assert not node.go_on()
+    world.run_until(SECOND)
+    assert happened == ["heard", "message"]
+    node.pause()
+    node.receive("b", "beat")
+    assert happened == ["heard", "message"]
+    node.resume()
+    world.run_until(2 * SECOND)
+    assert happened == ["heard", "message", "beat"]
+
+
+class _Told:
+    """A core that writes down what happens to it, and has a heart."""
+
+    def __init__(self, ports: NodePorts, happened: list[str]) -> None:
+        self.timers = ports.timers(happened.append)
+        self._happened = happened
+
+    def on_message(self, peer: str, message: str) -> None:
+        self._happened.append(message)
+
+    def on_heart_message(self, peer: str, message: str) -> bool:
+        if message == "beat":
+            self._happened.append("heard")
+        return message == "beat"
 
 
 def test_a_paused_node_handles_everything_late_and_in_order() -> None:

@@ -34,7 +34,8 @@ class Life:
 
 class SimNode:
     """One node. ``build(ports)`` is called at each start and returns the core, any object;
-    its ``on_message(peer, message)``, when it has one, receives what is sent to the node's name."""
+    its ``on_message(peer, message)``, when it has one, receives what is sent to the node's name, but for what
+    ``on_heart_message(peer, message)`` takes before, on a thread that no loop holds up, by answering so."""
 
     def __init__(
         self,
@@ -64,6 +65,7 @@ class SimNode:
         self._build = build
         self._backlog: list[tuple[Life, Callable[..., None], tuple[Any, ...]]] = []
         self._on_message: Callable[[str, Any], None] | None = None
+        self._on_heart_message: Callable[[str, Any], bool] | None = None
         self._slept_at: int | None = None
         self._restart_ns = RESTART_NS
 
@@ -109,7 +111,9 @@ class SimNode:
         self._slept_at = self.world.now
         return True
 
-    def resume(self) -> bool:
+    def resume(self, *, is_reading_last: bool = False) -> bool:
+        """Let it go on with what has waited, in the order in which it came; *is_reading_last*: with what was
+        due first, and with messages when all that is done, as a loop whose kernel hands them over late."""
         if not self.alive or not self.paused:
             return False
         self.paused = False
@@ -117,19 +121,33 @@ class SimNode:
             self._suspended_ns += self.world.now - self._slept_at
             self._slept_at = None
         self._note("resume")
-        backlog, self._backlog = self._backlog, []
-        for life, function, args in backlog:
-            self.world.after(0, self.run, life, function, *args)
+        self._catch_up(is_reading_last)
         return True
 
     def hang(self) -> bool:
-        """Let the loop of the process stand still until its end, as in a method that never returns: events
-        wait for it, while its other threads go on."""
+        """Let the loop of the process stand still, as in a method that does not return, until :meth:`go_on`
+        or for good: events wait for it, while its other threads go on."""
         if not self.alive or self._stands_since is not None:
             return False
         self._stands_since = self.world.now
         self._note("hang")
         return True
+
+    def go_on(self, *, is_reading_last: bool = False) -> bool:
+        """Let its loop turn again; *is_reading_last* as above."""
+        if not self.alive or self._stands_since is None:
+            return False
+        self._stands_since = None
+        self._note("go_on")
+        self._catch_up(is_reading_last)
+        return True
+
+    def _catch_up(self, is_reading_last: bool) -> None:
+        backlog, self._backlog = self._backlog, []
+        if is_reading_last:
+            backlog.sort(key=lambda waiting: waiting[1] == self._on_message)
+        for life, function, args in backlog:
+            self.world.after(0, self.run, life, function, *args)
 
     def stood_ns(self) -> int:
         """For how long its loop has stood still."""
@@ -149,6 +167,7 @@ class SimNode:
         self.clock.set_rate(0)
         self._restart_ns = RESTART_NS
         self.resume()
+        self.go_on()
         self.start()
 
     # --- running the core
@@ -170,6 +189,8 @@ class SimNode:
             self._broke(life, error)
 
     def receive(self, peer: str, message: object) -> None:
+        if self._on_heart_message is not None and not self.paused and self._on_heart_message(peer, message):
+            return
         if self._on_message is not None and len(self._backlog) < BACKLOG_MAX:
             self.run(self.life, self._on_message, peer, message)
 
@@ -188,6 +209,7 @@ class SimNode:
         if not life.over:
             self.core = core
             self._on_message = getattr(core, "on_message", None)
+            self._on_heart_message = getattr(core, "on_heart_message", None)
 
     def _end(self, how: str, **fields: object) -> None:
         self._note(how, **fields)
@@ -197,6 +219,7 @@ class SimNode:
         self._stands_since = None
         self.core = None
         self._on_message = None
+        self._on_heart_message = None
         self._slept_at = None
         self._backlog.clear()
 

@@ -84,6 +84,7 @@ NARROW: Final[dict[str, Narrow]] = {
         about="placement_changes",
     ),
     "sleepers": Narrow(kinds=("host_sleeps",), gap_ns=300 * MILLISECOND),
+    "standing": Narrow(kinds=("loop_stands",), gap_ns=800 * MILLISECOND),
     "sickness": Narrow(kinds=("object_spoilt", "host_sick"), gap_ns=300 * MILLISECOND),
     "busy": Narrow(kinds=("load",), gap_ns=100 * MILLISECOND),
     "tails": Narrow(kinds=("last_batch_rots",), gap_ns=300 * MILLISECOND),

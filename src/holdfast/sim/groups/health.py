@@ -4,9 +4,12 @@ An object that was spoilt says so until another is made in its place. On a sick 
 the time is over: there no making anew helps, and the group must be served elsewhere.
 """
 
+from typing import Final
 from weakref import WeakKeyDictionary
 
 from holdfast.sim.world import World
+
+FOR_EVER_NS: Final = 1 << 62
 
 
 class Health:
@@ -28,8 +31,8 @@ class Health:
         self._sick_until[host] = self._world.now + for_ns
 
     def heal(self) -> None:
-        """Hosts are well; what was spoilt stays so."""
-        self._sick_until.clear()
+        """Hosts are well, but for one that is sick for good; what was spoilt stays so."""
+        self._sick_until = {host: until for host, until in self._sick_until.items() if until >= FOR_EVER_NS}
 
     def is_well(self, instance: object, host: str) -> bool:
         return instance not in self._spoilt and self._world.now >= self._sick_until.get(host, 0)

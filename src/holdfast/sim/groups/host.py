@@ -28,6 +28,7 @@ from holdfast.sim.groups.breaking import NotHere, is_broken
 from holdfast.sim.groups.connections import Connections
 from holdfast.sim.groups.copies import KILLED_WHY, SimulatedCopies
 from holdfast.sim.groups.deaths import Slot
+from holdfast.sim.groups.heart import Heart
 from holdfast.sim.groups.stage import Stage, definition_of
 from holdfast.sim.node import NodePorts
 from holdfast.sim.options import MILLISECOND
@@ -62,6 +63,7 @@ class Host(HostProcess):
         self.book = book
         self._stage = stage
         self._name = HostId(ports.name)
+        self._heart: Heart | None = None
         self._sessions: dict[HostId, Session] = {}
         self._timers = ports.timers(lambda tag: self._look())
         self._acceptor = Acceptor(ports, self._on_body)
@@ -82,7 +84,12 @@ class Host(HostProcess):
     def incarnation(self) -> Incarnation | None:
         return self._opened.incarnation if self.groups is not None else None
 
+    def on_heart_message(self, peer: str, message: object) -> bool:
+        return self._heart is not None and self._heart.on_message(peer, message)
+
     def on_message(self, peer: str, message: object) -> None:
+        if self.on_heart_message(peer, message):
+            return  # the whole process was paused when it came
         match message:
             case Packet(is_answer=True):
                 self._callees.on_packet(peer, message)
@@ -114,6 +121,8 @@ class Host(HostProcess):
     def _begin(self) -> None:
         opened, stage = self._opened, self._stage
         self.book.began_ns[self._name] = self.book.world.now
+        if stage.has_hearts:
+            self._heart = Heart(self._ports, opened.incarnation, stage.config.leases)
         self.groups = groups = Groups(
             self._name,
             opened.incarnation,
@@ -179,6 +188,7 @@ class Host(HostProcess):
             slot=Slot(self.book.deaths, ports, self._opened.incarnation),
             on_halted=self._on_halted,
             copies=SimulatedCopies(ports, self._opened.fail),
+            beats=self._heart.beats if self._heart is not None else None,
         )
 
     def _define(self, record: GroupRecord) -> Definition:

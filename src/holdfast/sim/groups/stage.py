@@ -68,6 +68,8 @@ class Stage:
     """How likely a primary hands over, at each look."""
     deadly: int
     """Calls that end whichever process executes them (E4)."""
+    has_hearts: bool = False
+    """Whether a thread of their own exchanges the heartbeats of hosts, or their loops do (R4)."""
 
     @classmethod
     def drawn(cls, rng: random.Random) -> "Stage":

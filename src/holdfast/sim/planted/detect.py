@@ -5,19 +5,27 @@ from typing import Final
 from holdfast.faults.monitoring import Monitoring
 from holdfast.housing.checkups import Checkups
 from holdfast.housing.housed import Housed
+from holdfast.sequence.beats import Beats
 from holdfast.sequence.leases import Leases
 from holdfast.sequence.wakefulness import Wakefulness
 from holdfast.sim.planted import Planting
 
 SELDOM: Final = 4
+_beat = Beats.beat
 
 
 def _never_asleep(wakefulness: Wakefulness, now: int) -> bool:
     return False
 
 
-def _beat_seldom(leases: Leases) -> int:
-    return SELDOM * leases.config.interval_ns
+def _awake_all_the_time(leases: Leases) -> int:
+    return 0
+
+
+def _beat_seldom(beats: Beats) -> None:
+    beats._number += 1
+    if beats._number % SELDOM == 0:
+        _beat(beats)
 
 
 def _ask_nobody(monitoring: Monitoring, watch: object) -> None:
@@ -45,11 +53,20 @@ PLANTED: Final = (
         "sleepers",
     ),
     _bug(
+        "drops-the-unread",
+        "M1",
+        "A primary whose loop stood drops backups whose answers it has not read yet.",
+        Leases,
+        "awake_since",
+        _awake_all_the_time,
+        "standing",
+    ),
+    _bug(
         "beats-too-seldom",
         "R4",
         "Heartbeats are so far apart that a busy machine costs hosts their groups.",
-        Leases,
-        "_until_next_look",
+        Beats,
+        "beat",
         _beat_seldom,
         "busy",
     ),

@@ -1,8 +1,10 @@
 """Detectors under load: healthy hosts are not taken for gone, and sick members are found and get well.
 
 The groups of the scenario ``groups``, monitored at every granularity, some with ``min_in_sync`` 1, where one
-host alone decides who is gone. Beside its rules: what :mod:`holdfast.sim.groups.detecting` witnesses; and in
-the end, when nothing is faulty any more, nobody is suspected and every object that is asked is well.
+host alone decides who is gone; heartbeats are exchanged beside the hosts' loops, as in production (R4).
+Beside its rules: what :mod:`holdfast.sim.groups.detecting` witnesses; and in the end, when nothing is faulty
+any more but perhaps one host, nobody else is suspected, every object that is asked is well, and none is
+served where it is sick.
 """
 
 from dataclasses import replace
@@ -11,6 +13,7 @@ from typing import ClassVar
 import msgspec
 
 from holdfast.authority.groups import GroupRecord
+from holdfast.housing.groups import Groups as Housing
 from holdfast.model.properties import MONITORING_GRANULARITY, MONITORING_INTERVAL, MonitoringGranularity
 from holdfast.sim.faults import FaultKind
 from holdfast.sim.groups import detecting
@@ -51,7 +54,7 @@ class Detect(Groups):
 
         # Hosts that hand over for no reason, and calls that end them, would hide what detectors do.
         groups = tuple(monitored(record) for record in stage.groups)
-        return replace(stage, groups=groups, hand_overs=0.0, deadly=0)
+        return replace(stage, groups=groups, hand_overs=0.0, deadly=0, has_hearts=True)
 
     def healed(self, world: World) -> None:
         super().healed(world)
@@ -59,18 +62,34 @@ class Detect(Groups):
 
     def finish(self, world: World) -> None:
         super().finish(world)
+        sick = detecting.sick_host(world.options)
         for name in self.stage.hosts:
             host = world.nodes[name].core
             if host is None or host.groups is None:
                 continue
-            monitoring = host.groups.checkups.monitoring
-            if monitoring.suspected:
-                said = f"{name} suspects {monitoring.suspected}, and nothing is faulty"
-                world.violation("never for ever", said)
-            for group in monitoring.asked:
-                why = host.groups.housed[group].style.why_not_alive()
-                if why:
-                    world.violation("FTC-248", f"group {group} on {name} was never made anew: {why}")
+            if name == sick:
+                self._check_served_elsewhere(world, host.groups)
+            else:
+                self._check_well(world, name, host.groups)
+
+    def _check_well(self, world: World, name: str, groups: Housing) -> None:
+        """Nobody is suspected for ever who is not faulty for ever."""
+        monitoring = groups.checkups.monitoring
+        if monitoring.suspected:
+            said = f"{name} suspects {monitoring.suspected}, and nothing is faulty there"
+            world.violation("never for ever", said)
+        for group in monitoring.asked:
+            why = groups.housed[group].style.why_not_alive()
+            if why:
+                world.violation("FTC-248", f"group {group} on {name} was never made anew: {why}")
+
+    def _check_served_elsewhere(self, world: World, groups: Housing) -> None:
+        """Where the host is sick for good, no object is primary that says so."""
+        world.sometimes("a host was sick for good")
+        for group in groups.checkups.monitoring.asked:
+            housed = groups.housed[group]
+            if housed.is_ready and housed.style.why_not_alive():
+                world.violation("FTC-247", f"group {group} is served by {groups.me.host}, which is sick")
 
 
 SCENARIO = Detect
