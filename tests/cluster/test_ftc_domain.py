@@ -1,11 +1,24 @@
 """What an application does with members, and what a domain has one of and what many, on real hosts."""
 
-from collections.abc import Iterator
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
-from domain import Domain, is_whole
+from domain import WAIT_S, Domain, is_whole
+from group_client import Client, run
 from manager_doors import Manager
+
+from holdfast.cli.ordering import give_at
+from holdfast.faults.consumers import Consumer
+from holdfast.faults.events import Location
+from holdfast.faults.reports import FaultKind, FaultReport
+from holdfast.model.ids import GroupId, HostId
+from holdfast.model.orders import HostList, ListHosts
+from holdfast.model.system_groups import MANAGER
 
 pytestmark = pytest.mark.cluster
 
@@ -13,6 +26,15 @@ APPS = Path(__file__).parent / "apps"
 PROPERTIES = "org.omg.ft.FTProperties"
 TILL, OWN = "till:Till", "till:OWN"
 BY_APPLICATION = {"MembershipStyle": "MEMB_APP_CTRL"}
+HOSTS = ("host1", "host2", "host3")
+ASKED_OFTEN = 3
+"""Whoever is asked at all has been asked by then."""
+
+
+def watched(granularity: str) -> dict[str, Any]:
+    """Asked five times a second. Nobody waits for an answer: nothing here stands still for a minute."""
+    times = {"monitoring_interval": 2_000_000, "timeout": 600_000_000}
+    return {"FaultMonitoringGranularity": granularity, "FaultMonitoringIntervalAndTimeout": times}
 
 
 @pytest.fixture(scope="module")
@@ -24,13 +46,29 @@ def manager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Manager]:
         found.close()
 
 
-def onlooker(manager: Manager, host: str) -> str:
-    """The name of an object on that host which sees what its process has."""
-    name = f"onlooker at {host}"
-    criteria = {"name": name}
-    manager.done("POST", f"/v1/factories/{host}/objects", {"type_id": "till:Onlooker", "criteria": criteria})
-    manager.in_sync(name, 1)
-    return name
+@pytest.fixture(scope="module")
+def onlookers(manager: Manager) -> dict[str, str]:
+    """On every host an object, by its name, which sees what its process has."""
+    found = {host: f"onlooker at {host}" for host in HOSTS}
+    for host, name in found.items():
+        order = {"type_id": "till:Onlooker", "criteria": {"name": name}}
+        manager.done("POST", f"/v1/factories/{host}/objects", order)
+        manager.in_sync(name, 1)
+    return found
+
+
+def make(manager: Manager, name: str, properties: dict[str, Any], **criteria: Any) -> Any:
+    """A group of tills, by the replication manager."""
+    order = {"type_id": TILL, "criteria": {"name": name, PROPERTIES: properties, **criteria}}
+    return manager.done("POST", "/v1/objects", order)
+
+
+def until(what: str, ask: Callable[[], Any], holds: Callable[[Any], bool]) -> Any:
+    deadline = time.monotonic() + WAIT_S
+    while not holds(found := ask()):
+        assert time.monotonic() < deadline, f"{what}: {found}"
+        time.sleep(0.05)
+    return found
 
 
 def left(manager: Manager, name: str, host: str) -> None:
@@ -40,16 +78,17 @@ def left(manager: Manager, name: str, host: str) -> None:
 
 
 @pytest.mark.covers("FTC-193", "FTC-195", "FTC-196", "FTC-234")
-def test_an_object_that_the_application_made_is_a_member_until_it_is_removed(manager: Manager) -> None:
+def test_an_object_that_the_application_made_is_a_member_until_it_is_removed(
+    manager: Manager, onlookers: dict[str, str]
+) -> None:
     """It executes what the group's primary does, with the group's state; removed, it is still there, as it
     was then. One that a factory made is gone."""
-    criteria = {"name": "tills", "min_in_sync": 1, PROPERTIES: BY_APPLICATION}
-    manager.done("POST", "/v1/objects", {"type_id": TILL, "criteria": criteria})
+    make(manager, "tills", BY_APPLICATION, min_in_sync=1)
     manager.done("POST", "/v1/groups/tills/members", {"location": "host1"})
     manager.in_sync("tills", 1)
     assert manager.call("tills", "add", 5) == 5
     assert manager.call("tills", "whose") == "a factory"
-    there = onlooker(manager, "host2")
+    there = onlookers["host2"]
 
     for wrong in ("till:NOTHING", "till:Till", "nowhere:OWN"):
         order = {"host": "host2", "own": wrong}
@@ -81,5 +120,130 @@ def test_an_object_that_the_application_made_is_a_member_until_it_is_removed(man
     assert manager.call(there, "made_by_factories") == 0, "what the factory made is deleted"
     assert manager.call(there, "total_of_own") == 6
     assert manager.call("tills", "add", 1) == 8
-    for name in ("tills", "others", there):
+    for name in ("tills", "others"):
         manager.done("DELETE", f"/v1/groups/{name}")
+
+
+@pytest.mark.covers("FTC-229")
+def test_members_are_activated_as_their_style_demands_and_monitored_as_they_were_asked_to(
+    manager: Manager, onlookers: dict[str, str]
+) -> None:
+    """Of a cold group the primary alone has an object, of an active one every member. Without an interval
+    nobody is asked; by location one member of each host is, for all."""
+
+    def objects() -> dict[str, int]:
+        return {host: manager.call(name, "made_by_factories") for host, name in onlookers.items()}
+
+    def asked(group: str) -> list[int]:
+        return [manager.call(name, "asked").get(group, 0) for name in onlookers.values()]
+
+    make(manager, "cold", {"ReplicationStyle": "COLD_PASSIVE"})
+    primary = manager.in_sync("cold", 3)["members"][0]["host"]
+    assert manager.call("cold", "add", 1) == 1
+    assert objects() == {host: int(host == primary) for host in HOSTS}
+    manager.done("DELETE", "/v1/groups/cold")
+    until("the cold group is gone", objects, lambda found: set(found.values()) == {0})
+
+    for name in ("one", "other"):
+        make(manager, name, {"ReplicationStyle": "ACTIVE", **watched("LOC")})
+        manager.in_sync(name, 3)
+    make(manager, "unasked", {"ReplicationStyle": "ACTIVE"})
+    manager.in_sync("unasked", 3)
+    assert objects() == dict.fromkeys(HOSTS, 3)
+    until("one is asked", lambda: asked("one"), lambda found: min(found) >= ASKED_OFTEN)
+    assert asked("other") == asked("unasked") == [0, 0, 0]
+    make(manager, "each", {"ReplicationStyle": "ACTIVE", **watched("MEMB")})
+    until("each is asked", lambda: asked("each"), lambda found: min(found) >= ASKED_OFTEN)
+    for name in ("one", "other", "unasked", "each"):
+        manager.done("DELETE", f"/v1/groups/{name}")
+
+
+@pytest.mark.covers("FTC-236")
+def test_a_member_that_is_added_is_in_the_reference_that_is_returned_and_monitored_from_then_on(
+    manager: Manager, onlookers: dict[str, str]
+) -> None:
+    """Of both kinds: made by the factory there, and made by the application."""
+    made = make(manager, "grows", {**BY_APPLICATION, **watched("MEMB")}, min_in_sync=1)
+    versions, members = [made["reference"]["version"]], []
+    steps = (
+        ("host3", "members", {"location": "host3"}),
+        ("host1", "added-members", {"host": "host1", "own": OWN}),
+    )
+    for host, path, order in steps:
+        assert "grows" not in manager.call(onlookers[host], "asked")
+        told = manager.done("POST", f"/v1/groups/grows/{path}", order)
+        members.append(host)
+        assert [each["host"] for each in told["members"]] == members
+        versions.append(manager.in_sync("grows", len(members))["version"])
+        assert told["version"] >= versions[-2]
+        manager.done("POST", "/v1/groups/grows/primary", {"location": host})
+        until(
+            f"the member on {host} is asked",
+            partial(manager.call, onlookers[host], "asked"),
+            lambda found: found.get("grows", 0) >= ASKED_OFTEN,
+        )
+        manager.done("POST", "/v1/groups/grows/primary", {"location": "host3"})
+    assert versions == sorted(set(versions)), "the content has changed each time (FTC-205)"
+    manager.done("DELETE", "/v1/groups/grows")
+
+
+async def _managers(client: Client) -> list[Consumer]:
+    """The manager, among the consumers of the notifier; waits until it is there."""
+    async with asyncio.timeout(WAIT_S):
+        while True:
+            found = [each for each in await client.connection.faults.consumers() if _is_manager(each)]
+            if found:
+                return found
+            await asyncio.sleep(0.1)
+
+
+def _is_manager(consumer: Consumer) -> bool:
+    return consumer.push_consumer == MANAGER
+
+
+@pytest.mark.covers("FTC-229", "FTC-236", "FTC-313", "FTC-314")
+def test_the_manager_hears_of_a_member_that_crashed_and_has_another_lead(manager: Manager) -> None:
+    """A detector of the application's own reports the primary's object, which its host finds nothing wrong
+    with. The manager is one consumer whoever coordinates: the next goes on where the last one was."""
+
+    async def heard(client: Client, number: int) -> Consumer:
+        async with asyncio.timeout(WAIT_S):
+            while True:
+                (found,) = await _managers(client)
+                if found.reached >= number:
+                    return found
+                await asyncio.sleep(0.1)
+
+    async def report(client: Client, group: int, host: str) -> int:
+        crash = FaultReport(
+            FaultKind.OBJECT_CRASH, client.name, Location.parse(host), TILL, GroupId(group), why="nonsense"
+        )
+        return await client.connection.faults.push(crash)
+
+    async def leads(client: Client, other_than: str) -> str:
+        found = await client.wait("doubted", "another leads", lambda info: info.primary != other_than)
+        return found.primary
+
+    async def coordinator(client: Client) -> str:
+        return str((await give_at(client.layout, ListHosts(), HostList)).manager)
+
+    async def work(client: Client) -> None:
+        doubted = await client.connection.create(TILL, name="doubted", style="cold_passive")
+        assert await doubted.add(1) == 1
+        info = await client.wait_in_sync("doubted")
+        (registered,) = await _managers(client)
+        told = await report(client, info.group, info.primary)
+        await leads(client, info.primary)
+        assert (await heard(client, told)).id == registered.id
+        assert await doubted.add(1) == 2
+        await client.kill(HostId(await coordinator(client)))
+        await asyncio.to_thread(client.domain.wait, "every host hears every other", is_whole)
+        await client.wait_in_sync("doubted")
+        now = (await client.info("doubted")).primary
+        told = await report(client, info.group, now)
+        assert await leads(client, now) != now
+        assert (await heard(client, told)).id == registered.id
+        assert await doubted.add(1) == 3
+        await client.connection.delete("doubted")
+
+    run(manager.domain, work)

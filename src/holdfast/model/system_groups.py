@@ -8,6 +8,8 @@ PREFIX: Final = "holdfast."
 """Of the names of the domain's own groups, and of no others."""
 NOTIFIER: Final = f"{PREFIX}faults"
 """The fault notifier (T6)."""
+MANAGER: Final = f"{PREFIX}manager"
+"""Not a group: under this name the replication manager is a consumer of the notifier (FTC-229)."""
 
 
 class SystemGroup(InvalidRequest):

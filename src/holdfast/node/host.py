@@ -51,6 +51,7 @@ from holdfast.node.control import Control
 from holdfast.node.deafness import Deafness
 from holdfast.node.door import Door, Interior
 from holdfast.node.findings import Findings
+from holdfast.node.hearing import Hearing
 from holdfast.node.heart import Heart, LoopPulse
 from holdfast.node.heartbeats import HeartbeatConfig, PeerState, Vitals
 from holdfast.node.layout import Description, Layout
@@ -233,7 +234,9 @@ class Host:
             door.on_serving(interior)
         log.info("host serves", host=self._host, incarnation=session.incarnation, address=session.address)
         peers = Peers(self._authority, lambda sessions: self._on_peers(groups, witness, sessions))
-        reporter = Reporter(self._host, self._reports, self._receiving.notifying, groups, endpoint)
+        notifying = self._receiving.notifying
+        reporter = Reporter(self._host, self._reports, notifying, groups, endpoint)
+        hearing = Hearing(control, notifying, groups, endpoint, managing.on_told)
         control.start()
         await _until_one_ends(
             peers.follow(),
@@ -241,6 +244,7 @@ class Host:
             control.follow(),
             managing.work(),
             reporter.work(),
+            hearing.work(),
             store.failed(),
         )
 

@@ -7,6 +7,7 @@ again.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from typing import Any, Final
@@ -20,9 +21,12 @@ from holdfast.control.criteria import member_criteria, to_keep
 from holdfast.control.domain_changes import ForgetGroups
 from holdfast.control.domain_state import DomainState
 from holdfast.control.planning import Action, Forget, Lead, Place, Plan, Remove, Tune, by_group, plan
+from holdfast.control.responding import to_lead
 from holdfast.control.steps import take_steps
 from holdfast.control.wishes import Facts, GroupFact
+from holdfast.faults.told import Told
 from holdfast.housing.groups import Groups
+from holdfast.machine import MachineClock
 from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import GroupId, HostId, Nonce
 from holdfast.node.census import Census, made_with_of
@@ -69,6 +73,8 @@ class Managing:
         self._census = census
         self._nonces = nonces
         self._planned_for: tuple[Any, ...] = ()
+        self._is_told = asyncio.Event()
+        self._clock = MachineClock()
 
     @property
     def leader(self) -> HostId | None:
@@ -83,7 +89,23 @@ class Managing:
             except HoldfastError as error:
                 log.error("the domain cannot be managed now", why=str(error))
                 is_busy = False
-            await asyncio.sleep(BUSY_LOOK_S if is_busy else LOOK_S)
+            await self._rest(BUSY_LOOK_S if is_busy else LOOK_S)
+
+    async def _rest(self, longest_s: float) -> None:
+        """Until the next look; less, if a fault is told."""
+        self._is_told.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(longest_s):
+                await self._is_told.wait()
+
+    def on_told(self, told: Told) -> None:
+        """The notifier tells of a fault (FTC-313): look now; and let another member lead where the primary is
+        said to have crashed. If that is wrong, or was so before, it costs a hand-over."""
+        self._is_told.set()
+        found = to_lead(told, self._clock.wall(), self._directory.views, self._directory.sessions)
+        if found is not None:
+            self._groups.ask_hand_over(found.group, found.host)
+            self._say(found, "a primary is to hand over")
 
     async def _look(self) -> bool:
         """Whether there was something to do."""

@@ -4,8 +4,9 @@ It is an ordinary group, made by whichever host needs it first; a domain in whic
 """
 
 import asyncio
+from collections.abc import Callable
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import structlog
 
@@ -26,6 +27,7 @@ from holdfast.net import Address, Endpoint, Expected, Role
 from holdfast.node.creating import Creating
 from holdfast.node.drafting import Draft
 from holdfast.node.wished import Wished
+from holdfast.styles.interface import QUERY_MARK
 from holdfast.styles.operation import encode_arguments
 
 REPLICAS: Final = 3
@@ -35,7 +37,7 @@ MADE_BY: Final = Nonce("holdfast-faults")
 KNOWN_S: Final = 10.0
 """How long this host may take to hear of a group that the authority has."""
 LOOK_S: Final = 0.05
-PUSH: Final = CallPolicy(duration_ns=10 * SECOND, outcome_ns=20 * SECOND)
+POLICY: Final = CallPolicy(duration_ns=10 * SECOND, outcome_ns=20 * SECOND)
 
 log = structlog.get_logger("holdfast.faults")
 
@@ -137,8 +139,14 @@ class Line:
         events = [each.report.to_event() for each in reports]
         keys = [each.once for each in reports]
         # What somebody else registered has the source's method, and no more.
-        arguments = (events, keys) if self._is_own else (events,)
-        await self._caller.call("push_sequence_fault", bytes(encode_arguments(arguments, {})), PUSH)
+        await self.ask(Notifier.push_sequence_fault, *((events, keys) if self._is_own else (events,)))
+
+    async def ask(self, method: Callable[..., Any], *arguments: object, returns: Any = None) -> Any:
+        """What a method of the notifier returns; *returns*: of which type that is. Raises what the call comes
+        to."""
+        encoded = bytes(encode_arguments(arguments, {}))
+        is_query = bool(getattr(method, QUERY_MARK, False))
+        return await self._caller.call(method.__name__, encoded, POLICY, is_query, returns=returns)
 
     def _keep(self, reference: Reference) -> None:
         sessions = self._groups.directory.sessions
