@@ -1,6 +1,8 @@
 """What an application does with members, and what a domain has one of and what many, on real hosts."""
 
 import asyncio
+import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -18,7 +20,9 @@ from holdfast.faults.events import Location
 from holdfast.faults.reports import FaultKind, FaultReport
 from holdfast.model.ids import GroupId, HostId
 from holdfast.model.orders import HostList, ListHosts
+from holdfast.model.property_orders import FaultNotifierShown, ShowFaultNotifier
 from holdfast.model.system_groups import MANAGER
+from holdfast.node.layout import Layout
 
 pytestmark = pytest.mark.cluster
 
@@ -247,3 +251,60 @@ def test_the_manager_hears_of_a_member_that_crashed_and_has_another_lead(manager
         await client.connection.delete("doubted")
 
     run(manager.domain, work)
+
+
+@pytest.mark.covers("FTC-12")
+def test_a_domain_has_one_manager_and_one_notifier_and_a_factory_and_a_detector_on_each_host(
+    manager: Manager, onlookers: dict[str, str]
+) -> None:
+    """Whichever host is asked names the same manager and the same notifier. A factory, and what asks the
+    members of a host whether they are alive, are the host's own: while it stands still, nobody else's."""
+
+    layout = Layout(manager.domain.directory)
+
+    def each_says(order: ListHosts | ShowFaultNotifier, kind: type[Any]) -> list[Any]:
+        return [asyncio.run(give_at(layout, order, kind, host=HostId(host))) for host in HOSTS]
+
+    async def notifiers(client: Client) -> list[str]:
+        found = await client.connection.groups(is_whole=True)
+        return [each.name for each in found if each.class_name.endswith(":Notifier")]
+
+    told = each_says(ShowFaultNotifier(is_made=True), FaultNotifierShown)
+    assert [each.group for each in told] == 3 * run(manager.domain, notifiers)
+    until(
+        "all know the same manager",
+        lambda: [each.manager for each in each_says(ListHosts(), HostList)],
+        lambda found: len(set(found)) == 1 and found[0] in HOSTS,
+    )
+
+    factories = manager.done("GET", "/v1/factories")["factories"]
+    assert sorted(each["host"] for each in factories) == [*HOSTS]
+    for host in ("host2", "host3"):
+        make(manager, f"of {host}", {**BY_APPLICATION, **watched("MEMB")}, min_in_sync=1)
+        manager.done("POST", f"/v1/groups/of {host}/members", {"location": host})
+    here, there = onlookers["host3"], onlookers["host2"]
+    until("it is asked there", lambda: manager.call(there, "asked"), lambda found: "of host2" in found)
+    pid = manager.domain.host("host2")["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        order = {"type_id": TILL, "criteria": {"name": "nowhere"}}
+        until(
+            "its factory is gone",
+            lambda: manager.ask("POST", "/v1/factories/host2/objects", order).json(),
+            lambda found: found.get("error", {}).get("exception") == "NoFactory",
+        )
+        left = manager.done("GET", "/v1/factories")["factories"]
+        assert sorted(each["host"] for each in left) == ["host1", "host3"]
+        before = manager.call(here, "asked")["of host3"]
+        until(
+            "the others go on",
+            lambda: manager.call(here, "asked"),
+            lambda found: found["of host3"] >= before + ASKED_OFTEN,
+        )
+        assert "of host2" not in manager.call(here, "asked")
+        assert "of host2" not in manager.call(onlookers["host1"], "asked")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    manager.domain.wait("every host hears every other", is_whole)
+    for host in ("host2", "host3"):
+        manager.done("DELETE", f"/v1/groups/of {host}")
