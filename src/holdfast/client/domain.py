@@ -20,6 +20,7 @@ from holdfast.client.objects import Objects
 from holdfast.client.ordering import AboutGroups, Given, give
 from holdfast.client.properties import Properties
 from holdfast.client.proxy import Group
+from holdfast.model.abroad import SCHEME
 from holdfast.model.calls import (
     HOSTS_MAX,
     FollowHosts,
@@ -54,7 +55,6 @@ T = TypeVar("T")
 Durability = Literal["disk", "memory"]
 OnTotalLoss = Literal["wait", "restart"]
 Membership = Literal["infrastructure", "application"]
-SCHEME: Final = "holdfast://"
 ASK_S: Final = 1.0
 """How long one host is given to say where a group is, before another is asked."""
 PAUSE_S: Final = 0.05

@@ -15,6 +15,7 @@ from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Recipes
 from holdfast.authority.sessions import Session
 from holdfast.authority.views import View, ViewMember
+from holdfast.housing.abroad import Abroad
 from holdfast.housing.beginning import Beginning
 from holdfast.housing.checkups import Checkups
 from holdfast.housing.chronicle import Chronicle, Histories
@@ -63,6 +64,7 @@ from holdfast.sequence.ports import HostPorts, Kept
 from holdfast.sequence.recovery import Recovery
 from holdfast.sequence.role import Role
 from holdfast.sequence.turnstiles import Turnstiles
+from holdfast.styles.effects import Outgoing
 from holdfast.styles.lines import CallLines
 from holdfast.styles.ports import StylePorts
 
@@ -131,6 +133,14 @@ class Groups:
             self.directory,
             stamps,
             self.recipes,
+            ports,
+            self._timers,
+            config.calling,
+            self._lines,
+        )
+        self._abroad = Abroad(
+            ClientId(f"{host}:{incarnation}@{ports.domain}"),
+            stamps,
             ports,
             self._timers,
             config.calling,
@@ -241,6 +251,7 @@ class Groups:
         self._timekeeping.close()
         self._turns.close()
         self.nesting.close()
+        self._abroad.close()
 
     def kept(self, record: GroupRecord) -> Kept | None:
         """The newest checkpoint of a group that is kept here. Raises ``Corruption``."""
@@ -429,7 +440,7 @@ class Groups:
             forsake=self.answers.forsake,
             wake=lambda: self._turns.by(housed.group, ports.clock.wall() + WAKE_NS),
             again=housed.ask_turn,
-            call_out=lambda outgoing: self._soon(partial(self.nesting.call, housed, outgoing)),
+            call_out=lambda outgoing: self._soon(partial(self._call_out, housed, outgoing)),
             checkpoint=lambda: housed.ground.keeping.newest(housed.group),
             save_checkpoint=lambda captured: housed.ground.keeping.keep(housed.group, captured),
             pass_on=housed.pass_on,
@@ -438,6 +449,11 @@ class Groups:
             attempts=self.suspects.of(housed.group),
             lines=self._lines,
         )
+
+    def _call_out(self, housed: Housed, outgoing: Outgoing) -> None:
+        """A method calls another group, of this domain or another."""
+        if not self._abroad.call(housed, outgoing):
+            self.nesting.call(housed, outgoing)
 
     # --- the host
 

@@ -8,7 +8,6 @@ never "not executed", unless the style knows that this copy is the first (``Outg
 """
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -18,16 +17,17 @@ from holdfast.authority.recipe import Recipes
 from holdfast.authority.views import NoGroup
 from holdfast.calling.config import CallPolicy, ClientConfig
 from holdfast.calling.invocation import Invocations
-from holdfast.calling.ports import Ended, InvocationPorts, Unfollowed
+from holdfast.calling.ports import InvocationPorts, Unfollowed
+from holdfast.housing.awaited import Awaited
 from holdfast.housing.directory import GroupDirectory
 from holdfast.housing.finding import Found, found_at_authority
 from holdfast.housing.housed import Housed
 from holdfast.housing.ports import HousePorts, MakeTimers
 from holdfast.housing.stamps import Stamps
 from holdfast.model.calls import NO_FRAME, Redirected, Replies, ToClient, Turned
-from holdfast.model.errors import HoldfastError, InvalidRequest, Overloaded, Unavailable
+from holdfast.model.errors import Overloaded, Unavailable
 from holdfast.model.ids import ClientId, GroupId, HostId
-from holdfast.model.outcome import Outcome, Refused, Unknown, encode_outcome
+from holdfast.model.outcome import Unknown
 from holdfast.model.reference import Reference
 from holdfast.model.units import MILLISECOND, SECOND
 from holdfast.styles.effects import Outgoing
@@ -38,14 +38,6 @@ RETRY_NS: Final = 50 * MILLISECOND
 """The pause before a call that could not be sent at all is tried again."""
 ATTEMPT_NS: Final = 1 * SECOND
 """How long a call is tried even if it has expired: an earlier copy may have an outcome, to be had for it."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Awaited:
-    """One call, from when the style gave it out."""
-
-    housed: Housed
-    outgoing: Outgoing
 
 
 class Nesting:
@@ -72,13 +64,13 @@ class Nesting:
         self._config = config
         self._lines = lines
         self._called: dict[GroupId, Invocations] = {}
-        self._put_off: dict[int, _Awaited] = {}
+        self._put_off: dict[int, Awaited] = {}
         self._number = 0
         self._is_keeping = False
 
     def call(self, housed: Housed, outgoing: Outgoing) -> None:
         """A method of *housed* calls another group: ``on_nested_outcome`` follows, once or more often."""
-        self._begin(_Awaited(housed, outgoing))
+        self._begin(Awaited(housed, outgoing))
 
     def close(self) -> None:
         """Nothing is sent any more; other primaries make the calls that have no outcome."""
@@ -123,7 +115,7 @@ class Nesting:
 
     # --- sending
 
-    def _begin(self, awaited: _Awaited) -> None:
+    def _begin(self, awaited: Awaited) -> None:
         name = awaited.outgoing.group
         group = self._directory.find(name)
         reference = self._directory.reference(group) if group is not None else None
@@ -132,19 +124,16 @@ class Nesting:
         else:
             self._recipes.start(found_at_authority(name, GroupId(0)), partial(self._on_found, awaited))
 
-    def _on_found(self, awaited: _Awaited, found: Found) -> None:
+    def _on_found(self, awaited: Awaited, found: Found) -> None:
         match found:
             case NoSuchName() | NoGroup():
-                text = f"there is no group {awaited.outgoing.group!r}"
-                # An earlier copy may have been executed by the group before it was removed.
-                is_doubtful = awaited.outgoing.may_have_left
-                self._tell(awaited, Unknown(text) if is_doubtful else Refused("no_such_group", text))
+                awaited.tell_of_no_group()
             case NoAnswer():
                 self._try_later(awaited)
             case (record, view):
                 self._send(awaited, self._directory.reference_of(record, view))
 
-    def _send(self, awaited: _Awaited, reference: Reference) -> None:
+    def _send(self, awaited: Awaited, reference: Reference) -> None:
         sent = sent_by(awaited.housed.group, awaited.outgoing)
         policy = CallPolicy(duration_ns=max(self._left_ns(awaited), ATTEMPT_NS), outcome_ns=0)
         try:
@@ -163,7 +152,7 @@ class Nesting:
             network=self._house.callees,
             random=self._house.random,
             trace=self._house.trace,
-            on_ended=self._on_ended,
+            on_ended=Awaited.end,
             later=lambda: self._house.soon(made.flush),
             on_reference=lambda _: self._keep_connected_soon(),
             lines=self._lines,
@@ -199,9 +188,9 @@ class Nesting:
                 addresses[host] = sessions[host].address
         self._house.callees.keep(addresses.values())
 
-    def _try_later(self, awaited: _Awaited) -> None:
+    def _try_later(self, awaited: Awaited) -> None:
         if self._left_ns(awaited) <= 0:
-            self._tell(awaited, Unknown("nobody could be asked before the call expired"))
+            awaited.tell(Unknown("nobody could be asked before the call expired"))
             return
         self._number += 1
         self._put_off[self._number] = awaited
@@ -212,28 +201,5 @@ class Nesting:
         if awaited is not None:
             self._begin(awaited)
 
-    def _left_ns(self, awaited: _Awaited) -> int:
-        time_ns = awaited.housed.time_ns(self._stamps.time_ns())
-        return awaited.outgoing.expiration_s * SECOND - time_ns
-
-    # --- outcomes
-
-    def _on_ended(self, awaited: _Awaited, how: Ended) -> None:
-        if isinstance(how, bytes):
-            self._hand_back(awaited, how)
-        else:
-            self._tell(awaited, _outcome_of(how))
-
-    def _tell(self, awaited: _Awaited, outcome: Outcome) -> None:
-        self._hand_back(awaited, encode_outcome(outcome))
-
-    def _hand_back(self, awaited: _Awaited, outcome: bytes) -> None:
-        housed, outgoing = awaited.housed, awaited.outgoing
-        housed.replica.on_nested_outcome(outgoing.caller, outgoing.call, outcome)
-        housed.ask_turn()
-
-
-def _outcome_of(error: HoldfastError) -> Outcome:
-    if isinstance(error, InvalidRequest):
-        return Refused(error.code, str(error))
-    return Unknown(f"the call has no answer: {error}")
+    def _left_ns(self, awaited: Awaited) -> int:
+        return awaited.left_ns(self._stamps.time_ns())

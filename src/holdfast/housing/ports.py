@@ -12,6 +12,7 @@ from holdfast.authority.recipe import AuthorityPort
 from holdfast.authority.views import View
 from holdfast.calling.config import ClientConfig
 from holdfast.faults.monitoring import Relief, Suspicion
+from holdfast.model.abroad import OtherDomain
 from holdfast.model.calls import ToClient
 from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import GroupId, HostId, Nonce, Opening, Revision, StoreId
@@ -113,6 +114,16 @@ class Callees(Network, Protocol):
         ...
 
 
+class CalleeEvents(Protocol):
+    """Who is told what befalls the connections to callees."""
+
+    def on_up(self, host: HostId) -> None: ...
+
+    def on_down(self, host: HostId) -> None: ...
+
+    def on_message(self, host: HostId, message: ToClient) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
     """A copy of the process has written a checkpoint, and synced it; its name is not its final one yet."""
@@ -175,6 +186,11 @@ class HousePorts:
     """The heartbeats of leases, when a thread of their own drives them (R4); None: the host's loop does."""
     on_finding: Callable[[Finding], None] = lambda finding: None
     """A member was found faulty, or well again after it had been (FTC-248)."""
+    domain: str = ""
+    """The name of this domain, by which others know it."""
+    abroad: Callable[[OtherDomain, CalleeEvents], Callees] | None = None
+    """The hosts of another domain, as its clients reach them. Raises ``InvalidRequest`` for what is no
+    address. None: no other domain is called."""
     copies: CopyPort | None = None
     """None: every state is captured between two calls, however large."""
 

@@ -36,7 +36,8 @@ class Role(StrEnum):
 
 ANY_ROLE: Final = frozenset(Role)
 
-NAME_PATTERN: Final = "^[A-Za-z0-9][A-Za-z0-9._-]{0,99}\\Z"
+NAME_CHARACTERS_MAX: Final = 100
+NAME_PATTERN: Final = f"^[A-Za-z0-9][A-Za-z0-9._-]{{0,{NAME_CHARACTERS_MAX - 1}}}\\Z"
 """Domains and ids: what fits a file name, a certificate's URI and a log line as it stands."""
 
 Name = Annotated[str, Meta(pattern=NAME_PATTERN)]

@@ -105,7 +105,7 @@ class Managing:
         found = to_lead(told, self._clock.wall(), self._directory.views, self._directory.sessions)
         if found is not None:
             self._groups.ask_hand_over(found.group, found.host)
-            self._say(found, "a primary is to hand over")
+            self._say(found)
 
     async def _look(self) -> bool:
         """Whether there was something to do."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 import structlog
@@ -22,8 +23,11 @@ from holdfast.node.links import decode_sequence
 from holdfast.node.managing import Managing
 from holdfast.node.notifying import Notifying
 from holdfast.node.wiring import fresh_nonce
+from holdfast.styles.nested import is_from_abroad
+from holdfast.styles.operation import Sent
 
 log = structlog.get_logger("holdfast.receiving")
+_sent: Final = msgspec.msgpack.Decoder(Sent)
 
 
 class Receiving:
@@ -86,7 +90,7 @@ class Receiving:
         elif kind is Kind.CALL:
             message = decode_to_host(payload)
             if isinstance(message, Nested) and not is_host:
-                raise msgspec.ValidationError(f"{peer} is no host, and carries no group's calls")
+                _check_from_abroad(message)
             self._on_call(ClientConnection(connection), message)
         elif kind is Kind.GROUP_ORDER:
             number, body = split_number(payload)
@@ -116,3 +120,11 @@ class Receiving:
     async def _do(self, connection: Connection, number: int, order: Order) -> None:
         answer = await self.administering.do(order, connection.peer.role)
         connection.send(Kind.GROUP_ANSWER, with_number(number, encode_order(answer)))
+
+
+def _check_from_abroad(message: Nested) -> None:
+    """Who is no host of this domain carries calls of no group of it: under their ids it could take what they
+    are told. A host of another domain is a client here, and its groups have ids of their own (FTC-6)."""
+    client = _sent.decode(message.sent).client
+    if not is_from_abroad(client):
+        raise msgspec.ValidationError(f"only hosts of this domain carry calls under the id {client}")

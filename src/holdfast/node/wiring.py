@@ -74,7 +74,17 @@ async def open_groups(
     heart.carry(beats)
     # The witness is there before anything can be seen: nothing happens until the groups start.
     ports = _ports(
-        session.host, questions, links, beats, callees, copies, slot, trace, on_finding, lambda: witness
+        domain,
+        session.host,
+        questions,
+        links,
+        beats,
+        callees,
+        copies,
+        slot,
+        trace,
+        on_finding,
+        lambda: witness,
     )
     groups = Groups(session.host, session.incarnation, store, stamps, identity, hosts, ports, config)
     witness = Witness(
@@ -95,6 +105,7 @@ async def open_groups(
 
 
 def _ports(
+    domain: str,
     host: HostId,
     questions: Questions,
     links: HostLinks,
@@ -127,6 +138,8 @@ def _ports(
         timers=timers,
         network=links,
         callees=callees,
+        domain=domain,
+        abroad=callees.abroad,
         random=MachineRandom(),
         trace=trace,
         journal=log,

@@ -12,6 +12,7 @@ from uuid import UUID  # fence: only the value; its random source is not used
 
 import msgspec
 
+from holdfast.model.abroad import group_abroad
 from holdfast.model.calls import Request
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import ClientId
@@ -176,13 +177,14 @@ class Context:
         """The name of the group whose method is running."""
         return _scope().group
 
-    def group(self, name: str) -> OtherGroup:
-        """Another group: ``await context.group("stock").reserve(item)`` calls it once, replays or not.
+    def group(self, name: str, *, domain: str = "") -> OtherGroup:
+        """Another group: ``await context.group("stock").reserve(item)`` calls it once, replays or not. With
+        *domain*, one of another domain, which is at ``holdfast://host:port[,host:port...]/name``.
 
         Raises what the call comes to: ``MethodRaised``, ``CallRefused``, ``NestedOutcomeUnknown``.
         """
         _ordered("calls another group")
-        return OtherGroup(name)
+        return OtherGroup(group_abroad(domain, name) if domain else name)
 
     def call_later(self, delay_s: float, method: str | Callable[..., object], *args: object) -> int:
         """Call a method of this object once, *delay_s* from now by the group's time; survives failover.

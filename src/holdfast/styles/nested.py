@@ -7,25 +7,45 @@ position or an epoch: those may differ when another primary makes the call again
 import hashlib
 from typing import Final
 
+from holdfast.model.abroad import chain_abroad
 from holdfast.model.calls import CLIENT_CHARACTERS_MAX, Request
-from holdfast.model.ids import ClientId, GroupId
+from holdfast.model.ids import ClientId, GroupId, Nonce
 from holdfast.styles.effects import Outgoing
 from holdfast.styles.operation import Call, Sent, encode_calls, traced
 
 DIGEST_BYTES: Final = 24
+ABROAD: Final = "@"
+"""Begins the names of clients that are groups of other domains, and of no others."""
 
 
 def sent_by(group: GroupId, outgoing: Outgoing) -> Sent:
     """The frame of a call that *group* makes. Calls of one operation are made one after the other, so the
     called group need keep no reply to those before; its expiration is the operation's own."""
-    call = Call(outgoing.call, outgoing.method, outgoing.arguments, outgoing.expiration_s)
-    client = client_of(group, outgoing.caller)
-    calls = encode_calls([traced(call, outgoing.traceparent)])
-    return Sent(client, outgoing.call, outgoing.expiration_s, calls, outgoing.chain)
+    return _sent(str(group), outgoing, outgoing.chain)
+
+
+def sent_abroad(home: str, made: Nonce, outgoing: Outgoing, there: str) -> Sent:
+    """The same to a group of the domain *there*, by a group of the domain *home*. *made*: the mark under
+    which that one was made; domains may have the same name and number their groups alike."""
+    return _sent(f"{ABROAD}{home}:{made}", outgoing, chain_abroad(outgoing.chain, home, there))
+
+
+def is_from_abroad(client: ClientId) -> bool:
+    return client.startswith(ABROAD)
 
 
 def client_of(group: GroupId, caller: Request) -> ClientId:
     """The client that one operation of *group* is to the groups it calls."""
+    return _client(str(group), caller)
+
+
+def _sent(caller: str, outgoing: Outgoing, chain: tuple[str, ...]) -> Sent:
+    call = Call(outgoing.call, outgoing.method, outgoing.arguments, outgoing.expiration_s)
+    calls = encode_calls([traced(call, outgoing.traceparent)])
+    return Sent(_client(caller, outgoing.caller), outgoing.call, outgoing.expiration_s, calls, chain)
+
+
+def _client(group: str, caller: Request) -> ClientId:
     outer = f"{caller.client}:{caller.number}"
     whole = f"{group}:{outer}"
     if len(whole) > CLIENT_CHARACTERS_MAX:

@@ -16,9 +16,9 @@ class Stock:
     def refuse(self) -> None:
         raise ValueError("sold out")
 
-    async def ask_back(self, who: str) -> str:
+    async def ask_back(self, who: str, domain: str = "") -> str:
         try:
-            await hf.context.group(who).buy("never")
+            await hf.context.group(who, domain=domain).buy("never")
         except hf.CallCycle as error:
             return str(error)
         return "it was called"
@@ -42,26 +42,29 @@ class Stock:
 
 
 class Shop:
-    def __init__(self, stock: str) -> None:
+    def __init__(self, stock: str, domain: str = "") -> None:
+        """*domain*: where the stock is, if it is elsewhere."""
         self.stock = stock
+        self.domain = domain
         self.sold: dict[str, int] = {}
 
     async def buy(self, order: str) -> int:
         """What the stock says, twice over: two calls within one."""
-        stock = hf.context.group(self.stock)
+        stock = hf.context.group(self.stock, domain=self.domain)
         first = await stock.reserve(order)
         self.sold[order] = first * 10 + await stock.reserve(f"{order}, again")
         return self.sold[order]
 
     async def fail(self) -> None:
-        await hf.context.group(self.stock).refuse()
+        await hf.context.group(self.stock, domain=self.domain).refuse()
 
-    async def circle(self) -> str:
-        answer: str = await hf.context.group(self.stock).ask_back(hf.context.this_group)
+    async def circle(self, home: str = "") -> str:
+        stock = hf.context.group(self.stock, domain=self.domain)
+        answer: str = await stock.ask_back(hf.context.this_group, home)
         return answer
 
     async def nobody(self) -> None:
-        await hf.context.group("no such group").anything()
+        await hf.context.group("no such group", domain=self.domain).anything()
 
     @hf.query
     def orders(self) -> dict[str, int]:

@@ -1,0 +1,273 @@
+"""Calls that the groups of this host make to groups of other domains (FTC-6, PROTOCOL E3).
+
+As :mod:`.nesting`, with two differences. Where a group is, the hosts of its own domain are asked, as its
+clients ask them; and the call's id is made of the mark under which the calling group was made, which no group
+of any domain shares. So the called group's own table makes it happen once, whoever sends it again.
+The expiration is reckoned in the calling group's time: the clocks of two domains that call each other must
+differ by less than their calls may take.
+"""
+
+from collections.abc import Hashable
+from typing import Final
+
+from holdfast.calling.config import CallPolicy, ClientConfig
+from holdfast.calling.invocation import Invocations
+from holdfast.calling.ports import InvocationPorts, Unfollowed
+from holdfast.housing.awaited import Awaited
+from holdfast.housing.housed import Housed
+from holdfast.housing.nesting import ATTEMPT_NS, RETRY_NS
+from holdfast.housing.ports import Callees, HousePorts, MakeTimers
+from holdfast.housing.stamps import Stamps
+from holdfast.model.abroad import OtherDomain, parse_group_abroad
+from holdfast.model.calls import (
+    HOSTS_MAX,
+    FollowHosts,
+    HostAt,
+    Locate,
+    Located,
+    Redirected,
+    RefusalCode,
+    Replies,
+    ToClient,
+    Turned,
+    Whereabouts,
+)
+from holdfast.model.errors import HoldfastError, Overloaded, Unavailable
+from holdfast.model.ids import ClientId, GroupId, HostId
+from holdfast.model.outcome import Refused, Unknown
+from holdfast.model.units import MILLISECOND
+from holdfast.styles.effects import Outgoing
+from holdfast.styles.lines import CallLines
+from holdfast.styles.nested import sent_abroad
+
+DOMAINS_MAX: Final = 64
+"""Other domains that are called from here; beyond, calls are refused."""
+LOCATE_NS: Final = 500 * MILLISECOND
+"""How long one host is given to say where a group is, before another is asked."""
+
+
+class Abroad:
+    """Of one process. *me*: its name, among the callers of groups."""
+
+    def __init__(
+        self,
+        me: ClientId,
+        stamps: Stamps,
+        ports: HousePorts,
+        timers: MakeTimers,
+        config: ClientConfig,
+        lines: CallLines | None = None,
+    ) -> None:
+        self._me = me
+        self._stamps = stamps
+        self._ports = ports
+        self._timers = timers
+        self._config = config
+        self._lines = lines
+        self._domains: dict[OtherDomain, Domain] = {}
+
+    def call(self, housed: Housed, outgoing: Outgoing) -> bool:
+        """Make a call to a group of another domain; False when it is to one of this domain."""
+        target = parse_group_abroad(outgoing.group)
+        if target is None:
+            return False
+        awaited = Awaited(housed, outgoing)
+        try:
+            self._domain(target.domain).call(awaited, target.name)
+        except HoldfastError as error:
+            awaited.tell(Refused(error.code, str(error)))
+        return True
+
+    def close(self) -> None:
+        """Nothing is sent any more; other primaries make the calls that have no outcome."""
+        for each in self._domains.values():
+            each.close()
+        self._domains.clear()
+
+    def _domain(self, other: OtherDomain) -> "Domain":
+        """Raises ``Overloaded``, ``Unavailable``, and ``InvalidRequest`` for what is no address."""
+        known = self._domains.get(other)
+        if known is not None:
+            return known
+        if self._ports.abroad is None:
+            raise Unavailable("other domains cannot be called from here")
+        if len(self._domains) >= DOMAINS_MAX:
+            raise Overloaded(f"{DOMAINS_MAX} other domains are called from this host already")
+        made = Domain(other, self._me, self._stamps, self._ports, self._timers, self._config, self._lines)
+        made.open(self._ports.abroad(other, made))
+        self._domains[other] = made
+        return made
+
+
+class Domain:
+    """Another domain, as this process calls its groups: one client of it."""
+
+    callees: Callees
+
+    def __init__(
+        self,
+        other: OtherDomain,
+        me: ClientId,
+        stamps: Stamps,
+        ports: HousePorts,
+        timers: MakeTimers,
+        config: ClientConfig,
+        lines: CallLines | None,
+    ) -> None:
+        self._other = other
+        self._me = me
+        self._stamps = stamps
+        self._ports = ports
+        self._make_timers = timers
+        self._timers = timers(self._on_timer)
+        self._config = config
+        self._lines = lines
+        self._called: dict[GroupId, Invocations] = {}
+        self._named: dict[str, GroupId] = {}
+        self._put_off: dict[str, list[Awaited]] = {}
+        """Calls to groups that are to be found first, or have no room for more."""
+        self._questions: dict[int, str] = {}
+        self._asked = 0
+        self._whereabouts: dict[HostId, HostAt] = {}
+
+    def open(self, callees: Callees) -> None:
+        """Be connected from here on."""
+        self.callees = callees
+        self._keep_connected()
+
+    def call(self, awaited: Awaited, name: str) -> None:
+        """Make a call to the group of that name there, as soon as it is known where that is."""
+        group = self._named.get(name)
+        if group is not None:
+            self._send(awaited, name, self._called[group])
+        elif self._is_put_off(awaited, name):
+            self._ask_somebody(name)
+
+    def close(self) -> None:
+        self._timers.close()
+        self._put_off.clear()
+        for invocations in self._called.values():
+            invocations.close(Unavailable("this host ends"))
+        self._called.clear()
+        self.callees.keep(())
+
+    # --- events of the other domain's hosts
+
+    def on_up(self, host: HostId) -> None:
+        self.callees.send(host, FollowHosts())
+        for invocations in self._called.values():
+            invocations.on_connected(host)
+        for name in self._put_off:
+            self._ask(host, name)
+
+    def on_down(self, host: HostId) -> None:
+        for invocations in self._called.values():
+            invocations.on_disconnected(host)
+
+    def on_message(self, host: HostId, message: ToClient) -> None:
+        match message:
+            case Whereabouts(hosts=hosts):
+                self._learn(hosts)
+            case Located():
+                self._on_located(message)
+            case Replies(group=group) | Turned(group=group) if group in self._called:
+                self._called[group].on_message(host, message)
+                if isinstance(message, Turned) and message.code is RefusalCode.NO_SUCH_GROUP:
+                    self._forget(group)
+            case Redirected(reference=reference) if reference.group in self._called:
+                self._called[reference.group].on_message(host, message)
+            case Turned(frame=frame, group=0, code=RefusalCode.NO_SUCH_GROUP) if frame in self._questions:
+                for awaited in self._put_off.pop(self._questions.pop(frame), []):
+                    awaited.tell_of_no_group()
+
+    # --- finding groups
+
+    def _is_put_off(self, awaited: Awaited, name: str) -> bool:
+        """Let the call wait; whether it is the first to that group. One that has expired does not."""
+        if awaited.left_ns(self._stamps.time_ns()) <= 0:
+            awaited.tell(Unknown(f"nobody of {self._other.name} could be asked before the call expired"))
+            return False
+        self._put_off.setdefault(name, []).append(awaited)
+        return len(self._put_off[name]) == 1
+
+    def _ask_somebody(self, name: str) -> None:
+        connected = self.callees.connected
+        if connected:
+            self._ask(connected[self._asked % len(connected)], name)
+        self._timers.set(LOCATE_NS if connected else RETRY_NS, name)
+
+    def _ask(self, host: HostId, name: str) -> None:
+        self._asked += 1
+        self._questions[self._asked] = name
+        self.callees.send(host, Locate(self._asked, name))
+
+    def _on_timer(self, tag: Hashable) -> None:
+        """Nobody has said where that group is, or it had no room: try again."""
+        waiting = self._put_off.pop(str(tag), [])
+        self._questions = {asked: name for asked, name in self._questions.items() if name in self._put_off}
+        for awaited in waiting:
+            self.call(awaited, str(tag))
+
+    def _on_located(self, located: Located) -> None:
+        name, reference = self._questions.pop(located.frame, ""), located.reference
+        waiting = self._put_off.pop(name, [])
+        if not waiting:
+            return  # another host has answered before
+        self._named[name] = reference.group
+        if reference.group not in self._called:
+            self._called[reference.group] = self._invocations(located)
+        for awaited in waiting:
+            self._send(awaited, name, self._called[reference.group])
+
+    def _forget(self, group: GroupId) -> None:
+        """It was removed; another may have its name by now."""
+        self._named = {name: each for name, each in self._named.items() if each != group}
+        self._called.pop(group).close(Unavailable(f"group {group} of {self._other.name} was removed"))
+
+    # --- sending
+
+    def _send(self, awaited: Awaited, name: str, invocations: Invocations) -> None:
+        record = awaited.housed.record
+        sent = sent_abroad(self._ports.domain, record.nonce, awaited.outgoing, self._other.name)
+        left_ns = awaited.left_ns(self._stamps.time_ns())
+        policy = CallPolicy(duration_ns=max(left_ns, ATTEMPT_NS), outcome_ns=0)
+        try:
+            story = Unfollowed(awaited.outgoing.traceparent)
+            invocations.relay(awaited, sent, policy, awaited.outgoing.method, story)
+        except Overloaded:
+            if self._is_put_off(awaited, name):
+                self._timers.set(RETRY_NS, name)
+
+    def _invocations(self, located: Located) -> Invocations:
+        ports = InvocationPorts(
+            clock=self._ports.clock,
+            timers=self._make_timers,
+            network=self.callees,
+            random=self._ports.random,
+            trace=self._ports.trace,
+            on_ended=Awaited.end,
+            later=lambda: self._ports.soon(made.flush),
+            on_reference=lambda _: self._ports.soon(self._keep_connected),
+            lines=self._lines,
+        )
+        made = Invocations(located.reference, self._me, located.time_ns, ports=ports, config=self._config)
+        for host in self.callees.connected:
+            made.on_connected(host)
+        self._ports.soon(self._keep_connected)
+        return made
+
+    # --- connections
+
+    def _learn(self, hosts: tuple[HostAt, ...]) -> None:
+        """Hosts know where the others went; of one that is gone the last address is kept."""
+        for each in hosts:
+            known = self._whereabouts.get(each.host)
+            has_room = known is not None or len(self._whereabouts) < HOSTS_MAX
+            if has_room and (known is None or known.incarnation < each.incarnation):
+                self._whereabouts[each.host] = each
+        self._keep_connected()
+
+    def _keep_connected(self) -> None:
+        members = (each.address for called in self._called.values() for each in called.reference.members)
+        told = (each.address for each in self._whereabouts.values())
+        self.callees.keep(dict.fromkeys((*self._other.addresses, *told, *members)))

@@ -1,0 +1,44 @@
+"""A call that a group of this host makes, from when its style gave it out until it has an outcome (E3)."""
+
+from dataclasses import dataclass
+
+from holdfast.calling.ports import Ended
+from holdfast.housing.housed import Housed
+from holdfast.model.errors import HoldfastError, InvalidRequest
+from holdfast.model.outcome import Outcome, Refused, Unknown, encode_outcome
+from holdfast.model.units import SECOND
+from holdfast.styles.effects import Outgoing
+
+
+@dataclass(frozen=True, slots=True)
+class Awaited:
+    """One call."""
+
+    housed: Housed
+    outgoing: Outgoing
+
+    def left_ns(self, here_ns: int) -> int:
+        """Until it expires by its group's time, where the host's is *here_ns*."""
+        return self.outgoing.expiration_s * SECOND - self.housed.time_ns(here_ns)
+
+    def end(self, how: Ended) -> None:
+        """With the called group's own answer, or without any."""
+        self._hand_back(how if isinstance(how, bytes) else encode_outcome(_outcome_of(how)))
+
+    def tell(self, outcome: Outcome) -> None:
+        self._hand_back(encode_outcome(outcome))
+
+    def tell_of_no_group(self) -> None:
+        """An earlier copy may have been executed by the group before it was removed."""
+        text = f"there is no group {self.outgoing.group!r}"
+        self.tell(Unknown(text) if self.outgoing.may_have_left else Refused("no_such_group", text))
+
+    def _hand_back(self, outcome: bytes) -> None:
+        self.housed.replica.on_nested_outcome(self.outgoing.caller, self.outgoing.call, outcome)
+        self.housed.ask_turn()
+
+
+def _outcome_of(error: HoldfastError) -> Outcome:
+    if isinstance(error, InvalidRequest):
+        return Refused(error.code, str(error))
+    return Unknown(f"the call has no answer: {error}")

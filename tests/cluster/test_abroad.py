@@ -1,0 +1,117 @@
+"""Groups that call groups of another domain: two domains of real processes, whose primaries die."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from domain import Domain, is_whole
+from group_client import Client, run
+
+from holdfast.model.outcome import MethodRaised
+from holdfast.node.layout import Layout
+from holdfast.node.reaching import url_of
+
+pytestmark = pytest.mark.cluster
+
+APPS = Path(__file__).parent / "apps"
+CALLERS = 4
+
+
+@pytest.fixture(scope="module")
+def domains(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Domain, Domain]]:
+    """One that calls, and one that is called."""
+    directory, options = tmp_path_factory.mktemp("abroad"), ("--app", str(APPS), "--hosts", "2")
+    with Domain(directory / "a", *options) as home, Domain(directory / "b", *options) as there:
+        yield home, there
+
+
+def url(domain: Domain) -> str:
+    layout = Layout(domain.directory)
+    return asyncio.run(url_of(layout, layout.read()))
+
+
+def make(domain: Domain, cls: str, name: str, *args: str) -> None:
+    async def work(client: Client) -> None:
+        await client.connection.create(cls, name=name, replicas=2, args=args)
+        await client.wait_in_sync(name)
+
+    domain.wait("every host hears every other", is_whole)
+    run(domain, work)
+
+
+@pytest.fixture(scope="module")
+def market(domains: tuple[Domain, Domain]) -> tuple[Domain, Domain]:
+    """A shop here sells what there is in a stock there."""
+    home, there = domains
+    make(there, "market:Stock", "stock")
+    make(home, "market:Shop", "shop", "stock", url(there))
+    return domains
+
+
+@pytest.mark.covers("FTC-6")
+def test_a_method_calls_a_group_of_another_domain_and_goes_on_with_its_answer(
+    market: tuple[Domain, Domain],
+) -> None:
+    """And is told what that one raises, that there is none of that name, and that they call in a circle."""
+    home, there = market
+    address, elsewhere = url(home), Layout(there.directory).read().domain
+
+    async def work(client: Client) -> None:
+        shop = await client.group("shop")
+        assert await shop.buy("one") == 11
+        with pytest.raises(MethodRaised, match="sold out"):
+            await shop.fail()
+        with pytest.raises(
+            MethodRaised, match=f"there is no group 'holdfast://.*/{elsewhere}/no such group'"
+        ):
+            await shop.nobody()
+        assert f"shop -> holdfast://{elsewhere}/stock -> shop" in await shop.circle(address)
+        assert await shop.orders() == {"one": 11}
+
+    async def look(client: Client) -> dict[str, int]:
+        found: dict[str, int] = await (await client.group("stock")).times()
+        return found
+
+    run(home, work)
+    assert run(there, look) == {"one": 1, "one, again": 1}
+
+
+@pytest.mark.covers("FTC-6", "FTC-22")
+def test_a_call_to_another_domain_happens_once_though_primaries_of_both_die(
+    market: tuple[Domain, Domain], rounds: Callable[..., int]
+) -> None:
+    """kill -9 of the calling group's primary, of the called one's, and of the calling one's again, while
+    orders go through both."""
+    home, there = market
+    orders = rounds(short=40, long=1_000)
+
+    async def work(client: Client) -> dict[str, int]:
+        shop, numbers, done = await client.group("shop"), iter(range(orders)), 0
+
+        async def buy() -> None:
+            nonlocal done
+            for number in numbers:
+                assert await shop.buy(f"order {number}") == 11
+                done += 1
+
+        async def kill() -> None:
+            for share, domain, victim in ((1, home, "shop"), (2, there, "stock"), (3, home, "shop")):
+                while done < orders * share // 4:
+                    await asyncio.sleep(0.001)
+                await asyncio.to_thread(run, domain, partial(Client.kill_primary, name=victim))
+
+        await asyncio.gather(kill(), *(buy() for _ in range(CALLERS)))
+        found: dict[str, int] = await shop.orders()
+        return found
+
+    async def look(client: Client) -> dict[str, int]:
+        found: dict[str, int] = await (await client.group("stock")).times()
+        return found
+
+    sold = run(home, work)
+    assert {f"order {each}": 11 for each in range(orders)}.items() <= sold.items()
+    reserved = run(there, look)
+    assert len(reserved) == 2 * len(sold)
+    assert set(reserved.values()) == {1}
