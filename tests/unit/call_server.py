@@ -208,7 +208,8 @@ class Host:
             sent = _sent.decode(message.sent)
             calls = decode_calls(sent.calls)
             outcomes = self.state.run(sent.client, sent.floor, sent.horizon_s, calls)
-            self._reply(connection, [call.number for call in calls], outcomes)
+            numbers = [message.number] if isinstance(message, Nested) else [call.number for call in calls]
+            self._reply(connection, numbers, outcomes)
 
     def _reply(self, connection: Connection, numbers: list[int], outcomes: list[bytes]) -> None:
         assert self.view is not None
@@ -221,6 +222,12 @@ class Host:
 
     def _send(self, connection: Connection, message: ToClient) -> None:
         connection.send(Kind.CALL_ANSWER, encode_message(message))
+
+
+def calls_to(host: Host) -> list[tuple[Sent, Call]]:
+    """Every copy of a call that has reached it, with the frame it came in."""
+    sents = [_sent.decode(each.sent) for each in host.frames if type(each) is Calls]
+    return [(sent, call) for sent in sents for call in decode_calls(sent.calls)]
 
 
 class Cluster:

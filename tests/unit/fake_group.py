@@ -25,7 +25,7 @@ from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Outgoing
 from holdfast.styles.lines import CallLines
-from holdfast.styles.ports import Copied, NotCopied, Snapshot, StylePorts, Token
+from holdfast.styles.ports import Copied, NotCopied, Onlooker, Snapshot, StylePorts, Token
 from holdfast.styles.replica import Replica
 from holdfast.styles.warm import Warm
 
@@ -154,6 +154,9 @@ class FakeMember:
 class FakeGroup:
     """Three members, one of them primary, all in sync unless they are down."""
 
+    onlooker: Onlooker | None = None
+    """Of the member that is started next."""
+
     def __init__(self, style: str, definition: Definition, config: StyleConfig, names: str = "abc") -> None:
         self.style, self.definition, self.config = style, definition, config
         self.clock = FakeClock()
@@ -204,6 +207,7 @@ class FakeGroup:
             self.copies[name],
             self.attempts[name],
             CallLines(partial(self._say, name), self.clock),
+            self.onlooker,
         )
         replica = self.replicas[name] = STYLES[self.style](self.definition, ports, self.config)
         replica.bind(member)

@@ -4,19 +4,17 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
 import pytest
 import structlog
-from call_server import Cluster, Host
+from call_server import Cluster, calls_to
 from structlog.testing import LogCapture
 from test_client_domain import Ledger, tell, until
 
 from holdfast.calling.config import CallPolicy, ClientConfig
-from holdfast.calling.ports import Unfollowed
-from holdfast.model.calls import CallOutcomeUnknown, Calls, RefusalCode
+from holdfast.model.calls import CallOutcomeUnknown, RefusalCode
 from holdfast.model.traceparent import Traceparent
 from holdfast.model.units import HOUR
-from holdfast.styles.operation import Call, Sent, decode_calls, encode_arguments
+from holdfast.styles.operation import encode_arguments
 
 PATIENT = ClientConfig(patience_ns=HOUR, heartbeat_interval_ns=HOUR, heartbeat_timeout_ns=2 * HOUR)
 """A slow machine is no reason to send anything again."""
@@ -30,11 +28,6 @@ def log() -> Iterator[LogCapture]:
     structlog.configure(processors=[capture])
     yield capture
     structlog.reset_defaults()
-
-
-def calls_to(host: Host) -> list[tuple[Sent, Call]]:
-    sents = [msgspec.msgpack.decode(each.sent, type=Sent) for each in host.frames if type(each) is Calls]
-    return [(sent, call) for sent in sents for call in decode_calls(sent.calls)]
 
 
 def lines(log: LogCapture, trace_id: str) -> list[tuple[Any, ...]]:
@@ -53,8 +46,7 @@ def test_a_call_over_a_failover_is_one_trace_in_every_copy_and_line(log: LogCapt
         caller, a, b = await domain.caller("ledger"), cluster.hosts["a"], cluster.hosts["b"]
         a.holds_replies = True
         arguments = bytes(encode_arguments(("alice", 5), {}))
-        followed = Unfollowed(carried) if carried else None
-        answer = caller.call("deposit", arguments, CallPolicy(), story=followed)
+        answer = caller.call_traced("deposit", arguments, CallPolicy(), traceparent=carried)
         await until(lambda: len(ledger.calls) == 1)
         cluster.move_to("b")
         await a.stop()

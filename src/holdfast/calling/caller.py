@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
 import msgspec
@@ -10,11 +11,12 @@ from holdfast.calling.config import CallPolicy, ClientConfig
 from holdfast.calling.hosts import Hosts
 from holdfast.calling.invocation import Invocations
 from holdfast.calling.lane import Lane
-from holdfast.calling.ports import Ended, InvocationPorts, Story
+from holdfast.calling.ports import Ended, InvocationPorts
 from holdfast.calling.queueing import Queueing
 from holdfast.machine.clock import MachineClock
 from holdfast.machine.library_log import LibraryLog
 from holdfast.machine.randomness import MachineRandom
+from holdfast.machine.telemetry import CallSpan, find_telemetry
 from holdfast.machine.timers import LoopTimers
 from holdfast.model.calls import Redirected, RefusalCode, Replies, RequestId, Turned
 from holdfast.model.errors import HoldfastError, Overloaded, Unavailable
@@ -22,8 +24,10 @@ from holdfast.model.ids import ClientId, HostId
 from holdfast.model.outcome import Outcome, Returned, decode_outcome, value_of
 from holdfast.model.ports import NoTrace
 from holdfast.model.reference import Reference
+from holdfast.model.traceparent import Traceparent
 from holdfast.styles.lines import CallLines
 from holdfast.styles.operation import Call, Sent, encode_calls, traced
+from holdfast.styles.story import Story, Unfollowed
 
 log = LibraryLog("holdfast.calls")
 
@@ -72,6 +76,7 @@ class Caller:
             lines=CallLines(log.info, clock),
         )
         self._invocations = Invocations(reference, client, time_ns, ports=ports, config=config)
+        self._telemetry = find_telemetry()
         self.is_gone = False
         """A host said that there is no such group: another may have its name by now."""
         self.has_answered = False
@@ -113,6 +118,34 @@ class Caller:
                 pass
         return self._put_off(method, arguments, policy, is_query, stale_ms, lane, returns, story)
 
+    @property
+    def is_followed(self) -> bool:
+        """Whether this program wants a span of each call: :meth:`call_traced` makes them."""
+        return self._telemetry is not None
+
+    def call_traced(
+        self,
+        method: str,
+        arguments: bytes,
+        policy: CallPolicy,
+        is_query: bool = False,
+        stale_ms: int | None = None,
+        lane: Lane | None = None,
+        returns: Any = None,
+        traceparent: bytes = b"",
+    ) -> Answer:
+        """As :meth:`call`, in the trace of *traceparent* if there is one, else in that of the current span;
+        with a span of its own, where the program wants one."""
+        span = self._span(method, traceparent)
+        story = span or (Unfollowed(traceparent) if traceparent else None)
+        try:
+            answer = self.call(method, arguments, policy, is_query, stale_ms, lane, returns, story)
+        except HoldfastError as error:
+            if span is not None:
+                span.end(error)
+            raise
+        return _until_answered(answer, span)
+
     def outcome(self, about: RequestId, policy: CallPolicy) -> Answer:
         """Ask what became of a request; the future has what the request's own would have."""
         if not self._queueing.waiting:
@@ -127,17 +160,35 @@ class Caller:
         )
 
     def call_as(
-        self, request: RequestId, method: str, arguments: bytes, policy: CallPolicy, story: Story
+        self,
+        request: RequestId,
+        method: str,
+        arguments: bytes,
+        policy: CallPolicy,
+        traceparent: bytes = b"",
     ) -> Answer:
         """Make a call under an id that is not of this client's numbering; only hosts may. Whoever else makes
         it under the same id, it is the same request: it may have run before, so what nobody answers is
         unknown. Raises ``Overloaded``."""
+        span = self._span(method, traceparent)
+        trace = Traceparent.of(traceparent, self.reference.name, request.client, request.number)
+        story = span or Unfollowed(trace.encoded())
         call = Call(request.number, method, msgspec.Raw(arguments), request.expiration_s)
         calls = encode_calls([traced(call, story.traceparent)])
         sent = Sent(request.client, request.number, request.expiration_s, calls)
         answer: Answer = self._loop.create_future()
-        self._invocations.relay(answer, sent, policy, method, story)
-        return answer
+        try:
+            self._invocations.relay(answer, sent, policy, method, story)
+        except HoldfastError as error:
+            if span is not None:
+                span.end(error)
+            raise
+        return _until_answered(answer, span)
+
+    def _span(self, method: str, traceparent: bytes) -> CallSpan | None:
+        if self._telemetry is None:
+            return None
+        return self._telemetry.span("client", self.reference.name, method, traceparent)
 
     def _put_off(
         self,
@@ -194,6 +245,17 @@ class Caller:
         timers = LoopTimers(self._loop, fired)
         self._timers.append(timers)
         return timers
+
+
+def _until_answered(answer: Answer, span: CallSpan | None) -> Answer:
+    """The same, which ends *span*."""
+    if span is not None:
+        answer.add_done_callback(partial(_end_span, span))
+    return answer
+
+
+def _end_span(span: CallSpan, answer: Answer) -> None:
+    span.end(asyncio.CancelledError() if answer.cancelled() else answer.exception())
 
 
 def _end(handle: Handle, how: Ended) -> None:

@@ -31,7 +31,7 @@ from holdfast.calling.lane import Lane
 from holdfast.calling.numbering import Numbering
 from holdfast.calling.outbox import Outbox
 from holdfast.calling.pending import Flight, Pending
-from holdfast.calling.ports import Ended, InvocationPorts, Story
+from holdfast.calling.ports import Ended, InvocationPorts
 from holdfast.calling.renewal import is_reckoned_wrong, mistrust, renewed
 from holdfast.calling.resting import Rest
 from holdfast.calling.telling import Telling
@@ -53,6 +53,7 @@ from holdfast.model.ids import ClientId, HostId
 from holdfast.model.reference import Reference
 from holdfast.model.units import MILLISECOND, SECOND
 from holdfast.styles.operation import Sent
+from holdfast.styles.story import Story
 
 NO_ARGUMENTS: Final = b"\x90"
 SWEEP_NS: Final = 10 * MILLISECOND

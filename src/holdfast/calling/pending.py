@@ -8,10 +8,10 @@ import msgspec
 from holdfast.model.calls import CALLS_PER_FRAME_MAX, RefusalCode, RequestId
 from holdfast.model.ids import HostId
 from holdfast.styles.operation import Call, Sent
+from holdfast.styles.story import Story
 
 if TYPE_CHECKING:
     from holdfast.calling.lane import Lane
-    from holdfast.calling.ports import Story
 
 
 class Pending(msgspec.Struct, eq=False):  # a Struct, as one is made for every call: in C, with its defaults
@@ -48,7 +48,7 @@ class Pending(msgspec.Struct, eq=False):  # a Struct, as one is made for every c
     """A group's call to this one (E3)."""
     tries: int = 0
     """How many of its copies came to nothing."""
-    story: "Story | None" = None
+    story: Story | None = None
     """Who follows it."""
 
     @property

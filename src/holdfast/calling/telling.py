@@ -29,7 +29,7 @@ class Telling:
             each.tries += 1
             each.is_plain = False
             if each.story is not None:
-                each.story.attempt(host, why)
+                each.story.attempt(host, self._address_of(host), why)
         if requests and self._lines is not None:
             calls, name = [each.call for each in requests], self._addresses.reference.name
             self._lines.tell(event, name, self._client, calls, host=host, why=why)
@@ -39,7 +39,7 @@ class Telling:
         host = request.flight.host if request.flight is not None else None
         is_answered = isinstance(how, bytes)
         if request.story is not None and host is not None:
-            request.story.attempt(host, "answered" if is_answered else "no answer")
+            request.story.attempt(host, self._address_of(host), "answered" if is_answered else "no answer")
         if self._lines is not None and (request.tries or not is_answered):
             self._lines.tell(
                 "a call was answered" if is_answered else "a call has no answer",
@@ -51,3 +51,8 @@ class Telling:
                 took_ms=(self._clock.now() - request.began_ns) // MILLISECOND,
                 **({} if isinstance(how, bytes) else {"why": how.code}),
             )
+
+    def _address_of(self, host: HostId) -> str:
+        """Where it listens, if the reference says so."""
+        members = self._addresses.reference.members
+        return next((each.address for each in members if each.host == host), "")

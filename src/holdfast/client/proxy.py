@@ -182,6 +182,7 @@ class Group(Generic[T]):
         if not 0 < len(name) <= METHOD_CHARACTERS_MAX:
             raise BadCall("a method's name has 1 to 200 characters")
         caller, policy, lane, stale_ms = self._caller, self._policy, self._lane, self._stale_ms
+        call = caller.call_traced if caller.is_followed else caller.call
         operation = self._interface.operation(name) if self._interface is not None else None
         is_query = operation is not None and operation.is_query
         returns = operation.returns if operation is not None and operation.returns is not Any else None
@@ -190,7 +191,7 @@ class Group(Generic[T]):
             arguments = _encoded(name, args, kwargs)
             if operation is not None:
                 operation.decoded(arguments)  # as the group will: what does not fit is not sent
-            return caller.call(name, arguments, policy, is_query, stale_ms, lane, returns)
+            return call(name, arguments, policy, is_query, stale_ms, lane, returns)
 
         if len(self._methods) < METHODS_KEPT_MAX:
             self._methods[name] = method

@@ -12,7 +12,7 @@ from typing import Final
 
 from holdfast.calling.config import CallPolicy, ClientConfig
 from holdfast.calling.invocation import Invocations
-from holdfast.calling.ports import InvocationPorts, Unfollowed
+from holdfast.calling.ports import InvocationPorts
 from holdfast.housing.awaited import Awaited
 from holdfast.housing.housed import Housed
 from holdfast.housing.nesting import ATTEMPT_NS, RETRY_NS
@@ -232,8 +232,8 @@ class Domain:
         left_ns = awaited.left_ns(self._stamps.time_ns())
         policy = CallPolicy(duration_ns=max(left_ns, ATTEMPT_NS), outcome_ns=0)
         try:
-            story = Unfollowed(awaited.outgoing.traceparent)
-            invocations.relay(awaited, sent, policy, awaited.outgoing.method, story)
+            outgoing = awaited.outgoing
+            invocations.relay(awaited, sent, policy, outgoing.method, outgoing.followed)
         except Overloaded:
             if self._is_put_off(awaited, name):
                 self._timers.set(RETRY_NS, name)

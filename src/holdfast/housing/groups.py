@@ -448,6 +448,7 @@ class Groups:
             copies=housed.copies,
             attempts=self.suspects.of(housed.group),
             lines=self._lines,
+            onlooker=ports.onlooker(housed.record.name),
         )
 
     def _call_out(self, housed: Housed, outgoing: Outgoing) -> None:

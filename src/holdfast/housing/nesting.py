@@ -17,7 +17,7 @@ from holdfast.authority.recipe import Recipes
 from holdfast.authority.views import NoGroup
 from holdfast.calling.config import CallPolicy, ClientConfig
 from holdfast.calling.invocation import Invocations
-from holdfast.calling.ports import InvocationPorts, Unfollowed
+from holdfast.calling.ports import InvocationPorts
 from holdfast.housing.awaited import Awaited
 from holdfast.housing.directory import GroupDirectory
 from holdfast.housing.finding import Found, found_at_authority
@@ -137,8 +137,8 @@ class Nesting:
         sent = sent_by(awaited.housed.group, awaited.outgoing)
         policy = CallPolicy(duration_ns=max(self._left_ns(awaited), ATTEMPT_NS), outcome_ns=0)
         try:
-            story = Unfollowed(awaited.outgoing.traceparent)
-            self._invocations(reference).relay(awaited, sent, policy, awaited.outgoing.method, story)
+            outgoing = awaited.outgoing
+            self._invocations(reference).relay(awaited, sent, policy, outgoing.method, outgoing.followed)
         except Overloaded:
             self._try_later(awaited)
 

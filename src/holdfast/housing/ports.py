@@ -26,7 +26,7 @@ from holdfast.storage.log import Log
 from holdfast.styles.attempts import Slot
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
-from holdfast.styles.ports import NotCopied, Snapshot
+from holdfast.styles.ports import NotCopied, Onlooker, Snapshot
 
 
 class EndingTimers(Timers, Protocol):
@@ -191,6 +191,9 @@ class HousePorts:
     abroad: Callable[[OtherDomain, CalleeEvents], Callees] | None = None
     """The hosts of another domain, as its clients reach them. Raises ``InvalidRequest`` for what is no
     address. None: no other domain is called."""
+    onlooker: Callable[[str], Onlooker | None] = lambda _: None
+    """Who follows the calls of the group of that name here, if anybody does; asked when its class has been
+    loaded."""
     copies: CopyPort | None = None
     """None: every state is captured between two calls, however large."""
 

@@ -26,6 +26,7 @@ from holdfast.node.executing import open_slot, read_slot
 from holdfast.node.heart import Heart
 from holdfast.node.insisting import insist
 from holdfast.node.links import HostLinks
+from holdfast.node.onlooking import onlooker_of
 from holdfast.node.pages import HugePages
 from holdfast.node.questions import Questions
 from holdfast.node.store import HostStore
@@ -155,6 +156,7 @@ def _ports(
         on_skew=lambda skew_ns: witness().on_skew(skew_ns),
         beats=beats,
         copies=copies,
+        onlooker=partial(onlooker_of, host),
     )
 
 

@@ -160,15 +160,16 @@ class Active(Replica):
     def _execute(self, first: Position, record: Record) -> None:
         execution = self._execution
         began_ns = self._ports.clock.now()
-        effects = execution.apply(first, record)
-        if isinstance(record, Calls) and first in self._then:
+        is_awaited = first in self._then
+        effects = execution.apply(first, record, self._audience.run if is_awaited else None)
+        if is_awaited and isinstance(record, Calls):
             took_ns = self._ports.clock.now() - began_ns
             if took_ns >= self._config.slow_ns:
                 self._took(took_ns, record.sent.client, decode_calls(record.sent.calls))
         if effects.divergence:
             self._ports.fault("divergence", effects.divergence)
         for reply in effects.later:
-            self._waiting.ended(reply, execution.position)
+            self._ended(reply, execution.position)
         waits = self._then.pop(first, None)
         if waits is not None:
             waits[1](effects, execution.position)

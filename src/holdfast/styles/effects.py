@@ -8,6 +8,7 @@ from holdfast.model.calls import Request
 from holdfast.model.ids import ClientId, Position
 from holdfast.sequence.retention import Verdict
 from holdfast.styles.operation import Reply
+from holdfast.styles.story import Story, Unfollowed
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,13 @@ class Outgoing:
     """An earlier copy may have been sent, by this primary or one before it."""
     traceparent: bytes = b""
     """Of the operation: the call belongs to the same trace."""
+    story: Story | None = field(default=None, compare=False)
+    """Who follows it from here."""
+
+    @property
+    def followed(self) -> Story:
+        """The story with which it is made: at least it carries its trace."""
+        return self.story or Unfollowed(self.traceparent)
 
 
 @dataclass(slots=True)

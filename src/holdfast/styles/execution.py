@@ -13,6 +13,7 @@ that follow, runs it again, and resumes it from the recorded outcomes of its nes
 
 import hashlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -64,6 +65,9 @@ from holdfast.styles.poison import Poisonous
 from holdfast.styles.saving import Saved
 from holdfast.styles.timers import Timers, is_timer
 from holdfast.styles.weight import weighs_over
+
+Run = Callable[..., bytes | None]
+"""Calls its first argument with the others: :meth:`holdfast.styles.ports.Onlooker.run`."""
 
 TIMER_DURATION_S: Final = 300
 """How long the nested calls of a method that a timer started may take."""
@@ -117,10 +121,10 @@ class Execution:
 
     # --- records
 
-    def apply(self, first: Position, record: Record) -> Effects:
+    def apply(self, first: Position, record: Record, run: Run | None = None) -> Effects:
         """Execute or replay the record at *first*, which must be the next one."""
         if isinstance(record, Calls):
-            return self.calls(first, record.stamp, record.sent, decode_calls(record.sent.calls))
+            return self.calls(first, record.stamp, record.sent, decode_calls(record.sent.calls), run)
         if isinstance(record, Executed):
             return self._replay(first, record)
         self._move_to(first, first)
@@ -146,13 +150,16 @@ class Execution:
                 pass  # they speak of what has been executed already
         return effects
 
-    def calls(self, first: Position, stamp: Stamp, sent: Sent, calls: list[Call]) -> Effects:
-        """Execute the calls of one client frame."""
+    def calls(
+        self, first: Position, stamp: Stamp, sent: Sent, calls: list[Call], run: Run | None = None
+    ) -> Effects:
+        """Execute the calls of one client frame, each by way of *run* if there is one."""
         self._move_to(first, first + len(calls) - 1)
         self._take_time(stamp)
         client, chain, time_ns, last = sent.client, sent.chain, self.time_ns, self.position
         self.retention.raise_floor(client, sent.floor, sent.horizon_s, is_nested=bool(chain))
-        admit, finish, start = self.retention.admit, self.retention.finish, self.line.start
+        admit, finish = self.retention.admit, self.retention.finish
+        start = self.line.start if run is None else partial(run, self.line.start)
         outcomes: list[bytes | None] = []
         token = scope_now.set(self.line.scope)
         note = self.definition.attempts.enter(client, calls)

@@ -237,7 +237,7 @@ class Passive(Replica):
         self._check_room(execution, len(calls))
         stamp, first = self._stamping.next(len(calls)), Position(execution.position + 1)
         began = self._ports.clock.now()
-        outcomes = execution.calls(first, stamp, sent, calls).outcomes
+        outcomes = execution.calls(first, stamp, sent, calls, self._audience.run).outcomes
         self._took(self._spent(began), sent.client, calls)
         numbers = [each.number for each in calls]
         ended = [outcome for outcome in outcomes if outcome is not None]
@@ -282,7 +282,7 @@ class Passive(Replica):
             execution.apply(Position(position + 1), replied)
             position = self._submit_executed(replied, 1)
             for reply in effects.later:
-                self._waiting.ended(reply, position)
+                self._ended(reply, position)
         if waits is not None:
             waits[1](effects, position)
 
@@ -303,8 +303,7 @@ class Passive(Replica):
 
     def _give_up(self) -> None:
         self._is_primary = False  # until an object has been made of what was ordered
-        for token in (*self._waiting.take_tokens(), *self._queries.take_tokens()):
-            self._ports.forsake(token)
+        self._forsake_all()
         self._discard()
 
     def _renounce(self) -> None:

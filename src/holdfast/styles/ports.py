@@ -2,16 +2,18 @@
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
+from holdfast.model.calls import Request
 from holdfast.model.csn import Csn
-from holdfast.model.ids import Position
+from holdfast.model.ids import ClientId, Position
 from holdfast.model.ports import Clock, Trace
 from holdfast.sequence.ports import Captured, Kept
 from holdfast.storage.record import Record
 from holdfast.styles.attempts import Attempts
 from holdfast.styles.effects import Outgoing
 from holdfast.styles.lines import CallLines
+from holdfast.styles.operation import Call
 
 Token = Hashable
 """What the host gave with a call, to know whom to answer: a connection, and whatever else it needs."""
@@ -94,6 +96,30 @@ class Copies(Protocol):
         ...
 
 
+class Onlooker(Protocol):
+    """Follows the calls of one group that are executed here for whoever made them; no replays."""
+
+    def run(
+        self, start: Callable[..., bytes | None], each: Call, client: ClientId, *more: Any
+    ) -> bytes | None:
+        """What *start* gives for the rest; None: it has to wait, and ``ended`` follows."""
+        ...
+
+    def ended(self, request: Request, outcome: bytes) -> None:
+        """One that had to wait has ended."""
+        ...
+
+    def calls_out(self, outgoing: Outgoing) -> Outgoing:
+        """One calls another group: with what, and followed by whom. ``came_back`` follows."""
+        ...
+
+    def came_back(self, outcome: bytes) -> None: ...
+
+    def forsake(self) -> None:
+        """What waits is not executed here any more."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class StylePorts:
     """The host, as one group's style uses it."""
@@ -133,3 +159,4 @@ class StylePorts:
     """Calls of the group that have ended processes (E4)."""
     lines: CallLines | None = None
     """Where people read of single calls; None: nobody does."""
+    onlooker: Onlooker | None = None

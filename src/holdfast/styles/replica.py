@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -20,6 +21,7 @@ from holdfast.model.outcome import Poisoned, Refused, encode_outcome
 from holdfast.model.units import MILLISECOND
 from holdfast.net.frame import UNDECODABLE
 from holdfast.sequence.ports import Captured, Kept, chunks_of
+from holdfast.styles.audience import Audience
 from holdfast.styles.checkpointing import Checkpointing
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.context import Scope
@@ -33,6 +35,7 @@ from holdfast.styles.operation import (
     NestedReply,
     Poison,
     Record,
+    Reply,
     Sent,
     Settled,
     TimerFired,
@@ -60,8 +63,8 @@ class Replica(ABC):
     """One member's object and the calls that wait at it."""
 
     def __init__(self, definition: Definition, ports: StylePorts, config: StyleConfig) -> None:
-        on_raised = self._on_raised if ports.lines is not None else None
-        self.definition = replace(definition, attempts=ports.attempts, on_raised=on_raised)
+        self.definition = replace(definition, attempts=ports.attempts, on_raised=self._on_raised)
+        self._audience = Audience(definition.group, ports)
         self._ports = ports
         self._config = config
         self._sequence: Sequence | None = None
@@ -154,8 +157,18 @@ class Replica(ABC):
     def on_following(self) -> None:
         self._is_reigning = self._is_primary = False
         self._checkpointing.forget()
+        self._forsake_all()
+
+    def _forsake_all(self) -> None:
+        """Nobody who waits here is answered by this member."""
         for token in (*self._waiting.take_tokens(), *self._queries.take_tokens()):
             self._ports.forsake(token)
+        self._audience.forsake()
+
+    def _ended(self, reply: Reply, position: Position) -> None:
+        """A call that had to wait has ended; that is final with *position*."""
+        self._waiting.ended(reply, position)
+        self._audience.ended(reply)
 
     def _committed(self, up_to: Position) -> None:
         """Tell what may now be told, and keep the state that is now final."""
@@ -199,10 +212,7 @@ class Replica(ABC):
     def on_stale_queries(self, token: Token, client: ClientId, calls: list[Call]) -> None:
         """Answer from what this member holds, as soon as that is committed: an old state will do, one that
         never was will not (S4). Raises ``Unavailable``, ``BadCall``."""
-        outcomes = [
-            self.on_stale_query(Request(client, each.number), each.method, each.arguments, each.traceparent)
-            for each in calls
-        ]
+        outcomes = [self._audience.asked(self._ask_stale, each, client) for each in calls]
         execution = self.execution
         saw = execution.position if execution is not None else Position(0)
         self._tell(saw, token, [each.number for each in calls], outcomes)
@@ -217,6 +227,10 @@ class Replica(ABC):
         if method not in self.definition.interface.queries:
             raise BadCall(f"{method} is not a query: it must be called as an operation")
         return self._known_end(request) or execution.query(method, arguments, request, carried)
+
+    def _ask_stale(self, each: Call, client: ClientId) -> bytes:
+        request = Request(client, each.number)
+        return self.on_stale_query(request, each.method, each.arguments, each.traceparent)
 
     @property
     def reached(self) -> Position:
@@ -257,6 +271,7 @@ class Replica(ABC):
         """The answer to a call that went out through ``call_out``."""
         if self._called != (caller, call):
             return
+        self._audience.came_back(outcome)
         try:
             self._order(self._serving(), NestedReply(self._stamping.next(), *caller, call, outcome))
         except (Rejected, Unavailable):
@@ -409,15 +424,17 @@ class Replica(ABC):
                 return
             began_ns = self._ports.clock.now()
             for each in queries:
-                request = Request(client, each.number)
-                outcome = self._known_end(request) or execution.query(
-                    each.method, each.arguments, request, each.traceparent
-                )
+                outcome = self._audience.asked(partial(self._ask_one, execution), each, client)
                 self._queries.add(execution.position, token, each.number, outcome)
             self._took(self._ports.clock.now() - began_ns, client, queries)
 
         execution.when_at_rest(ask)
         return [each for each in calls if each.method not in named]
+
+    def _ask_one(self, execution: Execution, each: Call, client: ClientId) -> bytes:
+        request = Request(client, each.number)
+        known = self._known_end(request)
+        return known or execution.query(each.method, each.arguments, request, each.traceparent)
 
     def _poison_calls(self, execution: Execution, client: ClientId, calls: list[Call]) -> None:
         """Order that those of a frame's operations never run which ended too many processes (E4)."""
@@ -438,14 +455,13 @@ class Replica(ABC):
 
     def _took(self, took_ns: int, client: ClientId, calls: list[Call]) -> None:
         """These calls of one frame ran for so long, together."""
-        if took_ns >= self._config.slow_ns and self._ports.lines is not None:
-            took_ms, group = took_ns // MILLISECOND, self.definition.group
-            self._ports.lines.tell("a call was slow", group, client, calls, took_ms=took_ms, among=len(calls))
+        if took_ns >= self._config.slow_ns:
+            self._audience.slow(took_ns, client, calls)
 
     def _on_raised(self, scope: Scope, error: BaseException) -> None:
         """Where it is executed for whoever called; replays and backups only find the same."""
-        if self._is_primary and self._ports.lines is not None:
-            self._ports.lines.tell_raised(scope, error)
+        if self._is_primary:
+            self._audience.raised(scope, error)
 
     def _call_out(self) -> None:
         execution = self.execution
@@ -456,7 +472,8 @@ class Replica(ABC):
         if self._called != call:
             self._called = call
             may_have_left = waits.position <= self._taken_up_at or self._sent_again == call
-            self._ports.call_out(replace(waits, may_have_left=may_have_left))
+            outgoing = replace(waits, may_have_left=may_have_left)
+            self._ports.call_out(self._audience.calls_out(outgoing))
 
     def _fire_timers(self) -> None:
         execution = self.execution

@@ -24,7 +24,7 @@ class SelfKept(Stateless):
     """A member of such a group."""
 
     def __init__(self, definition: Definition, ports: StylePorts) -> None:
-        super().__init__(definition, ports.clock)
+        super().__init__(definition, ports.clock, ports.onlooker)
         self._ports = ports
         self._is_reigning = False
         self._is_ready = False

@@ -12,16 +12,18 @@ from holdfast.styles.context import Scope
 from holdfast.styles.definition import Definition
 from holdfast.styles.line import run_at_once
 from holdfast.styles.liveness import ASKED_BY, why_not_alive
-from holdfast.styles.operation import Sent, decode_calls
+from holdfast.styles.operation import Call, Sent, decode_calls
+from holdfast.styles.ports import Onlooker
 from holdfast.styles.timers import Timers
 
 
 class Stateless:
     """A member of a stateless group. Its sequence, if it has one, stays empty."""
 
-    def __init__(self, definition: Definition, clock: Clock) -> None:
+    def __init__(self, definition: Definition, clock: Clock, onlooker: Onlooker | None = None) -> None:
         self.definition = definition
         self._clock = clock
+        self._onlooker = onlooker
         self._instance = definition.make(Timers())
 
     @property
@@ -40,10 +42,16 @@ class Stateless:
         outcomes = []
         for each in calls:
             scope.begin(ClientId(sent.client), each.number, self._clock.wall(), each.traceparent)
-            outcomes.append(
-                run_at_once(self._instance, self.definition.interface, scope, each.method, each.arguments)
-            )
+            outcomes.append(self._run(each, sent.client, scope))
         return [each.number for each in calls], outcomes
+
+    def _run(self, each: Call, client: ClientId, scope: Scope) -> bytes:
+        if self._onlooker is None:
+            return self._execute(each, client, scope)
+        return self._onlooker.run(self._execute, each, client, scope) or b""
+
+    def _execute(self, each: Call, client: ClientId, scope: Scope) -> bytes:
+        return run_at_once(self._instance, self.definition.interface, scope, each.method, each.arguments)
 
     def why_not_alive(self) -> str:
         """By the object's own word (FTC-247); empty when it is alive."""

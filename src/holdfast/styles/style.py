@@ -40,7 +40,7 @@ def make_member(
         return SelfKept(_told_of(definition, ports), ports)
     match style:
         case Style.STATELESS:
-            return Stateless(_told_of(definition, ports), ports.clock)
+            return Stateless(_told_of(definition, ports), ports.clock, ports.onlooker)
         case Style.COLD_PASSIVE:
             return Cold(definition, ports, config)
         case Style.WARM_PASSIVE:

@@ -9,7 +9,6 @@ import msgspec
 
 from holdfast.calling.caller import Caller as GroupCaller
 from holdfast.calling.config import CallPolicy
-from holdfast.calling.ports import Story, Unfollowed
 from holdfast.client.domain import Domain
 from holdfast.housing.tuning import is_self_kept
 from holdfast.machine import MachineClock
@@ -58,8 +57,7 @@ class Calls:
         """Call once, in *trace*; if nobody answers, its outcome can be asked for."""
         encoded = _encoded(method, arguments)
         caller = await self._domain.caller(group)
-        story = Unfollowed(trace.encoded()) if trace is not None else None
-        return await caller.call(method, encoded, policy, story=story)
+        return await caller.call_traced(method, encoded, policy, traceparent=_carried(trace))
 
     async def call_keyed(
         self,
@@ -117,8 +115,8 @@ class Calls:
                 raise CallOutcomeUnknown(ids.request, waited_s=waited_ns / SECOND)
             for request in filter(None, (ids.request, ids.after)):
                 with suppress(_NotRun):
-                    story = _story(caller, request, trace)
-                    return await self._made(caller, request, method, encoded, policy, story), request
+                    made = self._made(caller, request, method, encoded, policy, _carried(trace))
+                    return await made, request
             if keyed(who, group, key, caller.time_s).request == ids.request:
                 raise CallRefused(NEVER_RUNS, f"request {ids.request} was settled before it ran")
             # This host was behind the times: the refusal told it the group's.
@@ -145,11 +143,11 @@ class Calls:
         method: str,
         encoded: bytes,
         policy: CallPolicy,
-        story: Story,
+        traceparent: bytes,
     ) -> Any:
         self._check_same(request, method, encoded)
         try:
-            return await caller.call_as(request, method, encoded, policy, story)
+            return await caller.call_as(request, method, encoded, policy, traceparent)
         except CallRefused as error:
             raise _NotRun if error.reason == NEVER_RUNS else error from None
         except CallOutcomeUnknown as error:
@@ -173,11 +171,8 @@ class Calls:
             del self._fingerprints[next(iter(self._fingerprints))]
 
 
-def _story(caller: GroupCaller, request: RequestId, trace: Traceparent | None) -> Story:
-    """Without a trace of its own it has that of its key's id: the same at whichever host it is repeated."""
-    if trace is None:
-        trace = Traceparent.derived(caller.reference.name, request.client, request.number)
-    return Unfollowed(trace.encoded())
+def _carried(trace: Traceparent | None) -> bytes:
+    return trace.encoded() if trace is not None else b""
 
 
 def _encoded(method: str, arguments: Arguments) -> bytes:

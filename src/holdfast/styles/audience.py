@@ -1,0 +1,53 @@
+"""Who is told of the calls that one member executes for others: people, in lines, and whoever looks on."""
+
+from collections.abc import Callable
+
+from holdfast.model.ids import ClientId
+from holdfast.model.units import MILLISECOND
+from holdfast.styles.context import Scope
+from holdfast.styles.effects import Outgoing
+from holdfast.styles.operation import Call, Reply
+from holdfast.styles.ports import StylePorts
+
+
+class Audience:
+    """Of one member of the group of that name. Mostly nobody: then it costs a look."""
+
+    def __init__(self, group: str, ports: StylePorts) -> None:
+        self._group = group
+        self._lines = ports.lines
+        self._onlooker = ports.onlooker
+        self.run = ports.onlooker.run if ports.onlooker is not None else None
+        """How calls are run (:meth:`.execution.Execution.calls`)."""
+
+    def slow(self, took_ns: int, client: ClientId, calls: list[Call]) -> None:
+        """These calls of one frame ran for too long, together."""
+        if self._lines is not None:
+            took_ms = took_ns // MILLISECOND
+            self._lines.tell("a call was slow", self._group, client, calls, took_ms=took_ms, among=len(calls))
+
+    def raised(self, scope: Scope, error: BaseException) -> None:
+        if self._lines is not None:
+            self._lines.tell_raised(scope, error)
+
+    def asked(self, ask: Callable[[Call, ClientId], bytes], each: Call, client: ClientId) -> bytes:
+        """What *ask* gives for a query, which waits for nothing."""
+        return ask(each, client) if self.run is None else self.run(ask, each, client) or b""
+
+    def ended(self, reply: Reply) -> None:
+        """A call that had to wait has ended."""
+        if self._onlooker is not None:
+            self._onlooker.ended(reply.request, reply.outcome)
+
+    def calls_out(self, outgoing: Outgoing) -> Outgoing:
+        """A call to another group, as it is to leave."""
+        return outgoing if self._onlooker is None else self._onlooker.calls_out(outgoing)
+
+    def came_back(self, outcome: bytes) -> None:
+        if self._onlooker is not None:
+            self._onlooker.came_back(outcome)
+
+    def forsake(self) -> None:
+        """What waits is not executed here any more."""
+        if self._onlooker is not None:
+            self._onlooker.forsake()

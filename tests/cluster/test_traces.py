@@ -1,0 +1,115 @@
+"""One call across kill -9 of the primary that executes it: one trace, in the caller's program and on the host
+that ends it."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from domain import WAIT_S, Domain
+from group_client import Client, run
+from opentelemetry import trace
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from structlog.testing import LogCapture
+
+from holdfast.model.outcome import MethodRaised
+from holdfast.node.layout import Layout
+
+pytestmark = pytest.mark.cluster
+
+APPS = Path(__file__).parent / "apps"
+
+
+@pytest.fixture
+def domain(tmp_path: Path) -> Iterator[Domain]:
+    with Domain(tmp_path / "d", "--app", str(APPS)) as made:
+        yield made
+
+
+@pytest.fixture
+def log() -> Iterator[LogCapture]:
+    capture = LogCapture()
+    structlog.configure(processors=[capture])
+    yield capture
+    structlog.reset_defaults()
+
+
+@pytest.fixture
+def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
+    provider, exporter = TracerProvider(shutdown_on_exit=False), InMemorySpanExporter()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)  # it can be set but once a process
+    yield exporter
+    provider.shutdown()
+
+
+async def until(what: str, found: Callable[[], Any]) -> Any:
+    """What *found* finds, as soon as it finds something."""
+    for _ in range(round(WAIT_S / 0.05)):
+        if it := found():
+            return it
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"did not happen within {WAIT_S:g} s: {what}")
+
+
+def attempts(span: ReadableSpan) -> list[tuple[Any, Any]]:
+    noted = [each.attributes or {} for each in span.events]
+    return [(each["holdfast.host"], each["holdfast.came_to"]) for each in noted]
+
+
+def spans_in(log: Path, trace_id: str) -> list[dict[str, Any]]:
+    """Those of one trace that a host has written."""
+    lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+    return [each for each in lines if each["context"]["trace_id"] == f"0x{trace_id}"]
+
+
+def test_a_call_that_survives_its_primary_is_one_trace_everywhere(
+    domain: Domain, tmp_path: Path, log: LogCapture, spans: InMemorySpanExporter
+) -> None:
+    marks = tmp_path / "marks"
+    marks.mkdir()
+
+    async def work(client: Client) -> str:
+        gate = await client.connection.create("gate:Gate", name="gate")
+        await client.wait_in_sync("gate")
+        call = gate.go_through(str(marks))
+        await until("the call runs", (marks / "waits").exists)
+        pid = int((marks / "waits").read_text())
+        hosts = (await asyncio.to_thread(domain.status))["hosts"]
+        (killed,) = (host["id"] for host in hosts if host["pid"] == pid)
+        os.kill(pid, signal.SIGKILL)
+        (marks / "open").touch()
+        with pytest.raises(MethodRaised, match="beyond the gate"):
+            await call
+        (span,) = await until("the span has ended", spans.get_finished_spans)
+        await check(span, killed)
+        return "checked"
+
+    async def check(span: ReadableSpan, killed: str) -> None:
+        """The caller's one span, and everything that bears the id of its trace."""
+        assert (span.name, span.kind) == ("gate/go_through", trace.SpanKind.CLIENT)
+        assert span.context is not None
+        trace_id = trace.format_trace_id(span.context.trace_id)
+        *_, (last, came_to) = tried = attempts(span)
+        assert came_to == "answered"
+        assert killed in [host for host, _ in tried]
+        assert killed != last
+        mine = [(each["event"], each["host"]) for each in log.entries if each.get("trace_id") == trace_id]
+        assert ("a call was lost", killed) in mine
+        assert mine[-1] == ("a call was answered", last)
+        output = Layout(domain.directory).output(last)
+        (served,) = await until("the host has written its span", lambda: spans_in(output, trace_id))
+        assert (served["name"], served["kind"]) == ("gate/go_through", "SpanKind.SERVER")
+        assert served["parent_id"] == f"0x{trace.format_span_id(span.context.span_id)}"
+        (raised,) = (each for each in output.read_text().splitlines() if '"a method raised"' in each)
+        assert f"trace_id={trace_id}" in raised
+        assert "gate:" in raised
+
+    assert run(domain, work) == "checked"
