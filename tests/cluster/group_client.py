@@ -161,7 +161,14 @@ class Client(GroupClient):
         return str(await self._known_of(host, "address"))
 
     async def kill(self, host: HostId) -> None:
-        os.kill(await self.pid(host), signal.SIGKILL)
+        """Its process; the next one, when the agent has just named one that had ended before."""
+        deadline = time.monotonic() + WAIT_S
+        while time.monotonic() < deadline:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(await self.pid(host), signal.SIGKILL)
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError(f"no process of {host} was there to be killed within {WAIT_S:g} s")
 
     async def kill_primary(self, name: str) -> None:
         await self.kill((await self.info(name)).primary)
@@ -173,7 +180,8 @@ class Client(GroupClient):
     async def signal_all(self, number: signal.Signals) -> None:
         for host in (await asyncio.to_thread(self.domain.status))["hosts"]:
             if host["pid"] is not None:
-                os.kill(host["pid"], number)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(host["pid"], number)
 
 
 def run(domain: Domain, work: Callable[[Client], Awaitable[T]]) -> T:
