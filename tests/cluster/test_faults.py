@@ -2,7 +2,9 @@
 
 import asyncio
 import subprocess
+import threading
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import Any
 
 import httpx
@@ -13,7 +15,6 @@ from group_client import EXAMPLES, Client, run
 
 import holdfast as hf
 from holdfast.cli.ordering import give_at
-from holdfast.client.domain import Domain as Connection
 from holdfast.client.ordering import Refused
 from holdfast.faults.consumers import Disconnected
 from holdfast.faults.events import EventType, Location, StructuredEvent
@@ -34,6 +35,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(LONG_S)]
 AT_ONCE = 50
 """Groups made together."""
 CRASH = EventType("FT_CORBA", "ObjectCrashFault")
+RECOVERED = "$type_name == 'Recovered'"
 
 
 @pytest.fixture(scope="module")
@@ -263,27 +265,39 @@ def test_a_program_without_an_event_loop_watches(domain: Domain) -> None:
         assert connection.faults.list(after=number - 1)[0] == heard
 
 
-def test_a_person_watches(domain: Domain) -> None:
-    """`holdfast faults watch` shows what passes its filter, from the number it is given, as it comes."""
+def test_a_person_watches_one_host(domain: Domain) -> None:
+    """`holdfast faults watch` shows what passes its filter, from the number it is given, as it comes: host3
+    crashes, and then host2, and it tells of host2 alone."""
 
-    async def push(connection: Connection, where: str) -> int:
-        return await connection.faults.push(crash(where))
+    async def begin(client: Client) -> int:
+        return await client.connection.faults.push(crash("elsewhere"))
 
-    first = run(domain, lambda client: push(client.connection, "watched"))
+    async def crash_both(client: Client) -> None:
+        for host in ("host3", "host2"):
+            await client.kill(HostId(host))
+            await until(f"{host} is back", partial(is_back, client, host, before))
+
+    async def is_back(client: Client, host: str, after: int) -> bool:
+        return bool(await client.connection.faults.list(f"{RECOVERED} and $HostId == '{host}'", after=after))
+
+    domain.wait("every host hears every other", is_whole)
+    before = run(domain, begin)
     command = [*HOLDFAST, "faults", "watch", "--dir", str(domain.directory), "--output", "json"]
-    filter = "$Location[0].id == 'watched'"
-    with subprocess.Popen(
-        [*command, "--from", str(first - 1), "--where", filter], stdout=subprocess.PIPE, text=True
-    ) as watching:
+    options = ["--from", str(before), "--where", "$Location[0].id == 'host2'"]
+    with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True) as watching:
         assert watching.stdout is not None
+        too_long = threading.Timer(2 * WAIT_S, watching.kill)
+        too_long.start()
         try:
-            numbers = [msgspec.json.decode(watching.stdout.readline())["number"]]
-            run(domain, lambda client: push(client.connection, "unwatched"))
-            second = run(domain, lambda client: push(client.connection, "watched"))
-            numbers.append(msgspec.json.decode(watching.stdout.readline())["number"])
+            run(domain, crash_both)
+            told = [msgspec.json.decode(watching.stdout.readline()) for _ in range(2)]
         finally:
+            too_long.cancel()
             watching.kill()
-    assert numbers == [first, second]
+    assert [(each["type_name"], each["data"]["Location"]) for each in told] == [
+        ("HostCrash", "host2"),
+        ("Recovered", "host2"),
+    ]
 
 
 def _stream(url: str, headers: dict[str, str], count: int) -> list[Any]:

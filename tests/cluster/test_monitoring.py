@@ -13,6 +13,7 @@ from holdfast.cli.ordering import give_at
 from holdfast.model.errors import HoldfastError
 from holdfast.model.orders import GroupHistory, ShowHistory
 from holdfast.model.outcome import CallPoisoned
+from holdfast.model.system_groups import MANAGER
 
 pytestmark = pytest.mark.cluster
 
@@ -53,15 +54,24 @@ async def history(client: Client, name: str) -> str:
     return msgspec.json.encode(told).decode()
 
 
-async def told_of(client: Client, group: int, why: str) -> bool:
-    """Whether the notifier was told that a member of the group crashed, and why."""
+async def told_of(client: Client, group: int, why: str) -> int:
+    """The number under which the notifier was told that a member of the group crashed, and why; 0 if it was
+    not."""
     try:
         told = await client.connection.faults.list(
             f"$type_name == 'ObjectCrashFault' and $ObjectGroupId == {group}", parts=True
         )
     except HoldfastError:
+        return 0
+    return next((each.number for each in told if why in str(each.event.remainder_of_body)), 0)
+
+
+async def is_heard_by_manager(client: Client, number: int) -> bool:
+    try:
+        consumers = await client.connection.faults.consumers()
+    except HoldfastError:
         return False
-    return any(each.event.remainder_of_body == why for each in told)
+    return any(each.push_consumer == MANAGER and each.reached >= number for each in consumers)
 
 
 @pytest.mark.covers("FTC-21", "FTC-242", "FTC-248")
@@ -87,13 +97,18 @@ def test_a_member_that_says_no_is_made_anew_while_another_serves(whole: Domain, 
     run(whole, work)
 
 
-@pytest.mark.covers("FTC-248")
+@pytest.mark.covers("FTC-248", "FTC-313")
 def test_a_member_that_never_answers_ends_its_host_and_another_serves(whole: Domain, marks: Path) -> None:
-    """Its agent starts the host again, and knows that it hung."""
+    """Its agent starts the host again, and knows that it hung; the notifier is told, and tells the manager.
+    The use case of the source: COLD_PASSIVE, and PULL."""
 
     async def work(client: Client) -> None:
         group = await client.connection.create(
-            "patient:Patient", name="blocked", args=[str(marks)], properties=INTERVAL_AND_TIMEOUT
+            "patient:Patient",
+            name="blocked",
+            style="cold_passive",
+            args=[str(marks)],
+            properties=INTERVAL_AND_TIMEOUT,
         )
         assert await group.write("before") == 1
         before = await client.wait_in_sync("blocked")
@@ -101,6 +116,11 @@ def test_a_member_that_never_answers_ends_its_host_and_another_serves(whole: Dom
         await client.wait("blocked", "another member leads", lambda found: found.primary != before.primary)
         assert await group.write("after") == 2
         await client.wait_in_sync("blocked")
+        async with asyncio.timeout(WAIT_S):
+            while not (number := await told_of(client, before.group, "has stood still")):
+                await asyncio.sleep(0.1)
+            while not await is_heard_by_manager(client, number):
+                await asyncio.sleep(0.1)
 
     run(whole, work)
     whole.wait("every host hears every other", is_whole)
