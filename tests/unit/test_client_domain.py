@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,9 +13,10 @@ from msgspec.msgpack import decode
 
 import holdfast as hf
 from holdfast.calling.config import CallPolicy, ClientConfig
+from holdfast.client.proxy import Group
 from holdfast.model.calls import CallOutcomeUnknown, HostAt, RefusalCode
 from holdfast.model.errors import InvalidRequest, Overloaded, Rejected, Unavailable
-from holdfast.model.ids import Incarnation
+from holdfast.model.ids import GroupId, Incarnation
 from holdfast.model.outcome import CallRefused, MethodRaised
 from holdfast.model.units import MILLISECOND, SECOND
 from holdfast.net import Limits
@@ -176,6 +178,28 @@ def test_a_redirection_is_followed_and_older_references_are_not() -> None:
         a.push(old)
         assert await group.deposit("alice", 1) == 3
         assert len(a.frames) == 3  # the question where the group is, and the first two frames
+
+    tell(story)
+
+
+@pytest.mark.covers("FTC-46", "FTC-47", "FTC-49")
+def test_references_are_equivalent_if_they_are_of_one_group_of_one_domain() -> None:
+    """Whatever version of it they know; and then they have one hash."""
+
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        async with hf.connect(cluster.url) as another:
+            old, new = await domain.group("ledger"), await another.group("ledger", Ledger)
+            cluster.move_to("c")
+            assert await new.deposit("alice", 1) == 1
+            versions = [each._caller.reference.version for each in (old, new)]
+            assert versions == [1, 2]
+            assert old == new == old.options(duration_s=5)
+            assert len({old, new, old.options(ordered=True)}) == 1
+            assert old not in ("ledger", cluster, ledger)
+            caller, policy = old._caller, CallPolicy()
+            assert Group(caller, policy, domain="test") == old != Group(caller, policy, domain="other")
+            other = SimpleNamespace(reference=SimpleNamespace(group=GroupId(8), version=1, name="ledger"))
+            assert Group(other, policy, domain="test") != old  # type: ignore[arg-type]  # all it looks at
 
     tell(story)
 

@@ -195,7 +195,8 @@ class Domain:
         """
         caller = await self.caller(name)
         interface = Interface(cls) if cls is not None else None
-        return Group(caller, self._policy, interface, members=Members(name, self._give))
+        domain = self._endpoint.identity.domain
+        return Group(caller, self._policy, interface, members=Members(name, self._give), domain=domain)
 
     async def caller(self, name: str) -> Caller:
         """The requests to the group of that name, for whoever has arguments and ids of its own. Raises as

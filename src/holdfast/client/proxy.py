@@ -14,6 +14,7 @@ from holdfast.client.members import Members
 from holdfast.client.properties import Properties
 from holdfast.model.calls import STALE_MS_MAX
 from holdfast.model.errors import InvalidRequest
+from holdfast.model.ids import GroupId
 from holdfast.model.object_orders import GroupReference
 from holdfast.model.orders import GroupInfo
 from holdfast.model.units import SECOND
@@ -39,6 +40,8 @@ class Group(Generic[T]):
     ``await group.call(Ledger.deposit, "alice", 5)`` is typed as that method is.
     A method whose name is taken here (``call``, ``options``, ``typed``, ``add_member``, ``create_member``,
     ``remove_member``, ``set_primary``, ``reference``, ``properties``) is reached as ``call("options")``.
+    Two proxies are equal if they are of one group of one domain, however they call it and whatever view of it
+    they know (FTC-47).
     """
 
     def __init__(
@@ -50,8 +53,10 @@ class Group(Generic[T]):
         lane: Lane | None = None,
         stale_ms: int | None = None,
         members: Members | None = None,
+        domain: str = "",
     ) -> None:
         self._caller = caller
+        self._domain = domain
         self._policy = policy
         self._interface = interface
         self._lane = lane
@@ -126,7 +131,15 @@ class Group(Generic[T]):
         elif consistency == "linearizable":
             stale_ms = None
         members = self._members
-        return Group(self._caller, policy, self._interface, lane=lane, stale_ms=stale_ms, members=members)
+        return Group(
+            self._caller,
+            policy,
+            self._interface,
+            lane=lane,
+            stale_ms=stale_ms,
+            members=members,
+            domain=self._domain,
+        )
 
     async def add_member(self, host: str, own: str = "") -> GroupInfo:
         """As :meth:`.members.Members.add`."""
@@ -172,6 +185,16 @@ class Group(Generic[T]):
 
     def __repr__(self) -> str:
         return f"<group {self._caller.reference.name}>"
+
+    @property
+    def _identity(self) -> tuple[str, GroupId]:
+        return self._domain, self._caller.reference.group
+
+    def __eq__(self, other: object) -> bool:
+        return self._identity == other._identity if isinstance(other, Group) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
 
     def _steward(self) -> Members:
         if self._members is None:

@@ -1,6 +1,12 @@
 """Groups that call each other: a shop, and the stock it sells from."""
 
+import time
+from pathlib import Path
+
 import holdfast as hf
+
+HELD_S_MAX = 10.0
+"""Less than a loop may stand."""
 
 
 class Stock:
@@ -12,6 +18,14 @@ class Stock:
         """How often this order has reserved something, this time included."""
         self.reserved[order] = self.reserved.get(order, 0) + 1
         return self.reserved[order]
+
+    def reserve_when(self, order: str, directory: str) -> int:
+        """The same, as soon as there is a file *released*; *entered* says that this has begun."""
+        (Path(directory) / "entered").touch()
+        until = time.monotonic() + HELD_S_MAX
+        while not (Path(directory) / "released").exists() and time.monotonic() < until:
+            time.sleep(0.01)
+        return self.reserve(order)
 
     def refuse(self) -> None:
         raise ValueError("sold out")
@@ -53,6 +67,11 @@ class Shop:
         stock = hf.context.group(self.stock, domain=self.domain)
         first = await stock.reserve(order)
         self.sold[order] = first * 10 + await stock.reserve(f"{order}, again")
+        return self.sold[order]
+
+    async def buy_when(self, order: str, directory: str) -> int:
+        stock = hf.context.group(self.stock, domain=self.domain)
+        self.sold[order] = await stock.reserve_when(order, directory)
         return self.sold[order]
 
     async def fail(self) -> None:
