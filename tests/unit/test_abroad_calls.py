@@ -31,6 +31,7 @@ from holdfast.model.outcome import Outcome, Refused, Returned, Unknown, decode_o
 from holdfast.model.ports import NoTrace
 from holdfast.model.reference import MemberAddress, Reference
 from holdfast.model.units import SECOND
+from holdfast.node.receiving import check_from_abroad
 from holdfast.styles.effects import Outgoing
 from holdfast.styles.nested import is_from_abroad, sent_abroad, sent_by
 from holdfast.styles.operation import Sent
@@ -78,6 +79,17 @@ def test_the_id_of_a_call_is_of_the_calling_group_alone_and_of_no_group_there() 
     assert one == sent_abroad("home", Nonce("x"), outgoing(may_have_left=True), "there")
     assert is_from_abroad(one.client)
     assert not is_from_abroad(sent_by(GroupId(1), outgoing()).client)
+
+
+def test_a_client_carries_calls_of_other_domains_groups_and_not_of_this_ones() -> None:
+    """Under the id of a group of this domain it would be told what that one was told."""
+
+    def nested(sent: Sent) -> Nested:
+        return Nested(1, STOCK, Epoch(1), Seen(), 1, msgspec.Raw(msgspec.msgpack.encode(sent)))
+
+    check_from_abroad(nested(sent_abroad("home", Nonce("x"), outgoing(), "there")))
+    with pytest.raises(msgspec.ValidationError, match="only hosts of this domain"):
+        check_from_abroad(nested(sent_by(GroupId(1), outgoing())))
 
 
 # --- calling
@@ -253,3 +265,5 @@ def test_groups_of_this_domain_are_not_meant_and_other_domains_are_bounded() -> 
     for number in range(DOMAINS_MAX + 1):
         calling.call(outgoing(f"holdfast://127.0.0.1:7400/domain-{number}/stock"))
     assert [type(each) for each in calling.caller.told] == [Refused]
+    calling.call(outgoing("holdfast://127.0.0.1:7400/one-more/stock", may_have_left=True))
+    assert type(calling.caller.told[-1]) is Unknown, "another host may have sent it before"

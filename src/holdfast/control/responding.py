@@ -37,8 +37,6 @@ def to_lead(
         return None
     primary = seen.value.primary
     others = [each.host for each in seen.value.members if each.host != primary and each.host in living]
-    return (
-        Lead(report.group, others[0], f"its member on {primary} is reported to have crashed")
-        if others
-        else None
-    )
+    if not others:
+        return None
+    return Lead(report.group, others[0], f"its member on {primary} is reported to have crashed")

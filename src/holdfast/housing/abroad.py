@@ -34,7 +34,7 @@ from holdfast.model.calls import (
 )
 from holdfast.model.errors import HoldfastError, Overloaded, Unavailable
 from holdfast.model.ids import ClientId, GroupId, HostId
-from holdfast.model.outcome import Refused, Unknown
+from holdfast.model.outcome import Unknown
 from holdfast.model.units import MILLISECOND
 from holdfast.styles.effects import Outgoing
 from holdfast.styles.lines import CallLines
@@ -75,7 +75,7 @@ class Abroad:
         try:
             self._domain(target.domain).call(awaited, target.name)
         except HoldfastError as error:
-            awaited.tell(Refused(error.code, str(error)))
+            awaited.refuse(error.code, str(error))
         return True
 
     def close(self) -> None:

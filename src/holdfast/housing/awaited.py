@@ -29,9 +29,12 @@ class Awaited:
         self._hand_back(encode_outcome(outcome))
 
     def tell_of_no_group(self) -> None:
-        """An earlier copy may have been executed by the group before it was removed."""
-        text = f"there is no group {self.outgoing.group!r}"
-        self.tell(Unknown(text) if self.outgoing.may_have_left else Refused("no_such_group", text))
+        self.refuse("no_such_group", f"there is no group {self.outgoing.group!r}")
+
+    def refuse(self, code: str, text: str) -> None:
+        """It is not sent from here. An earlier copy may have been executed: before the group was removed, or
+        by way of another host."""
+        self.tell(Unknown(text) if self.outgoing.may_have_left else Refused(code, text))
 
     def _hand_back(self, outcome: bytes) -> None:
         self.housed.replica.on_nested_outcome(self.outgoing.caller, self.outgoing.call, outcome)

@@ -90,7 +90,7 @@ class Receiving:
         elif kind is Kind.CALL:
             message = decode_to_host(payload)
             if isinstance(message, Nested) and not is_host:
-                _check_from_abroad(message)
+                check_from_abroad(message)
             self._on_call(ClientConnection(connection), message)
         elif kind is Kind.GROUP_ORDER:
             number, body = split_number(payload)
@@ -122,9 +122,10 @@ class Receiving:
         connection.send(Kind.GROUP_ANSWER, with_number(number, encode_order(answer)))
 
 
-def _check_from_abroad(message: Nested) -> None:
+def check_from_abroad(message: Nested) -> None:
     """Who is no host of this domain carries calls of no group of it: under their ids it could take what they
-    are told. A host of another domain is a client here, and its groups have ids of their own (FTC-6)."""
+    are told. A host of another domain is a client here, and its groups have ids of their own (FTC-6). Raises
+    ``msgspec.ValidationError``."""
     client = _sent.decode(message.sent).client
     if not is_from_abroad(client):
         raise msgspec.ValidationError(f"only hosts of this domain carry calls under the id {client}")
