@@ -13,7 +13,7 @@ from functools import partial
 from holdfast.model.csn import Csn
 from holdfast.model.errors import Corruption, Overloaded, Rejected, Unavailable
 from holdfast.model.ids import Epoch, GroupId, Position, ReplicaId
-from holdfast.model.ports import NoTrace
+from holdfast.model.ports import NoTrace, Trace
 from holdfast.model.units import SECOND
 from holdfast.sequence.ports import Captured, Kept
 from holdfast.storage.record import ORIGIN
@@ -154,6 +154,7 @@ class FakeMember:
 class FakeGroup:
     """Three members, one of them primary, all in sync unless they are down."""
 
+    trace: Trace = NoTrace()
     onlooker: Onlooker | None = None
     """Of the member that is started next."""
 
@@ -192,7 +193,7 @@ class FakeGroup:
         self.copies[name] = FakeCopies(member)
         ports = StylePorts(
             self.clock,
-            NoTrace(),
+            self.trace,
             self.stamp,
             self.clock.wall,
             lambda token, numbers, outcomes: self.answers.append((token, numbers, outcomes)),

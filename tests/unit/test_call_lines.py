@@ -8,8 +8,10 @@ from group_classes import A, call, definition, sent
 from style_groups import ALL, CONFIG, told
 
 import holdfast as hf
+from holdfast.machine.counting import CountingTrace
 from holdfast.model.ids import ClientId
 from holdfast.model.outcome import Raised, Returned, encode_outcome
+from holdfast.model.ports import NoTrace
 from holdfast.model.traceparent import Traceparent
 from holdfast.model.units import SECOND
 from holdfast.styles.lines import LINE_EVERY_NS, LINES_MAX, CallLines
@@ -197,3 +199,21 @@ def test_a_request_that_waits_in_line_keeps_its_trace_in_a_checkpoint() -> None:
 def test_calls_are_decoded_with_what_they_carry() -> None:
     (found,) = decode_calls(sent(traced(call(1, "tell"), CARRIED.encoded()), client=ClientId("x")).calls)
     assert found.traceparent == CARRIED.encoded()
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_the_first_answer_of_each_primary_is_noted(style: str) -> None:
+    """So that a failover counts until somebody has an answer again."""
+
+    class Noted(FakeGroup):
+        trace = CountingTrace(NoTrace())
+
+    made = Noted(style, definition(Teller, "tellers"), CONFIG)
+    do(made, call(1, "tell"))
+    do(made, call(2, "tell"))
+    assert made.trace.counts["answered"] == 1
+    made.fail_over("b", is_crash=True)
+    made.settle()
+    assert made.trace.counts["answered"] == 1
+    do(made, call(3, "tell"))
+    assert made.trace.counts["answered"] == 2

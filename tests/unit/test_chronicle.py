@@ -2,9 +2,8 @@
 
 from holdfast.authority.history import Chapter, Steps
 from holdfast.authority.views import Cause, View, Why
-from holdfast.housing.chronicle import GROUND_NS, VIEWS_KEPT, Chronicle
+from holdfast.housing.chronicle import FIRST_ANSWER_NS, GROUND_NS, VIEWS_KEPT, Chronicle
 from holdfast.model.ids import Epoch, GroupId, HostId, Nonce
-from holdfast.model.ports import NoTrace
 
 A, B = HostId("a"), HostId("b")
 
@@ -22,13 +21,24 @@ class Hands:
         return self.at
 
 
+class Heard:
+    """A trace that remembers."""
+
+    def __init__(self) -> None:
+        self.notes: list[tuple[str, dict[str, object]]] = []
+
+    def note(self, kind: str, **fields: object) -> None:
+        self.notes.append((kind, fields))
+
+
 class Story:
     """A chronicle, and how often it had news."""
 
     def __init__(self) -> None:
         self.clock = Hands()
         self.news = 0
-        self.chronicle = Chronicle(NoTrace(), self.clock, self._on_news)
+        self.trace = Heard()
+        self.chronicle = Chronicle(self.trace, self.clock, self._on_news)
 
     def _on_news(self) -> None:
         self.news += 1
@@ -53,16 +63,31 @@ def test_the_steps_of_a_claim_count_from_the_word_of_the_death() -> None:
     story = Story()
     story.chronicle.on_view(view(1))
     story.clock.at = 105
-    story.chronicle.on_ground(view(1), A)
+    story.chronicle.on_ground(view(1), A, 30)
     story.note(110, "claim", epoch=2)
     story.note(120, "won", epoch=2)
     story.chronicle.on_view(view(2, B))
     story.note(130, "serving", epoch=2)
     story.note(140, "replayed", operations=7)
     story.note(150, "taken_up", position=9)
-    steps = Steps(claimed_ns=15, committed_ns=25, ready_ns=45, replayed=7)
+    steps = Steps(claimed_ns=15, committed_ns=25, ready_ns=45, replayed=7, silent_ns=30)
     assert story.chronicle.chapters() == (Chapter.of(view(1)), Chapter.of(view(2, B), steps))
     assert story.news == 2
+
+
+def test_the_first_answer_after_a_fail_over_is_told_once() -> None:
+    """Unless it comes so late that nobody was waiting; and what is taken up without a claim has none."""
+    for at, told in ((170, [20]), (150 + FIRST_ANSWER_NS, [])):
+        story = Story()
+        story.chronicle.on_view(view(1))
+        story.note(110, "claim", epoch=2)
+        story.note(120, "won", epoch=2)
+        story.note(150, "taken_up", position=9)
+        story.note(at, "answered")
+        story.note(at + 1, "answered")
+        story.note(at + 2, "taken_up", position=10)
+        story.note(at + 3, "answered")
+        assert [fields["after_ns"] for kind, fields in story.trace.notes if kind == "first_answer"] == told
 
 
 def test_the_death_of_a_backup_begins_no_fail_over() -> None:
@@ -125,16 +150,6 @@ def test_only_the_latest_views_are_kept() -> None:
     assert [each.epoch for each in story.chronicle.chapters()] == list(range(5, VIEWS_KEPT + 5))
 
 
-class Heard:
-    """A trace that remembers."""
-
-    def __init__(self) -> None:
-        self.notes: list[tuple[str, dict[str, object]]] = []
-
-    def note(self, kind: str, **fields: object) -> None:
-        self.notes.append((kind, fields))
-
-
 def test_how_long_a_failover_took_is_noted_once_it_serves() -> None:
     """For histograms; an object that is taken up again without a claim is no failover."""
     heard, clock = Heard(), Hands()
@@ -143,4 +158,4 @@ def test_how_long_a_failover_took_is_noted_once_it_serves() -> None:
         clock.at = at
         chronicle.note(kind, epoch=2)
     told = [fields for kind, fields in heard.notes if kind == "failed_over"]
-    assert told == [{"claimed_ns": 10, "committed_ns": 20, "ready_ns": 40}]
+    assert told == [{"claimed_ns": 10, "committed_ns": 20, "ready_ns": 40, "silent_ns": None}]

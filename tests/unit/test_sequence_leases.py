@@ -196,6 +196,21 @@ def test_a_host_that_is_heard_after_all_was_suspected_wrongly() -> None:
     assert b.notes == ["promise_lapsed", "heard_again"]
 
 
+def test_a_process_that_is_known_to_be_dead_is_not_suspected() -> None:
+    """Its promise runs out all the same, and whoever waits for that is told."""
+    a, b = Machine(1), Machine(2)
+    answered(a, b)
+    b.advance(CONFIG.interval_ns // 2)
+    b.leases.on_death(A, Incarnation(1))
+    assert b.leases.silence_ns(A) == CONFIG.interval_ns // 2
+    b.advance(CONFIG.grace_ns + CONFIG.interval_ns)
+    assert b.notes == ["death_proven"]
+    assert b.lapsed == [A]
+    b.leases.on_message(A, Beat(Incarnation(3), 1, 0))
+    b.advance(CONFIG.grace_ns + CONFIG.interval_ns)
+    assert b.notes == ["death_proven", "promise_lapsed"], "the next one is another process"
+
+
 def test_a_host_that_was_paused_hears_the_others_before_it_judges_them() -> None:
     """What renews its promise waits to be read when it goes on; looking at the clock first, it would claim
     the groups of healthy hosts on the strength of its own pause."""

@@ -35,6 +35,8 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
     """The object is ready: calls are taken."""
     replayed: int = 0
     """Operations that the object had not executed yet, and that were executed for it to be ready."""
+    silent_ns: int | None = None
+    """How long before that ground the claimant had last heard of the old primary's host."""
 
 
 class Chapter(msgspec.Struct, frozen=True, kw_only=True):

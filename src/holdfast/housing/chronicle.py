@@ -32,6 +32,9 @@ PAUSE_NS: Final = 20 * MILLISECOND
 GROUND_NS: Final = 5 * SECOND
 """Reading the view and comparing with others (V5) lie between ground and claim, and nothing else."""
 
+FIRST_ANSWER_NS: Final = 5 * SECOND
+"""Whoever is answered later has called later: nobody was waiting for the fail-over."""
+
 
 class Chronicle:
     """Of one group. A Trace: everything is passed on to *trace*. *on_news*: there is something to write."""
@@ -41,18 +44,21 @@ class Chronicle:
         self._clock = clock
         self._on_news = on_news
         self._ground_at: int | None = None
+        self._silent_ns: int | None = None
         self._claimed_at: int | None = None
+        self._ready_at: int | None = None
         self._claimed = Epoch(0)
         self._steps: dict[Epoch, Steps] = {}
         self._views: dict[Epoch, View] = {}
         self._given_up: dict[str, GivenUp] = {}
 
-    def on_ground(self, view: View | None, host: HostId) -> None:
-        """*host* is dead, or silent; if it is the primary of *view*, this is where a fail-over begins."""
+    def on_ground(self, view: View | None, host: HostId, silent_ns: int | None = None) -> None:
+        """*host* is dead, or silent; if it is the primary of *view*, this is where a fail-over begins. It was
+        last heard so long ago."""
         now = self._clock.now()
         is_known = self._ground_at is not None and now - self._ground_at < GROUND_NS
         if view is not None and view.primary == host and not is_known:
-            self._ground_at = now
+            self._ground_at, self._silent_ns = now, silent_ns
 
     def on_view(self, view: View) -> None:
         self._ground_at = None
@@ -70,7 +76,8 @@ class Chronicle:
                 self._claimed_at = self._began(now)
             case "won", {"epoch": int(epoch)}:
                 if self._claimed_at is not None and self._claimed == epoch:
-                    self._steps[self._claimed] = Steps(claimed_ns=now - self._claimed_at)
+                    claimed_ns, silent_ns = now - self._claimed_at, self._silent_ns
+                    self._steps[self._claimed] = Steps(claimed_ns=claimed_ns, silent_ns=silent_ns)
                 self._on_news()
             case "serving", _:
                 self._measured(committed_ns=now - (self._claimed_at or now))
@@ -79,8 +86,13 @@ class Chronicle:
             case "taken_up", _:
                 self._measured(ready_ns=now - (self._claimed_at or now))
                 self._tell_steps()
+                self._ready_at = now if self._claimed_at is not None else None
                 self._claimed_at = None
                 self._on_news()
+            case "answered", _:
+                ready_at, self._ready_at = self._ready_at, None
+                if ready_at is not None and now - ready_at < FIRST_ANSWER_NS:
+                    self._trace.note("first_answer", after_ns=now - ready_at)
             case "poisoned", {"request": str(request), "call": str(call), "attempts": int(attempts)}:
                 at_ns = self._clock.wall()
                 self._given_up[request] = GivenUp(request=request, call=call, attempts=attempts, at_ns=at_ns)
@@ -102,7 +114,10 @@ class Chronicle:
         """When there was ground for the claim that is being made. A silence of long ago was another one: the
         primary came back, and no view says so."""
         ground_at, self._ground_at = self._ground_at, None
-        return ground_at if ground_at is not None and now - ground_at < GROUND_NS else now
+        if ground_at is not None and now - ground_at < GROUND_NS:
+            return ground_at
+        self._silent_ns = None
+        return now
 
     def _tell_steps(self) -> None:
         """A failover to this host is over: for who counts how long they take."""
@@ -113,6 +128,7 @@ class Chronicle:
                 claimed_ns=steps.claimed_ns,
                 committed_ns=steps.committed_ns,
                 ready_ns=steps.ready_ns,
+                silent_ns=steps.silent_ns,
             )
 
     def _measured(self, **fields: int) -> None:

@@ -310,6 +310,7 @@ class Groups:
         """An agent has proof that exactly this process is gone (K2). What it was executing was told to
         ``suspects`` before: who takes over must know what not to run (E4)."""
         self._lodging.on_death(host, incarnation)
+        self._leases.on_death(host, incarnation)
         self._begin_fail_over(host)
         self._tidings.tell(host, self.guarded(lambda housed: housed.member.on_death(host, incarnation)))
 
@@ -359,8 +360,9 @@ class Groups:
 
     def _begin_fail_over(self, host: HostId) -> None:
         """It counts from here, whenever a member has its turn."""
+        silent_ns = self._leases.silence_ns(host)
         for housed in self.housed.values():
-            housed.chronicle.on_ground(housed.view, host)
+            housed.chronicle.on_ground(housed.view, host, silent_ns)
 
     def _is_in(self, group: GroupId, epoch: Epoch, asked_by: HostId) -> bool:
         housed = self.housed.get(group)

@@ -238,6 +238,8 @@ class ViewInfo(Struct, frozen=True, kw_only=True):
     committed_ms: float | None = None
     ready_ms: float | None = None
     replayed: int | None = None
+    silent_ms: float | None = None
+    """How long before that ground the old primary's host was last heard."""
 
 
 class GivenUpInfo(Struct, frozen=True, kw_only=True):

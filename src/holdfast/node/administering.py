@@ -184,6 +184,7 @@ def _view_info(chapter: Chapter) -> ViewInfo:
         committed_ms=None if steps is None else _ms(steps.committed_ns),
         ready_ms=None if steps is None else _ms(steps.ready_ns),
         replayed=None if steps is None else steps.replayed,
+        silent_ms=None if steps is None else _ms(steps.silent_ns),
     )
 
 

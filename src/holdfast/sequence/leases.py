@@ -59,6 +59,8 @@ class Leases:
         self._to_confirm: dict[HostId, dict[GroupId, Epoch]] = {}
         self._told: dict[HostId, tuple[Incarnation, ...]] = {}
         """Of which processes it was told that the promise has run out."""
+        self._dead: dict[HostId, Incarnation] = {}
+        """Whose death was proven last: what is silent for that is not suspected."""
         self._times: dict[HostId, TimeThere] = {}
         self._wakefulness = Wakefulness(clock, config.interval_ns)
 
@@ -108,6 +110,18 @@ class Leases:
         """Whether that host was heard within a lease."""
         peer = self._beats.peers.get(host)
         return peer is not None and self._clock.now() - peer.heard_at < self.config.lease_ns
+
+    def silence_ns(self, host: HostId) -> int | None:
+        """For how long nothing was heard of it; None for one that is not known."""
+        peer = self._beats.peers.get(host)
+        return self._clock.now() - peer.heard_at if peer is not None else None
+
+    def on_death(self, host: HostId, incarnation: Incarnation) -> None:
+        """There is proof that this process is gone (K2)."""
+        self._dead[host] = incarnation
+        silent_ns = self.silence_ns(host)
+        if silent_ns is not None:
+            self._trace.note("death_proven", host=host, incarnation=incarnation, silent_ns=silent_ns)
 
     def heard(self) -> int:
         """How many hosts were heard within a lease."""
@@ -181,7 +195,9 @@ class Leases:
         news = [each for each in lapsed if each not in told]
         if any(promised.until.get(each, 0) > now for each in told):
             self._trace.note("heard_again", host=host)  # it was suspected, and is not dead
+        suspected = [each for each in news if each != self._dead.get(host)]
+        if suspected:
+            silent_ns = self.silence_ns(host)
+            self._trace.note("promise_lapsed", host=host, incarnations=suspected, silent_ns=silent_ns)
         if news:
-            silent_ns = now - self._beats.peers[host].heard_at
-            self._trace.note("promise_lapsed", host=host, incarnations=news, silent_ns=silent_ns)
             self._on_lapsed(host)

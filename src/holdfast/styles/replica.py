@@ -72,6 +72,8 @@ class Replica(ABC):
         """The sequence is served here."""
         self._is_primary = False
         """And the object is ready: calls are taken."""
+        self._is_unheard = False
+        """But none has been answered yet."""
         self._incapacity = Incapacity(ports.clock, config)
         self._stamping = Stamping(ports.clock, ports.stamp, ports.time)
         self._waiting = Waiting()
@@ -148,6 +150,7 @@ class Replica(ABC):
 
     def _take_up(self, execution: Execution) -> None:
         self._is_primary = True
+        self._is_unheard = True
         self._incapacity.end()
         self._called = None
         self._taken_up_at = self.sequence.committed
@@ -174,6 +177,9 @@ class Replica(ABC):
         """Tell what may now be told, and keep the state that is now final."""
         for answer in self._waiting.take(up_to):
             self._ports.answer(answer.token, answer.numbers, answer.outcomes)
+            if self._is_unheard:
+                self._is_unheard = False
+                self._ports.trace.note("answered", group=self.definition.group)
         self._checkpointing.on_committed(up_to)
 
     # --- what the host hands in

@@ -55,11 +55,25 @@ class Metrics:
             buckets=TOOK_S,
             registry=self._registry,
         )
+        self._phase = Histogram(
+            "holdfast_failover_phase_seconds",
+            "The same one by one: noticed (since the old primary's host was last heard), claimed, committed, "
+            "ready, answered (the first call after it)",
+            ("phase",),
+            buckets=TOOK_S,
+            registry=self._registry,
+        )
         self._detection = Histogram(
             "holdfast_detection_seconds",
-            "How long a host or a member had been silent when that was taken for a fault",
+            "How long nothing had been heard of a process that was proven dead, of a host or of a member, "
+            "when that was taken for a fault",
             ("of",),
             buckets=TOOK_S,
+            registry=self._registry,
+        )
+        self._wrongly = Counter(
+            "holdfast_false_suspicions",
+            "Hosts that were suspected and heard again: they live, and may have been paused",
             registry=self._registry,
         )
 
@@ -72,14 +86,30 @@ class Metrics:
         """What the host's groups note, as far as it is a time that operators watch."""
         match kind, fields:
             case "failed_over", _:
-                for until in ("claimed", "committed", "ready"):
-                    took_ns = fields.get(f"{until}_ns")
-                    if isinstance(took_ns, int):
-                        self._failover.labels(until).observe(took_ns / SECOND)
+                self._on_failed_over(fields)
+            case "first_answer", {"after_ns": int(after_ns)}:
+                self._phase.labels("answered").observe(after_ns / SECOND)
+            case "death_proven", {"silent_ns": int(silent_ns)}:
+                self._detection.labels("process").observe(silent_ns / SECOND)
+            case "heard_again", _:
+                self._wrongly.inc()
             case "promise_lapsed", {"silent_ns": int(silent_ns)}:
                 self._detection.labels("host").observe(silent_ns / SECOND)
-            case "member_suspected", {"waited_ns": int(waited_ns)} if waited_ns:
+            case "member_suspected", {"waited_ns": int(waited_ns), "is_new": True} if waited_ns:
                 self._detection.labels("member").observe(waited_ns / SECOND)
+
+    def _on_failed_over(self, fields: Mapping[str, object]) -> None:
+        """Its steps count from the ground for it; a phase from the end of the one before."""
+        silent_ns = fields.get("silent_ns")
+        if isinstance(silent_ns, int):
+            self._phase.labels("noticed").observe(silent_ns / SECOND)
+        before_ns = 0
+        for until in ("claimed", "committed", "ready"):
+            took_ns = fields.get(f"{until}_ns")
+            if isinstance(took_ns, int):
+                self._failover.labels(until).observe(took_ns / SECOND)
+                self._phase.labels(until).observe((took_ns - before_ns) / SECOND)
+                before_ns = took_ns
 
     def on_turn(self, late_ns: int) -> None:
         self._late.observe(late_ns / SECOND)
