@@ -53,12 +53,14 @@ class FakeCopies:
     """Copies of one process: taken at once, ended when a schedule says so, and lost with the process."""
 
     def __init__(self, member: "FakeMember") -> None:
+        self.is_busy = False
+        """With a copy for another group: a process has one at a time."""
         self._member = member
         self._running: tuple[Captured, bytes, Callable[[Copied | NotCopied], None]] | None = None
         self._written: Captured | None = None
 
     def begin(self, snapshot: Snapshot, then: Callable[[Copied | NotCopied], None]) -> bool:
-        if self._running is not None or self._written is not None:
+        if self.is_busy or self._running is not None or self._written is not None:
             return False
         state = b"".join(snapshot.pieces())
         self._running = (Captured(snapshot.position, state), snapshot.digest(), then)
@@ -96,6 +98,8 @@ class FakeMember:
     """What a primary has ordered beyond this has not left it yet."""
     is_serving: bool = False
     checkpoint: Kept | None = None
+    keeps_two: bool = False
+    """Whether the log reaches back to the checkpoint before the newest, as hosts' logs do."""
     may: bool = True
     """Whether the leases allow reading (R1)."""
     asked: list[Callable[[bool], None]] = field(default_factory=list)
@@ -146,9 +150,10 @@ class FakeMember:
 
     def keep(self, captured: Captured) -> None:
         assert captured.position <= self.committed, "only what is final becomes a checkpoint"
+        older = self.checkpoint.position if self.checkpoint is not None else ORIGIN.position
         self.checkpoint = captured
-        self.log = [record for record in self.log if record.last > captured.position]
-        self.floor = captured.position
+        self.floor = older if self.keeps_two else captured.position
+        self.log = [record for record in self.log if record.last > self.floor]
 
 
 class FakeGroup:

@@ -1,5 +1,6 @@
 """States of every style: when they are captured and kept, and objects that cannot give theirs."""
 
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from holdfast.model.calls import Request
 from holdfast.model.errors import Corruption, Overloaded, Unavailable
 from holdfast.model.ids import Position
 from holdfast.model.outcome import Returned, decode_outcome, encode_outcome
+from holdfast.model.units import SECOND
 from holdfast.sequence.ports import Captured
 from holdfast.styles.capture import InvalidState, NoStateAvailable
 from holdfast.styles.config import StyleConfig
@@ -284,6 +286,49 @@ def test_a_long_log_makes_a_checkpoint_due_and_a_longer_one_refuses_calls(style:
         for number in range(1, 100):
             write(made, number)
     made.settle()
+    write(made, 100)
+    made.settle()
+    assert lines(made, made.primary)[-1] == "line 100"
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_checkpoint_that_is_put_off_comes_though_no_call_does(style: str) -> None:
+    """The process copies itself for another group while this one's log grows too long for calls; nothing is
+    executed from then on, and the checkpoint that lets calls in again is still due."""
+    made = group(style, config=StyleConfig(long_log_bytes=500, log_bytes_max=600, inline_state_bytes_max=1))
+    made.copies["a"].is_busy = True
+    for number in range(1, 100):
+        with suppress(Overloaded):
+            write(made, number)
+        made.settle()
+    made.clock.time_ns += 1 * SECOND
+    made.settle()
+    assert made.members["a"].checkpoint is None, "it was put off once more"
+    made.copies["a"].is_busy = False
+    made.clock.time_ns += 1 * SECOND
+    made.settle()
+    made.copies["a"].end()
+    made.settle()
+    write(made, 100)
+    made.settle()
+    assert lines(made, made.primary)[-1] == "line 100"
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_log_too_long_for_calls_gets_the_second_checkpoint_that_lets_it_go(style: str) -> None:
+    """Calls that were on their way fill it beyond what one takes: the log reaches back to the older of two
+    checkpoints, and no call is executed any more that would make the second one due."""
+    config = StyleConfig(long_log_bytes=500, log_bytes_max=600, sent_state_bytes_max=1)
+    made = group(style, config=config)
+    for member in made.members.values():
+        member.keeps_two = True
+    for first in range(1, 100, 20):
+        with suppress(Overloaded):
+            write(made, *range(first, first + 20))
+    made.settle()
+    for _ in range(4):
+        made.clock.time_ns += 1 * SECOND
+        made.settle()
     write(made, 100)
     made.settle()
     assert lines(made, made.primary)[-1] == "line 100"

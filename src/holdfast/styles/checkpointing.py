@@ -21,6 +21,9 @@ from holdfast.styles.ports import Copied, NotCopied, Snapshot, StylePorts
 BUSY_NS: Final = 100 * MILLISECOND
 """When no copy can be begun now, as another group has one, it is tried again after this."""
 
+AGAIN_NS: Final = 200 * MILLISECOND
+"""While a log is too long a state is captured again after this, though nothing was executed meanwhile."""
+
 STATES_IN_LOG: Final = 4
 """A log so many times as long as the state is replayed in longer than the state is written, by far."""
 
@@ -86,10 +89,13 @@ class Checkpointing:
             return False
         if self._bytes >= self._checkpoint_bytes():
             return True
-        if self._log_bytes() >= self._config.long_log_bytes and execution.position > self._quiet_since:
-            return True
         elapsed_ns = self._ports.clock.now() - self._taken_at
-        return elapsed_ns >= self._config.checkpoint_interval_ns and execution.position > self._quiet_since
+        is_quiet = execution.position <= self._quiet_since
+        if self._log_bytes() >= self._config.long_log_bytes:
+            # It reaches back to the older of two checkpoints, and may be too long for the call that would
+            # make the second one due.
+            return not is_quiet or (elapsed_ns >= AGAIN_NS and execution.position > self.kept)
+        return elapsed_ns >= self._config.checkpoint_interval_ns and not is_quiet
 
     def _checkpoint_bytes(self) -> int:
         """The log that is borne since the last checkpoint. Who starts again replays it, so a small state,

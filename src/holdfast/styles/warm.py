@@ -59,8 +59,10 @@ class Warm(Passive):
             step = Step.REPLAY  # cheap as it is to replay, backups need a checkpoint as well
         if step is not Step.NOTHING:
             self._stepped_at, self._spent_ns = self._ports.clock.now(), 0
+            is_captured = state is not None or self._checkpointing.is_copying_at(execution.position)
             self._step_by(execution, self._record_for(step, execution, state))
-            self._checkpointing.nothing_since(execution.position)
+            if is_captured:
+                self._checkpointing.nothing_since(execution.position)
 
     def _record_for(self, step: Step, execution: Execution, state: bytes | None) -> Record:
         """*state*: if it was captured just now."""
