@@ -74,6 +74,7 @@ MACHINE: Final = (
 """Modules that touch the machine: drivers, faces, and the parts of the simulator that run it."""
 
 SIMULATED: Final = (
+    "node/census.py",
     "node/heartbeats.py",
     "node/messages.py",
     "node/restarts.py",

@@ -83,6 +83,11 @@ NARROW: Final[dict[str, Narrow]] = {
         gap_ns=200 * MILLISECOND,
         about="placement_changes",
     ),
+    "management": Narrow(
+        kinds=("host_drained", "placement_changes", "host_away"),
+        gap_ns=250 * MILLISECOND,
+        about="host_drained",
+    ),
     "sleepers": Narrow(kinds=("host_sleeps",), gap_ns=300 * MILLISECOND),
     "standing": Narrow(kinds=("loop_stands",), gap_ns=800 * MILLISECOND),
     "sickness": Narrow(kinds=("object_spoilt", "host_sick"), gap_ns=300 * MILLISECOND),

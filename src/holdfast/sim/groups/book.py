@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from holdfast.model.ids import GroupId
+from holdfast.model.ids import GroupId, HostId
 from holdfast.sim.checkers import History, exactly_once
 from holdfast.sim.checkers.history import Operation
 from holdfast.sim.checkers.unique import check_list
@@ -39,6 +39,8 @@ class Book:
     health: Health = field(init=False)
     began_ns: dict[str, int] = field(default_factory=dict)
     """When each host's latest process took up its groups."""
+    draining: dict[HostId, None] = field(default_factory=dict)
+    """Hosts that shall be empty, by the domain's wish."""
     _seen: dict[GroupId, list[str]] = field(default_factory=dict)
     """The longest list that a stale read has shown."""
 

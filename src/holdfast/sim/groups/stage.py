@@ -72,8 +72,8 @@ class Stage:
     """Whether a thread of their own exchanges the heartbeats of hosts, or their loops do (R4)."""
 
     @classmethod
-    def drawn(cls, rng: random.Random) -> "Stage":
-        hosts = tuple(HostId(name) for name in HOSTS[: rng.choice(HOST_COUNTS)])
+    def drawn(cls, rng: random.Random, host_counts: tuple[int, ...] = HOST_COUNTS) -> "Stage":
+        hosts = tuple(HostId(name) for name in HOSTS[: rng.choice(host_counts)])
         kinds = rng.sample(KINDS, rng.choice(GROUP_COUNTS))
         kinds.sort(key=lambda kind: kind[0] == "stateless")  # faults aim at the first group's primary
         groups = tuple(_record(rng, number, kind, hosts) for number, kind in enumerate(kinds, start=1))

@@ -73,6 +73,7 @@ class Groups(Scenario):
         Bound(kinds=damage.NAMES, nodes=1),
         Bound(kinds=(breaking.BREAKS,), nodes=1),
     )
+    host: ClassVar[type[Host]] = Host
     fault_ns: ClassVar[int] = 4 * SECOND
     heal_ns: ClassVar[int] = 6500 * MILLISECOND
 
@@ -94,7 +95,7 @@ class Groups(Scenario):
         leases = LeaseBook(world)
         world.add_node(AUTHORITY, partial(AuthorityNode, truth=truth, leases=leases))
         for host in stage.hosts:
-            world.add_node(host, partial(Host, book=book, stage=stage))
+            world.add_node(host, partial(self.host, book=book, stage=stage))
         for name in CLIENTS:
             world.add_node(name, partial(Caller, book=book, stage=stage))
         Agents(world, tuple(stage.hosts)).start()
