@@ -5,17 +5,21 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from csn_machine import START_S, Machine
 
+from holdfast.authority.replicas import ensure_replica
 from holdfast.clock import ClockConfig, Vector
 from holdfast.clock.errors import ClockUnreadable, DuplicateReplica, FutureNotStored, SkewTooLarge, TimeEnded
+from holdfast.clock.offsets import LogicalTime
 from holdfast.model.csn import TIMESTAMP_MAX, ZERO, Csn
 from holdfast.model.errors import InvalidRequest, Overloaded
-from holdfast.model.ids import ReplicaId
+from holdfast.model.ids import HostId, ReplicaId
 from holdfast.model.units import SECOND
 from holdfast.sim import Options, World
+from recipe_bench import Bench
 
 PEER = ReplicaId(2)
 
@@ -306,6 +310,29 @@ def test_a_csn_is_joined_from_its_parts() -> None:
     csn = machine.generator.take()
     assert csn == Csn(timestamp, sequence, ReplicaId(0xBEEF), 0)
     assert csn > ZERO
+
+
+@pytest.mark.covers("CSN-113")
+def test_each_step_towards_a_csn_has_a_means_of_its_own(tmp_path: Path) -> None:
+    """Each is used here without the others: begin, the timestamp, the sequence number, the replica's id, the
+    sub-sequence number, and the whole that is joined from them."""
+    time = LogicalTime(START_S * SECOND)
+    assert (time.timestamp, time.sequence) == (START_S, 0)
+    time.sample((START_S + 2) * SECOND + 5, until=START_S + 10)
+    assert (time.timestamp, time.sequence) == (START_S + 2, 0)
+    time.resume(START_S + 2, 7)
+    assert (time.timestamp, time.sequence) == (START_S + 2, 7)
+    time.roll_over()
+    assert (time.timestamp, time.sequence) == (START_S + 3, 0)
+    bench = Bench(tmp_path)
+    one, other, again = (
+        bench.run(ensure_replica(HostId(host), nonce=bench.nonce())).value.replica  # type: ignore[union-attr]  # nobody else asks
+        for host in ("a", "b", "a")
+    )
+    assert one == again != other
+    joined = Csn(time.timestamp, time.sequence, one)
+    assert joined.part(3) == Csn(START_S + 3, 0, one, 3)
+    assert joined.text() == f"0{START_S + 3:08x}0000{one:04x}"
 
 
 def test_a_batch_has_one_csn() -> None:
