@@ -6,7 +6,7 @@ from holdfast.authority import keys
 from holdfast.authority.outcome import Seen
 from holdfast.authority.views import View, ViewMember
 from holdfast.control.planning import Lead
-from holdfast.control.responding import NEWS_NS, to_lead
+from holdfast.control.responding import DOUBTS_MAX, NEWS_NS, Doubts, to_lead
 from holdfast.faults.events import EventHeader, EventType, FixedEventHeader, Location, StructuredEvent
 from holdfast.faults.reports import FaultKind, FaultReport
 from holdfast.faults.told import Told
@@ -63,3 +63,22 @@ def test_an_old_report_and_an_applications_own_event_move_nobody() -> None:
     assert to_lead(told(), NOW_NS + NEWS_NS + 1, views(A, B), [A, B]) is None
     own = StructuredEvent(EventHeader(FixedEventHeader(EventType("MINE", "Smoke"), "")), (), None)
     assert to_lead(Told(1, NOW_NS, own), NOW_NS, views(A, B), [A, B]) is None
+
+
+def test_a_report_is_heeded_until_another_leads_or_it_is_old() -> None:
+    """Whoever is asked to hand over may not hear it."""
+    doubts, lead = Doubts(), Lead(GROUP, B, "its member on a is reported to have crashed")
+    assert doubts.add(told(), NOW_NS, views(A, B), [A, B]) == lead
+    assert doubts.add(told("rack1/b"), NOW_NS, views(A, B), [A, B]) is None
+    for _ in range(2):
+        assert doubts.due(NOW_NS, views(A, B), [A, B]) == [lead]
+    assert doubts.due(NOW_NS, views(B, A), [A, B]) == []
+    assert doubts.due(NOW_NS, views(A, B), [A, B]) == [], "it was heeded"
+    doubts.add(told(), NOW_NS, views(A, B), [A, B])
+    assert doubts.due(NOW_NS + NEWS_NS + 1, views(A, B), [A, B]) == []
+
+
+def test_doubts_are_bounded() -> None:
+    doubts = Doubts()
+    taken = [doubts.add(told(), NOW_NS, views(A, B), [A, B]) for _ in range(DOUBTS_MAX + 1)]
+    assert (taken.count(None), taken[-1]) == (1, None)

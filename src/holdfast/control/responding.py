@@ -18,11 +18,39 @@ from holdfast.model.units import SECOND
 
 NEWS_NS: Final = 30 * SECOND
 """A report that is older says nothing of who is primary now: the manager may not have heard it in time."""
+DOUBTS_MAX: Final = 1_000
+"""Reports that are heeded at a time. Beyond, the newest are passed over: groups see to themselves."""
+
+Views = Mapping[GroupId, Seen[View]]
 
 
-def to_lead(
-    told: Told, now_ns: int, views: Mapping[GroupId, Seen[View]], living: Container[HostId]
-) -> Lead | None:
+class Doubts:
+    """Reports of primaries that crashed, each until another member leads: whoever is asked to hand over may
+    not hear it."""
+
+    def __init__(self) -> None:
+        self._told: list[Told] = []
+
+    def add(self, told: Told, now_ns: int, views: Views, living: Container[HostId]) -> Lead | None:
+        """What is to be done because of it, if anything is."""
+        found = to_lead(told, now_ns, views, living)
+        if found is None or len(self._told) >= DOUBTS_MAX:
+            return None
+        self._told.append(told)
+        return found
+
+    def due(self, now_ns: int, views: Views, living: Container[HostId]) -> list[Lead]:
+        """What is still to be done."""
+        found = {told.number: to_lead(told, now_ns, views, living) for told in self._told}
+        self._told = [told for told in self._told if found[told.number] is not None]
+        return [lead for lead in found.values() if lead is not None]
+
+    def clear(self) -> None:
+        """Somebody else coordinates, and hears what was not acknowledged."""
+        self._told.clear()
+
+
+def to_lead(told: Told, now_ns: int, views: Views, living: Container[HostId]) -> Lead | None:
     """Who shall lead instead of the member that crashed; None when that one is not primary, nobody else can
     be, or it is no report of one member."""
     try:

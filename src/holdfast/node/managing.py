@@ -21,7 +21,7 @@ from holdfast.control.criteria import member_criteria, to_keep
 from holdfast.control.domain_changes import ForgetGroups
 from holdfast.control.domain_state import DomainState
 from holdfast.control.planning import Action, Forget, Lead, Place, Plan, Remove, Tune, by_group, plan
-from holdfast.control.responding import to_lead
+from holdfast.control.responding import Doubts
 from holdfast.control.steps import take_steps
 from holdfast.control.wishes import Facts, GroupFact
 from holdfast.faults.told import Told
@@ -74,6 +74,7 @@ class Managing:
         self._nonces = nonces
         self._planned_for: tuple[Any, ...] = ()
         self._is_told = asyncio.Event()
+        self._doubts = Doubts()
         self._clock = MachineClock()
 
     @property
@@ -101,16 +102,25 @@ class Managing:
     def on_told(self, told: Told) -> None:
         """The notifier tells of a fault (FTC-313): look now; and let another member lead where the primary is
         said to have crashed. If that is wrong, or was so before, it costs a hand-over."""
-        self._is_told.set()
-        found = to_lead(told, self._clock.wall(), self._directory.views, self._directory.sessions)
+        found = self._doubts.add(told, self._clock.wall(), self._directory.views, self._directory.sessions)
         if found is not None:
-            self._groups.ask_hand_over(found.group, found.host)
             self._say(found)
+        self._is_told.set()
+
+    def _lead_elsewhere(self) -> bool:
+        """Have others lead in the place of primaries that are said to have crashed; whether some are not led
+        by others yet."""
+        due = self._doubts.due(self._clock.wall(), self._directory.views, self._directory.sessions)
+        for action in due:
+            self._groups.ask_hand_over(action.group, action.host)
+        return bool(due)
 
     async def _look(self) -> bool:
         """Whether there was something to do."""
         if self._control.is_coordinator:
-            return await self._act()
+            is_leading = self._lead_elsewhere()
+            return await self._act() or is_leading
+        self._doubts.clear()
         self._planned_for = ()
         self._census.look()  # so that this host knows since when others are gone
         return False
