@@ -364,6 +364,21 @@ def test_an_object_that_cannot_give_its_state_is_reported_and_serves_on(style: s
     assert told(made)[-1] == ("t", [2], [Returned(2)])
 
 
+@pytest.mark.parametrize("style", ALL)
+def test_an_object_that_cannot_give_its_state_is_asked_now_and_then_however_long_its_log_is(
+    style: str,
+) -> None:
+    """What says that a state was to be captured is a record as well: one must not bring about the next."""
+    made = group(style, Broken, StyleConfig(long_log_bytes=100, log_bytes_max=10_000))
+    for number in range(1, 21):
+        made.replicas["a"].on_calls("t", sent(call(number, "add")))
+        made.settle()
+    made.settle()
+    asked = [name for name, kind, _ in made.faults if kind == "object_failed"].count("a")
+    assert 1 <= asked <= 2
+    assert made.members["a"].tail < 20 + 10
+
+
 @pytest.mark.parametrize("style", PASSIVE)
 def test_a_member_that_can_make_no_object_does_not_serve_and_says_so(style: str) -> None:
     made = group(style, Broken)

@@ -137,12 +137,15 @@ class Checkpointing:
             return None
         self._restart()
         state = self.ask(execution.save)
-        if state is not None:
-            self._captured = Captured(execution.position, state)
-            self._quiet_since = execution.position
-            self._state_bytes = len(state)
-            if self._on_digest is not None:
-                self._on_digest(execution.position, execution.digest(state))
+        if state is None:
+            # However long the log is: marks would follow each other as fast as they are committed.
+            self._not_before = self._ports.clock.now() + self._config.copy_retry_ns
+            return None
+        self._captured = Captured(execution.position, state)
+        self._quiet_since = execution.position
+        self._state_bytes = len(state)
+        if self._on_digest is not None:
+            self._on_digest(execution.position, execution.digest(state))
         return state
 
     def ask(self, get: Callable[[], bytes]) -> bytes | None:

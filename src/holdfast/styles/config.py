@@ -35,7 +35,7 @@ class StyleConfig(Struct, frozen=True, kw_only=True):
     """A state up to this size is captured between two calls, which it stops for some milliseconds; beyond, by
     a copy of the process. Smaller: more copies, each of which costs the host's page tables."""
     copy_retry_ns: int = 1 * SECOND
-    """The pause after a copy failed; doubled each time."""
+    """The pause after a copy failed, doubled each time; and after an object had no state to give."""
     copy_retry_most_ns: int = 60 * SECOND
     object_retry_ns: int = 1 * SECOND
     """A primary whose object could not be made hands its group over at once, and if it comes back to it not

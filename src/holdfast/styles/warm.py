@@ -55,11 +55,11 @@ class Warm(Passive):
             has_base=self._has_base,
             config=self._config,
         )
-        if step is Step.NOTHING and is_due:
+        is_captured = state is not None or self._checkpointing.is_copying_at(execution.position)
+        if step is Step.NOTHING and is_due and (is_captured or not execution.is_idle):
             step = Step.REPLAY  # cheap as it is to replay, backups need a checkpoint as well
         if step is not Step.NOTHING:
             self._stepped_at, self._spent_ns = self._ports.clock.now(), 0
-            is_captured = state is not None or self._checkpointing.is_copying_at(execution.position)
             self._step_by(execution, self._record_for(step, execution, state))
             if is_captured:
                 self._checkpointing.nothing_since(execution.position)
