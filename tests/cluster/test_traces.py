@@ -121,5 +121,22 @@ def test_a_call_that_survives_its_primary_is_one_trace_everywhere(
         assert "gate:" in raised
         door = (await asyncio.to_thread(domain.host, last))["report"]["details"]["http"]
         await until("the host tells how long the failover took", lambda: phases_at(door) >= PHASES)
+        await check_http(door)
+
+    async def check_http(door: str) -> None:
+        """A call by HTTP is of the trace that its header names."""
+        trace_id, span_id = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+        headers = {"traceparent": f"00-{trace_id}-{span_id}-01", "Idempotency-Key": "through-the-gate"}
+        url = f"{door}/v1/groups/gate/calls/go_through?duration_s=60"
+        async with httpx.AsyncClient(timeout=WAIT_S, trust_env=False) as program:
+            answer = await program.post(url, json=[str(marks)], headers=headers)
+        assert answer.status_code == 422, answer.text
+        await until("a host has written its line", lambda: lines_about(trace_id, "a method raised"))
+
+    def lines_about(trace_id: str, event: str) -> list[str]:
+        """Of the logs of all processes."""
+        logs = (domain.directory / "output").glob("*.log")
+        lines = [line for each in logs for line in each.read_text().splitlines()]
+        return [line for line in lines if f"trace_id={trace_id}" in line and f'"{event}"' in line]
 
     run(domain, work)

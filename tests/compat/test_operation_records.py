@@ -37,6 +37,8 @@ from holdfast.styles.operation import (
 
 SAMPLES = json.loads((Path(__file__).parent / "operation_records_v1.json").read_text(encoding="utf-8"))
 """What version 1 wrote, in hexadecimal. Never edited: a new version adds a file of its own."""
+SAMPLES_2 = json.loads((Path(__file__).parent / "operation_records_v2.json").read_text(encoding="utf-8"))
+"""What version 2 added: calls may carry a trace."""
 
 CLIENT = ClientId("client-1")
 STAMP = Stamp(Csn(1_700_000_000, 7, ReplicaId(3), 2), 123_456_789)
@@ -81,6 +83,11 @@ def test_calls_of_version_1_are_read() -> None:
     record = decode_record(bytes.fromhex(SAMPLES["calls"]))
     assert isinstance(record, Calls)
     assert decode_calls(record.sent.calls) == [TracedCall(*msgspec.structs.astuple(CALL))]
+
+
+def test_calls_that_carry_a_trace_are_read() -> None:
+    traced = TracedCall(*msgspec.structs.astuple(CALL), bytes(range(1, 26)))
+    assert decode_calls(bytes.fromhex(SAMPLES_2["traced_calls"])) == [traced]
 
 
 class Account:

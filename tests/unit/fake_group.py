@@ -182,6 +182,7 @@ class FakeGroup:
         self.final: list[Stored] = []
         """Everything that was ever committed, in order."""
         self.members = {name: FakeMember(self, name) for name in names}
+        self.ports: dict[str, StylePorts] = {}
         self.replicas: dict[str, Replica] = {}
         self.copies: dict[str, FakeCopies] = {}
         self.primary = names[0]
@@ -196,7 +197,7 @@ class FakeGroup:
         """A new process of this member, on its disk."""
         member = self.members[name]
         self.copies[name] = FakeCopies(member)
-        ports = StylePorts(
+        ports = self.ports[name] = StylePorts(
             self.clock,
             self.trace,
             self.stamp,

@@ -1,5 +1,6 @@
 """What people read of single calls, and what methods know of the trace they are in."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,13 +10,17 @@ from style_groups import ALL, CONFIG, told
 
 import holdfast as hf
 from holdfast.machine.counting import CountingTrace
-from holdfast.model.ids import ClientId
+from holdfast.model.ids import ClientId, Epoch, GroupId
 from holdfast.model.outcome import Raised, Returned, encode_outcome
 from holdfast.model.ports import NoTrace
+from holdfast.model.properties import Style
 from holdfast.model.traceparent import Traceparent
 from holdfast.model.units import SECOND
+from holdfast.styles.attempts import Attempt
 from holdfast.styles.lines import LINE_EVERY_NS, LINES_MAX, CallLines
 from holdfast.styles.operation import Call, decode_calls, traced
+from holdfast.styles.stateless import Stateless
+from holdfast.styles.style import make_member
 
 CARRIED = Traceparent(bytes(range(16)), bytes(range(1, 9)), 1)
 
@@ -217,3 +222,30 @@ def test_the_first_answer_of_each_primary_is_noted(style: str) -> None:
     assert made.trace.counts["answered"] == 1
     do(made, call(3, "tell"))
     assert made.trace.counts["answered"] == 2
+
+
+@pytest.mark.parametrize("is_self_kept", [True, False])
+def test_members_without_a_sequence_leave_lines_too(is_self_kept: bool) -> None:
+    made = group("warm")
+    written: list[tuple[str, object]] = []
+    lines = CallLines(lambda event, **fields: written.append((event, fields["trace_id"])), made.clock)
+    ports = replace(made.ports["a"], lines=lines)
+    style = Style.COLD_PASSIVE if is_self_kept else Style.STATELESS
+    member = make_member(style, definition(Teller, "tellers"), ports, CONFIG, is_self_kept=is_self_kept)
+    assert isinstance(member, Stateless)
+    member.on_serving(Epoch(1))
+    member.turn()
+    member.execute(sent(traced(call(1, "fail", "no"), CARRIED.encoded())))
+    member.execute(sent(call(2, "sleep")))
+    assert written == [("a method raised", CARRIED.trace_id), ("a call was slow", derived(2).trace_id)]
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_call_that_is_given_up_leaves_a_line(style: str) -> None:
+    made = group(style)
+    for _ in range(2):
+        made.attempts["a"].ended(Attempt(GroupId(1), A, 1, 1, 2))
+    do(made, traced(call(1, "tell"), CARRIED.encoded()))
+    made.settle()
+    (fields,) = (fields for name, event, fields in made.told if event == "a call was given up")
+    assert (fields["trace_id"], fields["call"]) == (CARRIED.trace_id, "tell()")

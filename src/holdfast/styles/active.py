@@ -164,8 +164,8 @@ class Active(Replica):
         effects = execution.apply(first, record, self._audience.run if is_awaited else None)
         if is_awaited and isinstance(record, Calls):
             took_ns = self._ports.clock.now() - began_ns
-            if took_ns >= self._config.slow_ns:
-                self._took(took_ns, record.sent.client, decode_calls(record.sent.calls))
+            if self._audience.is_slow(took_ns):
+                self._audience.took(took_ns, record.sent.client, decode_calls(record.sent.calls))
         if effects.divergence:
             self._ports.fault("divergence", effects.divergence)
         for reply in effects.later:

@@ -7,22 +7,27 @@ from holdfast.model.units import MILLISECOND
 from holdfast.styles.context import Scope
 from holdfast.styles.effects import Outgoing
 from holdfast.styles.operation import Call, Reply
+from holdfast.styles.poison import Poisonous
 from holdfast.styles.ports import StylePorts
 
 
 class Audience:
     """Of one member of the group of that name. Mostly nobody: then it costs a look."""
 
-    def __init__(self, group: str, ports: StylePorts) -> None:
+    def __init__(self, group: str, ports: StylePorts, slow_ns: int) -> None:
         self._group = group
+        self._slow_ns = slow_ns
         self._lines = ports.lines
         self._onlooker = ports.onlooker
         self.run = ports.onlooker.run if ports.onlooker is not None else None
         """How calls are run (:meth:`.execution.Execution.calls`)."""
 
-    def slow(self, took_ns: int, client: ClientId, calls: list[Call]) -> None:
-        """These calls of one frame ran for too long, together."""
-        if self._lines is not None:
+    def is_slow(self, took_ns: int) -> bool:
+        return took_ns >= self._slow_ns and self._lines is not None
+
+    def took(self, took_ns: int, client: ClientId, calls: list[Call]) -> None:
+        """These calls of one frame ran for so long, together."""
+        if took_ns >= self._slow_ns and self._lines is not None:
             took_ms = took_ns // MILLISECOND
             self._lines.tell("a call was slow", self._group, client, calls, took_ms=took_ms, among=len(calls))
 
@@ -30,9 +35,16 @@ class Audience:
         if self._lines is not None:
             self._lines.tell_raised(scope, error)
 
-    def asked(self, ask: Callable[[Call, ClientId], bytes], each: Call, client: ClientId) -> bytes:
-        """What *ask* gives for a query, which waits for nothing."""
-        return ask(each, client) if self.run is None else self.run(ask, each, client) or b""
+    def given_up(self, found: Poisonous) -> None:
+        """A call is not tried again (E4)."""
+        if self._lines is not None:
+            event, call, attempts = "a call was given up", found.call, found.attempts
+            carried = found.traceparent
+            self._lines.tell_one(event, self._group, found.request, carried, call=call, attempts=attempts)
+
+    def asked(self, ask: Callable[..., bytes], each: Call, client: ClientId, *more: object) -> bytes:
+        """What *ask* gives, which waits for nothing."""
+        return ask(each, client, *more) if self.run is None else self.run(ask, each, client, *more) or b""
 
     def ended(self, reply: Reply) -> None:
         """A call that had to wait has ended."""

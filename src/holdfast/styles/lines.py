@@ -53,24 +53,25 @@ class CallLines:
     def tell(self, event: str, group: str, client: ClientId, calls: Iterable[Call], **fields: object) -> None:
         """*event* has befallen these calls of *client* to the group of that name."""
         for each in calls:
-            if self.has_room():
-                trace = Traceparent.of(each.traceparent, group, client, each.number)
-                request = Request(client, each.number)
-                self._write(event, trace, group=group, request=str(request), method=each.method, **fields)
-            else:
-                self._left_out += 1
+            request = Request(client, each.number)
+            self.tell_one(event, group, request, each.traceparent, method=each.method, **fields)
+
+    def tell_one(self, event: str, group: str, request: Request, carried: bytes, **fields: object) -> None:
+        """The same of one request, which carries that trace."""
+        if self.has_room():
+            trace = Traceparent.of(carried, group, *request)
+            self._write(event, trace, group=group, request=str(request), **fields)
+        else:
+            self._left_out += 1
 
     def tell_raised(self, scope: Scope, error: BaseException) -> None:
         """A method has raised that. It is its caller's to deal with; where it was raised, only this host
         knows."""
-        if not self.has_room():
-            self._left_out += 1
-            return
-        self._write(
+        self.tell_one(
             "a method raised",
-            scope.traceparent,
-            group=scope.group,
-            request=str(Request(scope.client, scope.number)),
+            scope.group,
+            Request(scope.client, scope.number),
+            scope.carried,
             error=type(error).__name__,
             text=_text_of(error),
             at=_where(error),

@@ -238,7 +238,7 @@ class Passive(Replica):
         stamp, first = self._stamping.next(len(calls)), Position(execution.position + 1)
         began = self._ports.clock.now()
         outcomes = execution.calls(first, stamp, sent, calls, self._audience.run).outcomes
-        self._took(self._spent(began), sent.client, calls)
+        self._audience.took(self._spent(began), sent.client, calls)
         numbers = [each.number for each in calls]
         ended = [outcome for outcome in outcomes if outcome is not None]
         if len(ended) == len(calls):

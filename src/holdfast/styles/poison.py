@@ -27,6 +27,8 @@ class Poisonous:
     attempts: int
     """Processes that it has ended."""
     call: str
+    traceparent: bytes = b""
+    """As the call carried it."""
 
 
 def among_calls(attempts: Attempts, client: ClientId, calls: Iterable[Call]) -> Iterator[Poisonous]:
@@ -34,7 +36,8 @@ def among_calls(attempts: Attempts, client: ClientId, calls: Iterable[Call]) -> 
         request = Request(client, each.number)
         ended = attempts.given_up(request)
         if ended:
-            yield Poisonous(request, each.expiration_s, ended, in_words(each.method, each.arguments))
+            words = in_words(each.method, each.arguments)
+            yield Poisonous(request, each.expiration_s, ended, words, each.traceparent)
 
 
 def among_jobs(attempts: Attempts, jobs: Iterable[Job]) -> Iterator[Poisonous]:
@@ -42,7 +45,7 @@ def among_jobs(attempts: Attempts, jobs: Iterable[Job]) -> Iterator[Poisonous]:
         ended = attempts.given_up(each.request)
         if ended:
             words = in_words(each.method, each.arguments)
-            yield Poisonous(each.request, each.expiration_s, ended, words)
+            yield Poisonous(each.request, each.expiration_s, ended, words, each.traceparent)
 
 
 def in_words(method: str, arguments: msgspec.Raw) -> str:

@@ -64,7 +64,7 @@ class Replica(ABC):
 
     def __init__(self, definition: Definition, ports: StylePorts, config: StyleConfig) -> None:
         self.definition = replace(definition, attempts=ports.attempts, on_raised=self._on_raised)
-        self._audience = Audience(definition.group, ports)
+        self._audience = Audience(definition.group, ports, config.slow_ns)
         self._ports = ports
         self._config = config
         self._sequence: Sequence | None = None
@@ -296,6 +296,7 @@ class Replica(ABC):
             call=found.call,
             attempts=found.attempts,
         )
+        self._audience.given_up(found)
         ended = f"{found.call} of request {found.request} ended {found.attempts} processes"
         self._ports.fault("poisoned", f"{ended} and is not tried again")
 
@@ -432,7 +433,7 @@ class Replica(ABC):
             for each in queries:
                 outcome = self._audience.asked(partial(self._ask_one, execution), each, client)
                 self._queries.add(execution.position, token, each.number, outcome)
-            self._took(self._ports.clock.now() - began_ns, client, queries)
+            self._audience.took(self._ports.clock.now() - began_ns, client, queries)
 
         execution.when_at_rest(ask)
         return [each for each in calls if each.method not in named]
@@ -458,11 +459,6 @@ class Replica(ABC):
             self._ports.answer(token, numbers, outcomes)
         else:
             self._waiting.until(position, token, numbers, outcomes)
-
-    def _took(self, took_ns: int, client: ClientId, calls: list[Call]) -> None:
-        """These calls of one frame ran for so long, together."""
-        if took_ns >= self._config.slow_ns:
-            self._audience.slow(took_ns, client, calls)
 
     def _on_raised(self, scope: Scope, error: BaseException) -> None:
         """Where it is executed for whoever called; replays and backups only find the same."""

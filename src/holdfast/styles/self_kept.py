@@ -10,6 +10,7 @@ from typing import Final
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import ClientId, Epoch
 from holdfast.model.outcome import Returned, decode_outcome
+from holdfast.styles.audience import Audience
 from holdfast.styles.context import Scope
 from holdfast.styles.definition import Definition
 from holdfast.styles.line import run_at_once
@@ -23,8 +24,8 @@ RECOVER: Final = "recover"
 class SelfKept(Stateless):
     """A member of such a group."""
 
-    def __init__(self, definition: Definition, ports: StylePorts) -> None:
-        super().__init__(definition, ports.clock, ports.onlooker)
+    def __init__(self, definition: Definition, ports: StylePorts, audience: Audience | None = None) -> None:
+        super().__init__(definition, ports.clock, audience)
         self._ports = ports
         self._is_reigning = False
         self._is_ready = False

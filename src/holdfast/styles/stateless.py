@@ -8,22 +8,23 @@ made once, and are refused.
 from holdfast.model.ids import ClientId, Epoch, Position
 from holdfast.model.ports import Clock
 from holdfast.sequence.ports import Captured, Kept
+from holdfast.styles.audience import Audience
 from holdfast.styles.context import Scope
 from holdfast.styles.definition import Definition
 from holdfast.styles.line import run_at_once
 from holdfast.styles.liveness import ASKED_BY, why_not_alive
 from holdfast.styles.operation import Call, Sent, decode_calls
-from holdfast.styles.ports import Onlooker
 from holdfast.styles.timers import Timers
 
 
 class Stateless:
     """A member of a stateless group. Its sequence, if it has one, stays empty."""
 
-    def __init__(self, definition: Definition, clock: Clock, onlooker: Onlooker | None = None) -> None:
+    def __init__(self, definition: Definition, clock: Clock, audience: Audience | None = None) -> None:
         self.definition = definition
         self._clock = clock
-        self._onlooker = onlooker
+        self._audience = audience
+        self._on_raised = audience.raised if audience is not None else None
         self._instance = definition.make(Timers())
 
     @property
@@ -38,17 +39,20 @@ class Stateless:
     def execute(self, sent: Sent) -> tuple[list[int], list[bytes]]:
         """The numbers and outcomes of one frame's calls, on any member. Raises ``msgspec.DecodeError``."""
         calls = decode_calls(sent.calls)
-        scope = Scope(self.definition.group, self.definition.interface, None, self.definition.on_raised)
+        scope = Scope(self.definition.group, self.definition.interface, None, self._on_raised)
         outcomes = []
+        began_ns = self._clock.now()
         for each in calls:
             scope.begin(ClientId(sent.client), each.number, self._clock.wall(), each.traceparent)
             outcomes.append(self._run(each, sent.client, scope))
+        if self._audience is not None:
+            self._audience.took(self._clock.now() - began_ns, sent.client, calls)
         return [each.number for each in calls], outcomes
 
     def _run(self, each: Call, client: ClientId, scope: Scope) -> bytes:
-        if self._onlooker is None:
+        if self._audience is None:
             return self._execute(each, client, scope)
-        return self._onlooker.run(self._execute, each, client, scope) or b""
+        return self._audience.asked(self._execute, each, client, scope)
 
     def _execute(self, each: Call, client: ClientId, scope: Scope) -> bytes:
         return run_at_once(self._instance, self.definition.interface, scope, each.method, each.arguments)

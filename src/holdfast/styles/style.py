@@ -1,11 +1,11 @@
 """The replication styles by name, and their members."""
 
-from dataclasses import replace
 from typing import Final
 
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.properties import REPLICATION_STYLE, Style, UnsupportedProperty
 from holdfast.styles.active import Active
+from holdfast.styles.audience import Audience
 from holdfast.styles.cold import Cold
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
@@ -37,10 +37,10 @@ def make_member(
     """A member's application; *is_self_kept*: of a group that keeps itself consistent. Raises
     :class:`UnsupportedProperty` for voting (FTC-131)."""
     if is_self_kept and style in PASSIVE:
-        return SelfKept(_told_of(definition, ports), ports)
+        return SelfKept(definition, ports, Audience(definition.group, ports, config.slow_ns))
     match style:
         case Style.STATELESS:
-            return Stateless(_told_of(definition, ports), ports.clock, ports.onlooker)
+            return Stateless(definition, ports.clock, Audience(definition.group, ports, config.slow_ns))
         case Style.COLD_PASSIVE:
             return Cold(definition, ports, config)
         case Style.WARM_PASSIVE:
@@ -49,11 +49,6 @@ def make_member(
             return Active(definition, ports, config)
         case Style.ACTIVE_WITH_VOTING:
             raise no_voting()
-
-
-def _told_of(definition: Definition, ports: StylePorts) -> Definition:
-    """The same, with a line for each call that raises: where nothing is replayed, each is somebody's."""
-    return replace(definition, on_raised=ports.lines.tell_raised) if ports.lines is not None else definition
 
 
 def no_voting() -> UnsupportedProperty:
