@@ -235,6 +235,8 @@ class Shop:
         assert_type(hf.context.random.random(), float)
         assert_type(hf.context.uuid4(), UUID)
         assert_type(hf.context.this_group, str)
+        assert_type(hf.context.trace_id, str)
+        assert_type(hf.context.traceparent, str)
         timer = hf.context.call_later(1.5, self.buy, item)
         assert_type(hf.context.cancel(timer), bool)
         hf.context.cron("*/5 * * * *", "buy", item)

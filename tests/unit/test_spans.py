@@ -25,6 +25,7 @@ from holdfast.machine.telemetry import Telemetry, find_telemetry
 from holdfast.model.calls import RequestId
 from holdfast.model.ids import ClientId, HostId
 from holdfast.model.outcome import MethodRaised, Returned, encode_outcome
+from holdfast.model.system_groups import NOTIFIER
 from holdfast.model.traceparent import SAMPLED, Traceparent
 from holdfast.node.onlooking import SpanOnlooker, onlooker_of
 from holdfast.styles.operation import encode_arguments, traced
@@ -152,6 +153,20 @@ def test_what_a_call_came_to_stands_on_its_span(spans: Spans) -> None:
         ]
 
     tell(story, duration_s=60, config=PATIENT)
+
+
+def test_what_the_domain_asks_itself_has_no_span(spans: Spans) -> None:
+    """Whoever watches faults asks the notifier again and again; hosts report to it."""
+
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        cluster.state.name = NOTIFIER
+        cluster.move_to("a")
+        group = await domain.group(NOTIFIER)
+        assert await group.deposit("alice", 5) == 5
+        await asyncio.sleep(0)
+        assert spans.all() == []
+
+    tell(story)
 
 
 def test_a_trace_that_is_not_recorded_is_carried_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ from holdfast.model.ids import ClientId, HostId
 from holdfast.model.outcome import Outcome, Returned, decode_outcome, value_of
 from holdfast.model.ports import NoTrace
 from holdfast.model.reference import Reference
+from holdfast.model.system_groups import is_system
 from holdfast.model.traceparent import Traceparent
 from holdfast.styles.lines import CallLines
 from holdfast.styles.operation import Call, Sent, encode_calls, traced
@@ -76,7 +77,8 @@ class Caller:
             lines=CallLines(log.info, clock),
         )
         self._invocations = Invocations(reference, client, time_ns, ports=ports, config=config)
-        self._telemetry = find_telemetry()
+        # What the domain asks itself (pollers of the notifier, reports) is nobody's trace.
+        self._telemetry = None if is_system(reference.name) else find_telemetry()
         self.is_gone = False
         """A host said that there is no such group: another may have its name by now."""
         self.has_answered = False

@@ -67,6 +67,9 @@ class CallLines:
     def tell_raised(self, scope: Scope, error: BaseException) -> None:
         """A method has raised that. It is its caller's to deal with; where it was raised, only this host
         knows."""
+        if not self.has_room():
+            self._left_out += 1  # and what it says was not asked for: it is the class's own code
+            return
         self.tell_one(
             "a method raised",
             scope.group,
