@@ -204,11 +204,42 @@ def test_one_that_keeps_failing_is_asked_less_often_and_is_news_once() -> None:
     desk.run(100 * INTERVAL_NS)
     assert [each.is_new for each in desk.suspicions] == [True] + [False] * (len(desk.suspicions) - 1)
     assert len(desk.suspicions) < 15
+
+
+def test_one_that_is_well_again_is_asked_as_often_as_any_other() -> None:
+    """Its next fault is found no later than the first was, however often it has failed before."""
+    desk = Desk()
+    desk.answers[1] = "broken"
+    desk.monitoring.watch(monitored(1))
+    desk.run(100 * INTERVAL_NS)
     desk.answers[1] = ""
-    desk.run((FORGIVEN_AFTER + 1) * 16 * INTERVAL_NS)
+    while not desk.reliefs:
+        desk.run(INTERVAL_NS)
     desk.asked.clear()
-    desk.run(5 * INTERVAL_NS)
-    assert len(desk.asked) == 5  # forgiven
+    desk.run(3 * INTERVAL_NS)
+    assert len(desk.asked) == 3
+    desk.answers[1] = "broken"
+    desk.suspicions.clear()
+    desk.run(INTERVAL_NS)
+    assert len(desk.suspicions) == 1
+
+
+def test_one_that_fails_again_soon_is_left_alone_for_longer() -> None:
+    """Until it has been well for a while: then its earlier faults do not count."""
+    desk = Desk()
+    desk.monitoring.watch(monitored(1))
+    for well in (1, 1, FORGIVEN_AFTER):
+        desk.answers[1] = "broken"
+        desk.run(INTERVAL_NS)
+        desk.answers[1] = ""
+        while len(desk.reliefs) < len(desk.suspicions):
+            desk.run(INTERVAL_NS)
+        desk.run((well - 1) * INTERVAL_NS)
+    desk.answers[1] = "broken"
+    desk.run(INTERVAL_NS)
+    desk.answers[1] = ""
+    desk.run(2 * INTERVAL_NS)
+    assert [each.after_ns // INTERVAL_NS for each in desk.reliefs] == [2, 4, 8, 2]
 
 
 def asked(*members: Monitored, before: Representation | None = None) -> dict[int, Scope]:

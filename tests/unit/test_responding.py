@@ -33,8 +33,10 @@ def told(
     kind: FaultKind = FaultKind.OBJECT_CRASH,
     type_id: str | None = "ledger:Ledger",
     group: GroupId | None = GROUP,
+    *,
+    is_answered: bool = False,
 ) -> Told:
-    report = FaultReport(kind, "main", Location.parse(location), type_id, group)
+    report = FaultReport(kind, "main", Location.parse(location), type_id, group, is_answered=is_answered)
     return Told(1, NOW_NS, report.to_event())
 
 
@@ -53,6 +55,7 @@ def test_another_in_sync_member_leads_instead_of_a_primary_that_crashed() -> Non
         (told(group=None), (A, B)),  # all of a type
         (told(type_id=None, group=None), (A, B)),  # all of a location, as when a host died
         (told(group=GroupId(8)), (A, B)),  # no such group
+        (told(is_answered=True), (A, B)),  # its host has found it, and the group has gone on
     ],
 )
 def test_nobody_hands_over_for_anything_else(event: Told, hosts: tuple[HostId, ...]) -> None:

@@ -52,13 +52,15 @@ class Doubts:
 
 def to_lead(told: Told, now_ns: int, views: Views, living: Container[HostId]) -> Lead | None:
     """Who shall lead instead of the member that crashed; None when that one is not primary, nobody else can
-    be, or it is no report of one member."""
+    be, or it is no report of one member. Nor for what a host has found and answered itself.
+    *Without that:* A, primary, says that it is not alive, hands over and is made anew. Soon after B hands
+    over to A; the manager, which has just heard of A's crash, has a sound primary hand over."""
     try:
         report = FaultReport.of(told.event)
     except InvalidEvent:
         return None  # an application's own kind of event
     is_crash = report.kind is FaultKind.OBJECT_CRASH and report.scope is Scope.MEMBER
-    if not is_crash or report.group is None or now_ns - told.at_ns > NEWS_NS:
+    if not is_crash or report.is_answered or report.group is None or now_ns - told.at_ns > NEWS_NS:
         return None
     seen = views.get(report.group)
     if seen is None or seen.value.primary not in [part.id for part in report.location.parts]:

@@ -1,8 +1,9 @@
 """What detectors find, as reports (FTC-250 to FTC-254).
 
 A member that is faulty is an ``ObjectCrashFault``, the only kind that consumers of the source's own domain
-know, however it was found out. One that does not answer is told as a ``Hang`` as well, with how long it was
-waited for. Whom a report is about follows from whom the member stands for.
+know, however it was found out; its group goes on without it, whether anybody hears of that or not. One that
+does not answer is told as a ``Hang`` as well, with how long it was waited for. Whom a report is about follows
+from whom the member stands for.
 """
 
 from holdfast.faults.events import Location, Simple
@@ -17,7 +18,9 @@ def reports_of(
     """What is told of a member that was found faulty on *host*."""
     type_id = suspicion.type_id if suspicion.scope is not Scope.LOCATION else None
     group = suspicion.group if suspicion.scope is Scope.MEMBER else None
-    crash = FaultReport(FaultKind.OBJECT_CRASH, domain, location, type_id, group, {}, suspicion.why)
+    crash = FaultReport(
+        FaultKind.OBJECT_CRASH, domain, location, type_id, group, {}, suspicion.why, is_answered=True
+    )
     if not suspicion.is_hang:
         return (crash,)
     details: dict[str, Simple] = {"HostId": str(host), "WaitedNs": suspicion.waited_ns}

@@ -3,8 +3,10 @@
 An answer of *no*, an exception, and no answer in time are a fault alike. Waiting is counted by
 :class:`.patience.Patience`: a monitor that was paused itself suspects nobody on the strength of that. A
 suspected member is asked on, at growing intervals while it keeps failing, and the first good answer ends the
-suspicion: nobody is suspected for ever who is not faulty for ever. Who is asked, and for whom, says
-:mod:`.representation`. Nothing at all is done for members that are not monitored.
+suspicion: nobody is suspected for ever who is not faulty for ever. From then on it is asked as often as any
+other, or its next fault would be found late; only a member that fails again soon is left alone for longer.
+Who is asked, and for whom, says :mod:`.representation`. Nothing at all is done for members that are not
+monitored.
 """
 
 from collections.abc import Callable, Hashable
@@ -23,7 +25,7 @@ LOOKS: Final = 8
 LOOK_LEAST_NS: Final = 5 * MILLISECOND
 DOUBLINGS_MAX: Final = 4
 """How often the interval is doubled for a member that keeps failing."""
-FORGIVEN_AFTER: Final = 10
+FORGIVEN_AFTER: Final = 5
 """Good answers in a row after which a member's earlier faults do not count any more."""
 
 _REPRESENT: Final = "represent"
@@ -164,7 +166,8 @@ class Monitoring:
     def _ask_later(self, watch: _Watch) -> None:
         if self._watches.get(watch.member.group) is not watch:
             return  # whoever was told of its fault has taken it away
-        interval_ns = watch.member.interval_ns << min(watch.faults, DOUBLINGS_MAX)
+        is_failing = watch.suspected_since is not None
+        interval_ns = watch.member.interval_ns << (min(watch.faults, DOUBLINGS_MAX) if is_failing else 0)
         watch.timer = self._timers.set(interval_ns, watch.member.group)
 
     def _on_timer(self, tag: Hashable) -> None:

@@ -28,6 +28,8 @@ OWN_DOMAIN: Final = "HOLDFAST"
 FT_DOMAIN_ID, LOCATION, TYPE_ID, OBJECT_GROUP_ID = "FTDomainId", "Location", "TypeId", "ObjectGroupId"
 IDENTITY: Final = (FT_DOMAIN_ID, LOCATION, TYPE_ID, OBJECT_GROUP_ID)
 """The leading properties of every report, in the order of the source (FTC-251 to 253)."""
+IS_ANSWERED: Final = "IsAnswered"
+"""In the variable header: said of the report, not of the fault."""
 
 
 class FaultKind(Enum):
@@ -103,6 +105,8 @@ class FaultReport:
     """For people."""
     name: str = ""
     """The event's name; most have none."""
+    is_answered: bool = False
+    """Whoever found it has seen to it: nobody need act because of this report."""
 
     def __post_init__(self) -> None:
         if self.group is not None and self.type_id is None:
@@ -133,7 +137,8 @@ class FaultReport:
         ]
         # In the order of the table, so that equal reports are equal bytes.
         data += [Property(name, self.details[name]) for name in DETAILS[self.kind] if name in self.details]
-        header = EventHeader(FixedEventHeader(self.kind.event_type, self.name))
+        about = (Property(IS_ANSWERED, True),) if self.is_answered else ()
+        header = EventHeader(FixedEventHeader(self.kind.event_type, self.name), about)
         return StructuredEvent(header, tuple(data), self.why or None)
 
     @classmethod
@@ -158,6 +163,7 @@ class FaultReport:
             },
             event.remainder_of_body if isinstance(event.remainder_of_body, str) else "",
             fixed.event_name,
+            Property(IS_ANSWERED, True) in event.header.variable_header,
         )
 
 
