@@ -10,6 +10,10 @@ for {A, C}; it is applied; A burns; C claims without 96 to 100.
 A claims, and knows of nothing committed; learner C holds 5; A adds C, drops B, which is late, and burns; C
 claims without 6 to 24.
 
+A learner that is required and stops acknowledging is not, any more: it may answer and yet take nothing.
+*Without that:* A* {A,B} is about to add C, whose log is full; C asks again and again, acknowledges nothing,
+and nothing commits.
+
 Who was dropped because calls waited for it stays away for a while, longer each time it comes back only to be
 waited for again (M4); not who died or lost what it had, for whom nobody waits. And a group that cannot go on
 without it takes it at once: a slow member is better than none.
@@ -116,16 +120,22 @@ class Membership:
         """The listed member for which calls have waited too long: the longest silent, or one that lags."""
         on = self._on
         overdue: list[tuple[int, ViewMember]] = []
-        awake_since = on.ports.leases.awake_since()  # what they sent while this host slept is not read yet
         for member, follower in self._others():
             if follower is None:
                 continue
-            since = follower.owing_since
-            if since is not None and on.now - max(since, awake_since) >= on.config.silence_ns:
-                overdue.append((since, member))
+            if follower.owing_since is not None and self._owes_long(follower):
+                overdue.append((follower.owing_since, member))
             elif self._lags(follower):
                 overdue.append((on.now, member))
         return min(overdue, key=lambda each: each[0])[1] if overdue else None
+
+    def _owes_long(self, follower: Follower) -> bool:
+        """Whether calls have waited for it for too long."""
+        on, since = self._on, follower.owing_since
+        if since is None:
+            return False
+        # What it sent while this host slept is not read yet.
+        return on.now - max(since, on.ports.leases.awake_since()) >= on.config.silence_ns
 
     def _spared(self) -> ViewMember | None:
         """One that shall be no member any more (M6), if enough others answer without it: *else* the group
@@ -196,8 +206,7 @@ class Membership:
         on = self._on
         follower = self._submission.followers.get(member)
         if follower is None or follower.member != member or not self._may_join(follower):
-            on.standing.joining = None  # nothing was asked yet, so it may be given up
-            self._submission.maybe_commit()
+            self._give_up_joining()
         elif follower.acknowledged >= self._submission.perhaps_committed:
             # An older store of the same host is gone for good: its place is taken (V5).
             follower.is_short = False  # it was dropped for what it lacked, and has it again
@@ -206,6 +215,14 @@ class Membership:
                 absence.back_at = on.now
             on.note("add", host=member.host, store=member.store)
             self._change((*without(on.standing.listed, member.host), member), Why.ADDED, member)
+        elif self._owes_long(follower):
+            self._keep_away(member.host)
+            self._give_up_joining()
+
+    def _give_up_joining(self) -> None:
+        """Nothing was asked yet, so it may be."""
+        self._on.standing.joining = None
+        self._submission.maybe_commit()
 
     # --- asking
 
