@@ -97,7 +97,7 @@ def test_a_group_that_is_gone_was_not_called_unless_an_earlier_copy_may_have_lef
         cast(Any, directory),
         cast(Any, None),
         cast(Any, recipes),
-        cast(Any, None),
+        cast(Any, SimpleNamespace(callees=None)),
         lambda _: cast(Any, None),
         ClientConfig(),
     )

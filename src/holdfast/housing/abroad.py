@@ -10,12 +10,10 @@ differ by less than their calls may take.
 from collections.abc import Hashable
 from typing import Final
 
-from holdfast.calling.config import CallPolicy, ClientConfig
-from holdfast.calling.invocation import Invocations
-from holdfast.calling.ports import InvocationPorts
+from holdfast.calling.config import ClientConfig
 from holdfast.housing.awaited import Awaited
+from holdfast.housing.called import RETRY_NS, Called
 from holdfast.housing.housed import Housed
-from holdfast.housing.nesting import ATTEMPT_NS, RETRY_NS
 from holdfast.housing.ports import Callees, HousePorts, MakeTimers
 from holdfast.housing.stamps import Stamps
 from holdfast.model.abroad import OtherDomain, parse_group_abroad
@@ -25,9 +23,7 @@ from holdfast.model.calls import (
     HostAt,
     Locate,
     Located,
-    Redirected,
     RefusalCode,
-    Replies,
     ToClient,
     Turned,
     Whereabouts,
@@ -93,8 +89,13 @@ class Abroad:
             raise Unavailable("other domains cannot be called from here")
         if len(self._domains) >= DOMAINS_MAX:
             raise Overloaded(f"{DOMAINS_MAX} other domains are called from this host already")
-        made = Domain(other, self._me, self._stamps, self._ports, self._timers, self._config, self._lines)
-        made.open(self._ports.abroad(other, made))
+        made = Domain(other, self._stamps, self._ports, self._timers)
+        callees = self._ports.abroad(other, made)
+        ports, timers = self._ports, self._timers
+        made.open(
+            callees,
+            Called(self._me, callees, ports, timers, self._config, self._lines, made.keep_connected_soon),
+        )
         self._domains[other] = made
         return made
 
@@ -103,66 +104,50 @@ class Domain:
     """Another domain, as this process calls its groups: one client of it."""
 
     callees: Callees
+    _called: Called
 
-    def __init__(
-        self,
-        other: OtherDomain,
-        me: ClientId,
-        stamps: Stamps,
-        ports: HousePorts,
-        timers: MakeTimers,
-        config: ClientConfig,
-        lines: CallLines | None,
-    ) -> None:
+    def __init__(self, other: OtherDomain, stamps: Stamps, ports: HousePorts, timers: MakeTimers) -> None:
         self._other = other
-        self._me = me
         self._stamps = stamps
         self._ports = ports
-        self._make_timers = timers
         self._timers = timers(self._on_timer)
-        self._config = config
-        self._lines = lines
-        self._called: dict[GroupId, Invocations] = {}
-        self._named: dict[str, GroupId] = {}
+        self._named: dict[str, Located] = {}
+        """Where each group was when it was first called."""
         self._put_off: dict[str, list[Awaited]] = {}
         """Calls to groups that are to be found first, or have no room for more."""
         self._questions: dict[int, str] = {}
         self._asked = 0
         self._whereabouts: dict[HostId, HostAt] = {}
 
-    def open(self, callees: Callees) -> None:
+    def open(self, callees: Callees, called: Called) -> None:
         """Be connected from here on."""
-        self.callees = callees
+        self.callees, self._called = callees, called
         self._keep_connected()
 
     def call(self, awaited: Awaited, name: str) -> None:
         """Make a call to the group of that name there, as soon as it is known where that is."""
-        group = self._named.get(name)
-        if group is not None:
-            self._send(awaited, name, self._called[group])
+        located = self._named.get(name)
+        if located is not None:
+            self._send(awaited, name, located)
         elif self._is_put_off(awaited, name):
             self._ask_somebody(name)
 
     def close(self) -> None:
         self._timers.close()
         self._put_off.clear()
-        for invocations in self._called.values():
-            invocations.close(Unavailable("this host ends"))
-        self._called.clear()
+        self._called.close()
         self.callees.keep(())
 
     # --- events of the other domain's hosts
 
     def on_up(self, host: HostId) -> None:
         self.callees.send(host, FollowHosts())
-        for invocations in self._called.values():
-            invocations.on_connected(host)
+        self._called.on_up(host)
         for name in self._put_off:
             self._ask(host, name)
 
     def on_down(self, host: HostId) -> None:
-        for invocations in self._called.values():
-            invocations.on_disconnected(host)
+        self._called.on_down(host)
 
     def on_message(self, host: HostId, message: ToClient) -> None:
         match message:
@@ -170,15 +155,13 @@ class Domain:
                 self._learn(hosts)
             case Located():
                 self._on_located(message)
-            case Replies(group=group) | Turned(group=group) if group in self._called:
-                self._called[group].on_message(host, message)
-                if isinstance(message, Turned) and message.code is RefusalCode.NO_SUCH_GROUP:
-                    self._forget(group)
-            case Redirected(reference=reference) if reference.group in self._called:
-                self._called[reference.group].on_message(host, message)
             case Turned(frame=frame, group=0, code=RefusalCode.NO_SUCH_GROUP) if frame in self._questions:
                 for awaited in self._put_off.pop(self._questions.pop(frame), []):
                     awaited.tell_of_no_group()
+            case _:
+                self._called.on_message(host, message)
+                if isinstance(message, Turned) and message.code is RefusalCode.NO_SUCH_GROUP:
+                    self._forget(message.group)
 
     # --- finding groups
 
@@ -209,54 +192,34 @@ class Domain:
             self.call(awaited, str(tag))
 
     def _on_located(self, located: Located) -> None:
-        name, reference = self._questions.pop(located.frame, ""), located.reference
+        name = self._questions.pop(located.frame, "")
         waiting = self._put_off.pop(name, [])
         if not waiting:
             return  # another host has answered before
-        self._named[name] = reference.group
-        if reference.group not in self._called:
-            self._called[reference.group] = self._invocations(located)
+        self._named[name] = located
         for awaited in waiting:
-            self._send(awaited, name, self._called[reference.group])
+            self._send(awaited, name, located)
 
     def _forget(self, group: GroupId) -> None:
         """It was removed; another may have its name by now."""
-        self._named = {name: each for name, each in self._named.items() if each != group}
-        self._called.pop(group).close(Unavailable(f"group {group} of {self._other.name} was removed"))
+        self._named = {name: each for name, each in self._named.items() if each.reference.group != group}
+        self._called.forget(group, f"group {group} of {self._other.name} was removed")
 
     # --- sending
 
-    def _send(self, awaited: Awaited, name: str, invocations: Invocations) -> None:
-        record = awaited.housed.record
+    def _send(self, awaited: Awaited, name: str, located: Located) -> None:
+        record, left_ns = awaited.housed.record, awaited.left_ns(self._stamps.time_ns())
         sent = sent_abroad(self._ports.domain, record.nonce, awaited.outgoing, self._other.name)
-        left_ns = awaited.left_ns(self._stamps.time_ns())
-        policy = CallPolicy(duration_ns=max(left_ns, ATTEMPT_NS), outcome_ns=0)
         try:
-            outgoing = awaited.outgoing
-            invocations.relay(awaited, sent, policy, outgoing.method, outgoing.followed)
+            self._called.call(located.reference, awaited, sent, left_ns, located.time_ns)
         except Overloaded:
             if self._is_put_off(awaited, name):
                 self._timers.set(RETRY_NS, name)
 
-    def _invocations(self, located: Located) -> Invocations:
-        ports = InvocationPorts(
-            clock=self._ports.clock,
-            timers=self._make_timers,
-            network=self.callees,
-            random=self._ports.random,
-            trace=self._ports.trace,
-            on_ended=Awaited.end,
-            later=lambda: self._ports.soon(made.flush),
-            on_reference=lambda _: self._ports.soon(self._keep_connected),
-            lines=self._lines,
-        )
-        made = Invocations(located.reference, self._me, located.time_ns, ports=ports, config=self._config)
-        for host in self.callees.connected:
-            made.on_connected(host)
-        self._ports.soon(self._keep_connected)
-        return made
-
     # --- connections
+
+    def keep_connected_soon(self) -> None:
+        self._ports.soon(self._keep_connected)
 
     def _learn(self, hosts: tuple[HostAt, ...]) -> None:
         """Hosts know where the others went; of one that is gone the last address is kept."""
@@ -268,6 +231,6 @@ class Domain:
         self._keep_connected()
 
     def _keep_connected(self) -> None:
-        members = (each.address for called in self._called.values() for each in called.reference.members)
+        members = (each.address for called in self._called.references() for each in called.members)
         told = (each.address for each in self._whereabouts.values())
         self.callees.keep(dict.fromkeys((*self._other.addresses, *told, *members)))

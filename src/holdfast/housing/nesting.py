@@ -9,35 +9,27 @@ never "not executed", unless the style knows that this copy is the first (``Outg
 
 from collections.abc import Hashable
 from functools import partial
-from typing import Final
 
 from holdfast.authority.groups import NoSuchName
 from holdfast.authority.outcome import NoAnswer
 from holdfast.authority.recipe import Recipes
 from holdfast.authority.views import NoGroup
-from holdfast.calling.config import CallPolicy, ClientConfig
-from holdfast.calling.invocation import Invocations
-from holdfast.calling.ports import InvocationPorts
+from holdfast.calling.config import ClientConfig
 from holdfast.housing.awaited import Awaited
+from holdfast.housing.called import RETRY_NS, Called
 from holdfast.housing.directory import GroupDirectory
 from holdfast.housing.finding import Found, found_at_authority
 from holdfast.housing.housed import Housed
 from holdfast.housing.ports import HousePorts, MakeTimers
 from holdfast.housing.stamps import Stamps
-from holdfast.model.calls import NO_FRAME, Redirected, Replies, ToClient, Turned
-from holdfast.model.errors import Overloaded, Unavailable
+from holdfast.model.calls import NO_FRAME, Redirected, ToClient
+from holdfast.model.errors import Overloaded
 from holdfast.model.ids import ClientId, GroupId, HostId
 from holdfast.model.outcome import Unknown
 from holdfast.model.reference import Reference
-from holdfast.model.units import MILLISECOND, SECOND
 from holdfast.styles.effects import Outgoing
 from holdfast.styles.lines import CallLines
 from holdfast.styles.nested import sent_by
-
-RETRY_NS: Final = 50 * MILLISECOND
-"""The pause before a call that could not be sent at all is tried again."""
-ATTEMPT_NS: Final = 1 * SECOND
-"""How long a call is tried even if it has expired: an earlier copy may have an outcome, to be had for it."""
 
 
 class Nesting:
@@ -54,16 +46,12 @@ class Nesting:
         config: ClientConfig,
         lines: CallLines | None = None,
     ) -> None:
-        self._me = me
         self._directory = directory
         self._stamps = stamps
         self._recipes = recipes
         self._house = ports
-        self._make_timers = timers
         self._timers = timers(self._on_timer)
-        self._config = config
-        self._lines = lines
-        self._called: dict[GroupId, Invocations] = {}
+        self._called = Called(me, ports.callees, ports, timers, config, lines, self._keep_connected_soon)
         self._put_off: dict[int, Awaited] = {}
         self._number = 0
         self._is_keeping = False
@@ -76,32 +64,23 @@ class Nesting:
         """Nothing is sent any more; other primaries make the calls that have no outcome."""
         self._put_off.clear()
         self._timers.close()
-        for invocations in self._called.values():
-            invocations.close(Unavailable("this host ends"))
-        self._called.clear()
+        self._called.close()
 
     # --- events of the hosts that are called
 
     def on_up(self, host: HostId) -> None:
-        for invocations in self._called.values():
-            invocations.on_connected(host)
+        self._called.on_up(host)
 
     def on_down(self, host: HostId) -> None:
-        for invocations in self._called.values():
-            invocations.on_disconnected(host)
+        self._called.on_down(host)
 
     def on_message(self, host: HostId, message: ToClient) -> None:
-        match message:
-            case Replies(group=group) | Turned(group=group) if group in self._called:
-                self._called[group].on_message(host, message)
-            case Redirected(reference=reference) if reference.group in self._called:
-                self._called[reference.group].on_message(host, message)
+        self._called.on_message(host, message)
 
     def on_reference(self, reference: Reference) -> None:
         """This host has heard of a newer view of a group."""
-        if reference.group in self._called:
-            self._called[reference.group].on_message(reference.primary, Redirected(NO_FRAME, reference))
-            self._keep_connected_soon()
+        self._called.on_message(reference.primary, Redirected(NO_FRAME, reference))
+        self._keep_connected_soon()
 
     def on_hosts(self) -> None:
         """Hosts have come, gone, or listen elsewhere."""
@@ -109,9 +88,7 @@ class Nesting:
 
     def on_gone(self, group: GroupId) -> None:
         """A group was removed: what was asked of it stays unanswered."""
-        invocations = self._called.pop(group, None)
-        if invocations is not None:
-            invocations.close(Unavailable(f"group {group} was removed"))
+        self._called.forget(group, f"group {group} was removed")
 
     # --- sending
 
@@ -134,35 +111,11 @@ class Nesting:
                 self._send(awaited, self._directory.reference_of(record, view))
 
     def _send(self, awaited: Awaited, reference: Reference) -> None:
-        sent = sent_by(awaited.housed.group, awaited.outgoing)
-        policy = CallPolicy(duration_ns=max(self._left_ns(awaited), ATTEMPT_NS), outcome_ns=0)
+        sent, here_ns = sent_by(awaited.housed.group, awaited.outgoing), self._stamps.time_ns()
         try:
-            outgoing = awaited.outgoing
-            self._invocations(reference).relay(awaited, sent, policy, outgoing.method, outgoing.followed)
+            self._called.call(reference, awaited, sent, awaited.left_ns(here_ns), here_ns)
         except Overloaded:
             self._try_later(awaited)
-
-    def _invocations(self, reference: Reference) -> Invocations:
-        known = self._called.get(reference.group)
-        if known is not None:
-            return known
-        ports = InvocationPorts(
-            clock=self._house.clock,
-            timers=self._make_timers,
-            network=self._house.callees,
-            random=self._house.random,
-            trace=self._house.trace,
-            on_ended=Awaited.end,
-            later=lambda: self._house.soon(made.flush),
-            on_reference=lambda _: self._keep_connected_soon(),
-            lines=self._lines,
-        )
-        made = Invocations(reference, self._me, self._stamps.time_ns(), ports=ports, config=self._config)
-        self._called[reference.group] = made
-        for host in self._house.callees.connected:
-            made.on_connected(host)
-        self._keep_connected_soon()
-        return made
 
     def _keep_connected_soon(self) -> None:
         """Once per turn: a host that dies makes many groups move together."""
@@ -179,7 +132,7 @@ class Nesting:
         """
         self._is_keeping = False
         addresses = {
-            each.host: each.address for called in self._called.values() for each in called.reference.members
+            each.host: each.address for called in self._called.references() for each in called.members
         }
         members = (host for group in self._called for host in self._directory.members(group))
         sessions = self._directory.sessions
@@ -189,7 +142,7 @@ class Nesting:
         self._house.callees.keep(addresses.values())
 
     def _try_later(self, awaited: Awaited) -> None:
-        if self._left_ns(awaited) <= 0:
+        if awaited.left_ns(self._stamps.time_ns()) <= 0:
             awaited.tell(Unknown("nobody could be asked before the call expired"))
             return
         self._number += 1
@@ -200,6 +153,3 @@ class Nesting:
         awaited = self._put_off.pop(tag, None)  # type: ignore[call-overload]  # the tags are numbers
         if awaited is not None:
             self._begin(awaited)
-
-    def _left_ns(self, awaited: Awaited) -> int:
-        return awaited.left_ns(self._stamps.time_ns())

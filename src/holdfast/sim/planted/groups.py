@@ -126,7 +126,7 @@ def _by_process(nesting: Nesting, awaited: Any, reference: Reference) -> None:
 
     def named(group: GroupId, outgoing: Outgoing) -> Sent:
         sent = sent_by(group, outgoing)
-        return msgspec.structs.replace(sent, client=ClientId(f"{sent.client}@{nesting._me}"))
+        return msgspec.structs.replace(sent, client=ClientId(f"{sent.client}@{nesting._called.me}"))
 
     with replacing(housing_nesting, "sent_by", named):
         _send(nesting, awaited, reference)
