@@ -22,6 +22,7 @@ from holdfast.model.units import MILLISECOND
 from holdfast.net.frame import UNDECODABLE
 from holdfast.sequence.ports import Captured, Kept, chunks_of
 from holdfast.styles.audience import Audience
+from holdfast.styles.calling_out import CallingOut
 from holdfast.styles.checkpointing import Checkpointing
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.context import Scope
@@ -80,12 +81,7 @@ class Replica(ABC):
         self._repetitions = Repetitions(self._waiting, self._tell)
         self._queries = Queries(ports)
         self._checkpointing = Checkpointing(ports, config, self._log_bytes)
-        self._called: tuple[Request, int] | None = None
-        """The nested call that was sent out; a repetition would be harmless but useless."""
-        self._taken_up_at = Position(0)
-        """Calls that positions up to here led to may have been sent by a primary before this one."""
-        self._sent_again: tuple[Request, int] | None = None
-        """One that this primary sent and must send again."""
+        self._calling_out = CallingOut()
 
     def bind(self, sequence: Sequence) -> None:
         """The member this replica stands on; before any event."""
@@ -152,8 +148,7 @@ class Replica(ABC):
         self._is_primary = True
         self._is_unheard = True
         self._incapacity.end()
-        self._called = None
-        self._taken_up_at = self.sequence.committed
+        self._calling_out.take_up(self.sequence.committed)
         self._ports.trace.note("taken_up", group=self.definition.group, position=execution.position)
         self._stamping.resume(execution.csn, execution.time_ns)
 
@@ -275,14 +270,13 @@ class Replica(ABC):
 
     def on_nested_outcome(self, caller: Request, call: int, outcome: bytes) -> None:
         """The answer to a call that went out through ``call_out``."""
-        if self._called != (caller, call):
+        if not self._calling_out.is_awaited(caller, call):
             return
         self._audience.came_back(outcome)
         try:
             self._order(self._serving(), NestedReply(self._stamping.next(), *caller, call, outcome))
         except (Rejected, Unavailable):
-            # It is asked again when calls are taken again, by whoever takes them.
-            self._sent_again, self._called = self._called, None
+            self._calling_out.send_again()  # or another primary does
 
     def poison(self, found: Poisonous) -> None:
         """Give up a call that ended too many processes (E4)."""
@@ -470,11 +464,8 @@ class Replica(ABC):
         waits: Outgoing | None = execution.outgoing() if execution is not None else None
         if waits is None or waits.position > self.sequence.committed:
             return
-        call = (waits.caller, waits.call)
-        if self._called != call:
-            self._called = call
-            may_have_left = waits.position <= self._taken_up_at or self._sent_again == call
-            outgoing = replace(waits, may_have_left=may_have_left)
+        outgoing = self._calling_out.to_send(waits)
+        if outgoing is not None:
             self._ports.call_out(self._audience.calls_out(outgoing))
 
     def _fire_timers(self) -> None:

@@ -116,9 +116,9 @@ def _call_out_at_once(replica: Replica) -> None:
     """Do not wait until the calling request is final."""
     execution = replica.execution
     waits = execution.outgoing() if execution is not None else None
-    if waits is not None and replica._called != (waits.caller, waits.call):
-        replica._called = (waits.caller, waits.call)
-        replica._ports.call_out(waits)
+    outgoing = replica._calling_out.to_send(waits) if waits is not None else None
+    if outgoing is not None:
+        replica._ports.call_out(outgoing)
 
 
 def _by_process(nesting: Nesting, awaited: Any, reference: Reference) -> None:
