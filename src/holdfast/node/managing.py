@@ -1,9 +1,10 @@
 """The replication manager at work: the coordinator carries out what is planned (DESIGN section 10).
 
-It remembers nothing between two looks. Each step changes exactly the record that was planned from
-(:mod:`holdfast.control.steps`), and each hand-over is asked of exactly the primary: what was planned on an
-old picture, or by a host that does not coordinate any more, does nothing, and what was interrupted is planned
-again.
+Between two looks it remembers only which primaries were reported to it (:mod:`holdfast.control.responding`);
+the next coordinator hears what was not acknowledged. Each step changes exactly the record that was planned
+from (:mod:`holdfast.control.steps`), and each hand-over is asked of exactly the primary: what was planned on
+an old picture, or by a host that does not coordinate any more, does nothing, and what was interrupted is
+planned again.
 """
 
 import asyncio
@@ -93,10 +94,12 @@ class Managing:
             await self._rest(BUSY_LOOK_S if is_busy else LOOK_S)
 
     async def _rest(self, longest_s: float) -> None:
-        """Until the next look; less, if a fault is told."""
+        """Until the next look; less, if a fault is told, but never none: a host that dies with thousands of
+        groups is told of in as many reports."""
         self._is_told.clear()
+        await asyncio.sleep(BUSY_LOOK_S)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(longest_s):
+            async with asyncio.timeout(longest_s - BUSY_LOOK_S):
                 await self._is_told.wait()
 
     def on_told(self, told: Told) -> None:
