@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 import msgspec
@@ -17,10 +16,11 @@ import msgspec
 from holdfast.model.calls import Request
 from holdfast.model.errors import DISK_ERRORS, BrokenInvariant, Overloaded, Rejected, Unavailable
 from holdfast.model.ids import ClientId, Epoch, Position
-from holdfast.model.outcome import Poisoned, Refused, encode_outcome
+from holdfast.model.outcome import Refused, encode_outcome
 from holdfast.model.units import MILLISECOND
 from holdfast.net.frame import UNDECODABLE
 from holdfast.sequence.ports import Captured, Kept, chunks_of
+from holdfast.styles.asking import Asking
 from holdfast.styles.audience import Audience
 from holdfast.styles.calling_out import CallingOut
 from holdfast.styles.checkpointing import Checkpointing
@@ -80,6 +80,7 @@ class Replica(ABC):
         self._waiting = Waiting()
         self._repetitions = Repetitions(self._waiting, self._tell)
         self._queries = Queries(ports)
+        self._asking = Asking(self.definition, ports, self._audience, self._queries)
         self._checkpointing = Checkpointing(ports, config, self._log_bytes)
         self._calling_out = CallingOut()
 
@@ -202,7 +203,9 @@ class Replica(ABC):
             raise Overloaded(f"group {self.definition.group}: {execution.line.waiting} calls stand in line")
         if self._log_bytes() > self._config.log_bytes_max:
             raise Overloaded(f"group {self.definition.group}: its log waits for checkpoints")
-        operations = self._ask_queries(execution, token, sent.client, calls)
+        queries, operations = self._asking.split(calls)
+        if queries:
+            self._ask(execution, token, sent.client, queries)
         if self._ports.attempts.has_suspects:
             self._poison_calls(execution, sent.client, operations)
         if len(operations) < len(calls):
@@ -222,12 +225,7 @@ class Replica(ABC):
         self, request: Request, method: str, arguments: msgspec.Raw, carried: bytes = b""
     ) -> bytes:
         """Answer at once from what this member holds, primary or not. Raises ``Unavailable``."""
-        execution = self.execution
-        if execution is None or not execution.is_at_rest:
-            raise Unavailable(f"group {self.definition.group} has no object at rest here")
-        if method not in self.definition.interface.queries:
-            raise BadCall(f"{method} is not a query: it must be called as an operation")
-        return self._known_end(request) or execution.query(method, arguments, request, carried)
+        return self._asking.older(self.execution, request, method, arguments, carried)
 
     def _ask_stale(self, each: Call, client: ClientId) -> bytes:
         request = Request(client, each.number)
@@ -407,46 +405,20 @@ class Replica(ABC):
         self._checkpointing.grew(len(body))
         return self.sequence.submit(body, count)
 
-    def _ask_queries(
-        self, execution: Execution, token: Token, client: ClientId, calls: list[Call]
-    ) -> list[Call]:
-        """Run those of a frame's calls that are queries; the others are left. Each is answered once what it
-        saw is committed (S4) and reading is allowed (R1, R2). Calls of a frame may run in any order (X5)."""
-        named = self.definition.interface.queries
-        queries = [each for each in calls if each.method in named]
-        if not queries:
-            return calls
+    def _ask(self, execution: Execution, token: Token, client: ClientId, queries: list[Call]) -> None:
         if execution.position < self.sequence.committed:
             raise Unavailable(f"group {self.definition.group} has not executed all that is committed")
 
-        def ask() -> None:
-            if self.execution is not execution or not self._is_primary:
-                self._ports.forsake(token)
-                return
-            began_ns = self._ports.clock.now()
-            for each in queries:
-                outcome = self._audience.asked(partial(self._ask_one, execution), each, client)
-                self._queries.add(execution.position, token, each.number, outcome)
-            self._audience.took(self._ports.clock.now() - began_ns, client, queries)
+        def is_served() -> bool:
+            return self.execution is execution and self._is_primary
 
-        execution.when_at_rest(ask)
-        return [each for each in calls if each.method not in named]
-
-    def _ask_one(self, execution: Execution, each: Call, client: ClientId) -> bytes:
-        request = Request(client, each.number)
-        known = self._known_end(request)
-        return known or execution.query(each.method, each.arguments, request, each.traceparent)
+        self._asking.newest(execution, token, client, queries, is_served)
 
     def _poison_calls(self, execution: Execution, client: ClientId, calls: list[Call]) -> None:
         """Order that those of a frame's operations never run which ended too many processes (E4)."""
         for found in among_calls(self._ports.attempts, client, calls):
             if execution.is_new(found):
                 self.poison(found)
-
-    def _known_end(self, request: Request) -> bytes | None:
-        """The outcome of a query that ended too many processes; it needs no record, as it changes nothing."""
-        ended = self._ports.attempts.given_up(request)
-        return encode_outcome(Poisoned(ended)) if ended else None
 
     def _tell(self, position: Position, token: Token, numbers: list[int], outcomes: list[bytes]) -> None:
         if position <= self.sequence.committed:
