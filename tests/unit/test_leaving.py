@@ -68,7 +68,7 @@ class House:
     # --- what happens
 
     def on_record(self) -> None:
-        """The watch tells the record that stands now: as :class:`holdfast.housing.groups.Groups` takes it."""
+        """The watch tells the record that stands now, as to :class:`holdfast.housing.notices.Notices`."""
         found = self.bench.run(read_group(self.group))
         assert isinstance(found, Seen)
         self.leaving.on_record(found.value)

@@ -4,19 +4,17 @@ Built once the host has its session and its store. Each event runs to its end; w
 and synced together (S5).
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final
 
-from holdfast.authority.contract import WatchEvent
 from holdfast.authority.groups import DISK, GroupRecord
 from holdfast.authority.identity import Identity
 from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Recipes
 from holdfast.authority.sessions import Session
-from holdfast.authority.views import View, ViewMember
+from holdfast.authority.views import ViewMember
 from holdfast.housing.abroad import Abroad
-from holdfast.housing.beginning import Beginning
 from holdfast.housing.checkups import Checkups
 from holdfast.housing.chronicle import Chronicle, Histories
 from holdfast.housing.copying import GroupCopies
@@ -24,25 +22,24 @@ from holdfast.housing.directory import GroupDirectory
 from holdfast.housing.freshness import Freshness
 from holdfast.housing.ground import Ground
 from holdfast.housing.grounds import Grounds
+from holdfast.housing.guard import Guard
 from holdfast.housing.housed import Housed
 from holdfast.housing.keeping import Keeping
-from holdfast.housing.leaving import Leaving
 from holdfast.housing.lodging import Lodging
 from holdfast.housing.nesting import Nesting
-from holdfast.housing.ports import EndingTimers, HouseConfig, HousePorts, OpenStore
+from holdfast.housing.notices import Notices
+from holdfast.housing.peers import Peers
+from holdfast.housing.ports import HouseConfig, HousePorts, OpenStore
 from holdfast.housing.restarting import Restarting
 from holdfast.housing.serving import Answers, Serving
 from holdfast.housing.stamps import Stamps
 from holdfast.housing.suspects import Suspects
-from holdfast.housing.tidings import Tidings
 from holdfast.housing.timekeeping import Timekeeping
 from holdfast.housing.turns import Turns
-from holdfast.model.errors import DISK_ERRORS
-from holdfast.model.ids import ClientId, Epoch, GroupId, HostId, Incarnation, Revision
+from holdfast.model.ids import ClientId, Epoch, GroupId, HostId, Incarnation
 from holdfast.model.units import MILLISECOND
 from holdfast.sequence.claims import Claims
 from holdfast.sequence.durability import Durability
-from holdfast.sequence.leases import Leases
 from holdfast.sequence.messages import (
     Accepted,
     Beat,
@@ -62,7 +59,6 @@ from holdfast.sequence.messages import (
 from holdfast.sequence.peer_clocks import PeerClocks
 from holdfast.sequence.ports import HostPorts, Kept
 from holdfast.sequence.recovery import Recovery
-from holdfast.sequence.role import Role
 from holdfast.sequence.turnstiles import Turnstiles
 from holdfast.styles.effects import Outgoing
 from holdfast.styles.lines import CallLines
@@ -93,38 +89,23 @@ class Groups:
         self._store = store
         self._house = ports
         self._config = config
+        self._guard = guard = Guard(store, ports)
+        self.guarded = guard.guarded
+        """Around what comes from outside: a failing disk ends the host (D1)."""
         self.suspects = Suspects(ports.slot, ports.clock)
         self.recipes = Recipes(ports.authority)
         ports.authority.on_authority = self.guarded(self.recipes.on_authority)
         durability = Durability(lambda: store.log.durable)
         store.on_durable = self.guarded(durability.on_durable)
         self._keeping = Keeping(store.checkpoints, store.log, durability, ports.journal)
-        self._histories = Histories(self.recipes, ports.clock, self._timers, ports.nonce)
-        self._leaving = Leaving(
-            host,
-            self.recipes,
-            self._timers,
-            ports.nonce,
-            forget=self.guarded(self._forget),
-            look_again=self._look_again,
-        )
+        self._histories = Histories(self.recipes, ports.clock, guard.timers, ports.nonce)
         self.directory = GroupDirectory(
-            self._watch,
+            guard.watch,
             self.recipes,
-            self._timers,
-            on_record=self._on_record,
-            on_gone=self._on_gone,
-            on_view=self._on_view,
-        )
-        self._beginning = Beginning(
-            host,
-            self.recipes,
-            self._timers,
-            ports.clock,
-            ports.trace,
-            ports.nonce,
-            member_of=self._first_of,
-            learn=self.directory.learn,
+            guard.timers,
+            on_record=lambda seen: self._notices.on_record(seen),
+            on_gone=lambda group, is_removed: self._notices.on_gone(group, is_removed),
+            on_view=lambda seen: self._notices.on_view(seen),
         )
         self.answers = Answers(stamps)
         self._lines = CallLines(ports.journal.info, ports.clock)
@@ -134,7 +115,7 @@ class Groups:
             stamps,
             self.recipes,
             ports,
-            self._timers,
+            guard.timers,
             config.calling,
             self._lines,
         )
@@ -142,16 +123,15 @@ class Groups:
             ClientId(f"{host}:{incarnation}@{ports.domain}"),
             stamps,
             ports,
-            self._timers,
+            guard.timers,
             config.calling,
             self._lines,
         )
-        self._tidings = Tidings(self.housed, self._soon)
-        freshness = Freshness(self.housed, ports.clock, self._timers, ports.network)
+        freshness = Freshness(self.housed, ports.clock, guard.timers, ports.network)
         self._turns = Turns(
             self.housed,
             ports.clock,
-            self._timers,
+            guard.timers,
             ports.soon,
             self.guarded,
             flush=lambda: self._grounds.flush(),
@@ -169,32 +149,20 @@ class Groups:
         )
         clocks = PeerClocks(stamps.clock)
         self.checkups = Checkups(
-            self.housed, ports.clock, self._timers, ports.trace, ports.journal, ports.on_finding
+            self.housed, ports.clock, guard.timers, ports.trace, ports.journal, ports.on_finding
         )
-        self._timekeeping = Timekeeping(clocks, self.housed, self._timers, ports.journal, ports.on_skew)
-        self._leases = Leases(
-            incarnation=incarnation,
-            clock=ports.clock,
-            timers=self._timers,
-            network=ports.network,
-            trace=ports.trace,
-            config=config.leases,
-            on_lapsed=self._on_lapsed,
-            is_in=self._is_in,
-            on_confirmed=self._on_confirmed,
-            clocks=clocks,
-            beats=ports.beats,
-        )
+        self._timekeeping = Timekeeping(clocks, self.housed, guard.timers, ports.journal, ports.on_skew)
+        self._peers = Peers(incarnation, self.housed, clocks, ports, config.leases, guard)
         on_disk = HostPorts(
             clock=ports.clock,
-            timers=self._timers,
+            timers=guard.timers,
             network=ports.network,
             random=ports.random,
             trace=ports.trace,
             recipes=self.recipes,
-            claims=Claims(self.recipes, self._timers, lambda: identity, ports.trace),
-            leases=self._leases,
-            turnstiles=Turnstiles(ports.clock, self._timers, asking_max=config.asking_max),
+            claims=Claims(self.recipes, guard.timers, lambda: identity, ports.trace),
+            leases=self._peers.leases,
+            turnstiles=Turnstiles(ports.clock, guard.timers, asking_max=config.asking_max),
             log=store.log,
             durability=durability,
             checkpoints=self._keeping,
@@ -207,27 +175,39 @@ class Groups:
             on_halted=lambda group, why: self._lodging.on_halted(group, why),
         )
         disk = Ground(self.me, on_disk, self._keeping, lambda: store.log.is_doubtful)
-        self._grounds = Grounds(disk, store, ports.journal, self._soon)
+        self._grounds = Grounds(disk, store, ports.journal, guard.soon)
         self._lodging = Lodging(
             self.housed,
             self.directory,
             self._grounds,
             self.suspects,
             ports.journal,
-            self._soon,
+            guard.soon,
             furnish=self._furnish,
             on_given_up=self._on_given_up,
             on_halted=ports.on_halted,
-            on_record=self._on_record,
+            on_record=lambda seen: self._notices.on_record(seen),
+        )
+        self._notices = Notices(
+            host,
+            self.housed,
+            self.directory,
+            self._lodging,
+            self.checkups,
+            self.serving,
+            self.nesting,
+            self.recipes,
+            ports,
+            guard,
         )
         # Made once: these run at every message and every turn.
         self._on_group_message = self.guarded(self._pass_on)
-        self._on_host_message = self.guarded(self._leases.on_message)
+        self._on_host_message = self.guarded(self._peers.leases.on_message)
         self._on_fresh_message = self.guarded(freshness.on_message)
         self.recovery = Recovery(
             host,
             clock=ports.clock,
-            timers=self._timers,
+            timers=guard.timers,
             network=ports.network,
             recipes=self.recipes,
             identity=lambda: identity,
@@ -235,9 +215,9 @@ class Groups:
             own=self._held,
         )
         self._restarting = Restarting(
-            self.recovery, self._timers, self.directory.seen_records, self._lost_in, ports.on_fault
+            self.recovery, guard.timers, self.directory.seen_records, self._lost_in, ports.on_fault
         )
-        self._leases.start(each for each in hosts if each != host)
+        self._peers.leases.start(each for each in hosts if each != host)
 
     def start(self) -> None:
         """Follow the authority, and house what is placed here, as long as the process lives."""
@@ -273,7 +253,7 @@ class Groups:
     def on_hosts(self, sessions: Mapping[HostId, Session]) -> None:
         """These hosts of the domain are in session now."""
         self.directory.sessions = sessions
-        self._leases.meet(host for host in sessions if host != self.me.host)
+        self._peers.leases.meet(host for host in sessions if host != self.me.host)
         self.serving.on_hosts(sessions.values())
         self.nesting.on_hosts()
 
@@ -310,71 +290,7 @@ class Groups:
         """An agent has proof that exactly this process is gone (K2). What it was executing was told to
         ``suspects`` before: who takes over must know what not to run (E4)."""
         self._lodging.on_death(host, incarnation)
-        self._leases.on_death(host, incarnation)
-        self._begin_fail_over(host)
-        self._tidings.tell(host, self.guarded(lambda housed: housed.member.on_death(host, incarnation)))
-
-    def _on_record(self, seen: Seen[GroupRecord]) -> None:
-        record = seen.value
-        self._leaving.on_record(record)
-        housed = self.housed.get(record.group)
-        if housed is not None:
-            self.guarded(housed.on_record)(seen)
-            self.checkups.on_record(record)
-        elif record.placement(self.me.host) is not None and not self._leaving.is_forgetting(record.group):
-            self.guarded(self._lodging.take_in)(seen)
-        self._beginning.on_record(record)
-
-    def _look_again(self, group: GroupId) -> None:
-        seen = self.directory.seen_records.get(group)
-        if seen is not None:
-            self._on_record(seen)
-
-    def _on_gone(self, group: GroupId, is_removed: bool) -> None:
-        self.nesting.on_gone(group)
-        self._leaving.on_gone(group)
-        housed = self.housed.get(group)
-        if housed is not None:
-            self._lodging.on_gone(housed, is_removed=is_removed)
-
-    def _on_view(self, seen: Seen[View]) -> None:
-        self._house.on_view(seen.value)
-        reference = self.directory.reference(seen.value.group)
-        if reference is not None:
-            self.nesting.on_reference(reference)
-        self._leaving.on_view(seen.value.group)
-        housed = self.housed.get(seen.value.group)
-        if housed is None:
-            return
-        housed.chronicle.on_view(seen.value)
-        if housed.member.role is Role.WAITING:
-            self.guarded(self._lodging.start)(housed)
-        else:
-            self.guarded(housed.member.on_view)(seen)
-        if housed.is_ready:
-            self.serving.on_served(housed.group)
-
-    def _on_lapsed(self, host: HostId) -> None:
-        self._begin_fail_over(host)
-        self._tidings.tell(host, lambda housed: housed.member.on_silence(host))
-
-    def _begin_fail_over(self, host: HostId) -> None:
-        """It counts from here, whenever a member has its turn."""
-        silent_ns = self._leases.silence_ns(host)
-        for housed in self.housed.values():
-            housed.chronicle.on_ground(housed.view, host, silent_ns)
-
-    def _is_in(self, group: GroupId, epoch: Epoch, asked_by: HostId) -> bool:
-        housed = self.housed.get(group)
-        return housed is not None and housed.member.is_backup_in(epoch, asked_by)
-
-    def _on_confirmed(
-        self, host: HostId, incarnation: Incarnation, group: GroupId, epoch: Epoch, beat: int
-    ) -> None:
-        housed = self.housed.get(group)
-        if housed is not None:
-            housed.member.on_confirmed(host, incarnation, epoch, beat)
-            housed.ask_turn()
+        self._peers.on_death(host, incarnation)
 
     def _on_doubt_settled(self) -> None:
         if not any(housed.member.is_doubtful for housed in self.housed.values()):
@@ -386,11 +302,6 @@ class Groups:
         """Who this process is, or would be, in that group."""
         return self._grounds.of(record).me
 
-    def _first_of(self, group: GroupId) -> ViewMember | None:
-        """Who this process would be as the first member of a group; None when it holds something of it."""
-        housed = self.housed.get(group)
-        return housed.ground.me if housed is not None and not housed.member.tail else None
-
     def _furnish(self, record: GroupRecord) -> Housed:
         """A member of that group with all it needs. Raises what the class or the disk gives cause for."""
         housed = Housed(
@@ -399,7 +310,7 @@ class Groups:
             self._grounds.of(record),
             self._config,
             style_ports=self._style_ports,
-            timers=self._timers,
+            timers=self._guard.timers,
             chronicle=self._chronicle(record.group),
             copies=self._copies(record.group) if record.durability == DISK else None,
             later=self._turns.later,
@@ -413,9 +324,6 @@ class Groups:
         self.checkups.forget(housed.group)
         self.serving.freshness.forget(housed.group)
         self._turns.forget(housed)
-
-    def _forget(self, record: GroupRecord, then: Callable[[], None]) -> None:
-        self._lodging.forget(record, then)
 
     def _chronicle(self, group: GroupId) -> Chronicle:
         ports = self._house
@@ -442,7 +350,7 @@ class Groups:
             forsake=self.answers.forsake,
             wake=lambda: self._turns.by(housed.group, ports.clock.wall() + WAKE_NS),
             again=housed.ask_turn,
-            call_out=lambda outgoing: self._soon(partial(self._call_out, housed, outgoing)),
+            call_out=lambda outgoing: self._guard.soon(partial(self._call_out, housed, outgoing)),
             checkpoint=lambda: housed.ground.keeping.newest(housed.group),
             save_checkpoint=lambda captured: housed.ground.keeping.keep(housed.group, captured),
             pass_on=housed.pass_on,
@@ -457,25 +365,3 @@ class Groups:
         """A method calls another group, of this domain or another."""
         if not self._abroad.call(housed, outgoing):
             self.nesting.call(housed, outgoing)
-
-    # --- the host
-
-    def _watch(self, prefix: str, revision: Revision, then: Callable[[WatchEvent], None]) -> None:
-        self._house.authority.watch(prefix, revision, self.guarded(then))
-
-    def _timers(self, on_timer: Callable[[Hashable], None]) -> EndingTimers:
-        return self._house.timers(self.guarded(on_timer))
-
-    def _soon(self, work: Callable[[], None]) -> None:
-        self._house.soon(self.guarded(work))
-
-    def guarded(self, work: Callable[..., None]) -> Callable[..., None]:
-        """*work*, of which a failing disk ends the host (D1)."""
-
-        def guarded(*arguments: object) -> None:
-            try:
-                work(*arguments)
-            except DISK_ERRORS as error:
-                self._store.fail(error)
-
-        return guarded

@@ -1,0 +1,113 @@
+"""What the authority says of groups, and who here is told: those that come, change, have new views and go."""
+
+from collections.abc import Mapping
+
+from holdfast.authority.groups import GroupRecord
+from holdfast.authority.outcome import Seen
+from holdfast.authority.recipe import Recipes
+from holdfast.authority.views import View, ViewMember
+from holdfast.housing.beginning import Beginning
+from holdfast.housing.checkups import Checkups
+from holdfast.housing.directory import GroupDirectory
+from holdfast.housing.guard import Guard
+from holdfast.housing.housed import Housed
+from holdfast.housing.leaving import Leaving
+from holdfast.housing.lodging import Lodging
+from holdfast.housing.nesting import Nesting
+from holdfast.housing.ports import HousePorts
+from holdfast.housing.serving import Serving
+from holdfast.model.ids import GroupId, HostId
+from holdfast.sequence.role import Role
+
+
+class Notices:
+    """To one host, as its *directory* hears them; its members are in *housed*."""
+
+    def __init__(
+        self,
+        host: HostId,
+        housed: Mapping[GroupId, Housed],
+        directory: GroupDirectory,
+        lodging: Lodging,
+        checkups: Checkups,
+        serving: Serving,
+        nesting: Nesting,
+        recipes: Recipes,
+        ports: HousePorts,
+        guard: Guard,
+    ) -> None:
+        self._host = host
+        self._housed = housed
+        self._directory = directory
+        self._lodging = lodging
+        self._checkups = checkups
+        self._serving = serving
+        self._nesting = nesting
+        self._tell_of_view = ports.on_view
+        self._guarded = guard.guarded
+        self._leaving = Leaving(
+            host,
+            recipes,
+            guard.timers,
+            ports.nonce,
+            forget=guard.guarded(lodging.forget),
+            look_again=self._look_again,
+        )
+        self._beginning = Beginning(
+            host,
+            recipes,
+            guard.timers,
+            ports.clock,
+            ports.trace,
+            ports.nonce,
+            member_of=self._first_of,
+            learn=directory.learn,
+        )
+
+    def on_record(self, seen: Seen[GroupRecord]) -> None:
+        """A group is new, or its record is another."""
+        record = seen.value
+        self._leaving.on_record(record)
+        housed = self._housed.get(record.group)
+        if housed is not None:
+            self._guarded(housed.on_record)(seen)
+            self._checkups.on_record(record)
+        elif record.placement(self._host) is not None and not self._leaving.is_forgetting(record.group):
+            self._guarded(self._lodging.take_in)(seen)
+        self._beginning.on_record(record)
+
+    def on_gone(self, group: GroupId, is_removed: bool) -> None:
+        """There is no record of the group any more; *is_removed*: by the authority's word (A5)."""
+        self._nesting.on_gone(group)
+        self._leaving.on_gone(group)
+        housed = self._housed.get(group)
+        if housed is not None:
+            self._lodging.on_gone(housed, is_removed=is_removed)
+
+    def on_view(self, seen: Seen[View]) -> None:
+        """The group has a new view."""
+        self._tell_of_view(seen.value)
+        reference = self._directory.reference(seen.value.group)
+        if reference is not None:
+            self._nesting.on_reference(reference)
+        self._leaving.on_view(seen.value.group)
+        housed = self._housed.get(seen.value.group)
+        if housed is None:
+            return
+        housed.chronicle.on_view(seen.value)
+        if housed.member.role is Role.WAITING:
+            self._guarded(self._lodging.start)(housed)
+        else:
+            self._guarded(housed.member.on_view)(seen)
+        if housed.is_ready:
+            self._serving.on_served(housed.group)
+
+    def _look_again(self, group: GroupId) -> None:
+        seen = self._directory.seen_records.get(group)
+        if seen is not None:
+            self.on_record(seen)
+
+    def _first_of(self, group: GroupId) -> ViewMember | None:
+        """Who this process would be as the first member of a group; None when it holds something of it."""
+        housed = self._housed.get(group)
+        return housed.ground.me if housed is not None and not housed.member.tail else None
