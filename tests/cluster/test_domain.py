@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from domain import HOLDFAST, Domain, is_whole
 
+from holdfast.machine.slices import SHORT_NS, slice_ns
 from holdfast.storage.lock import holder_of
 
 pytestmark = pytest.mark.cluster
@@ -81,6 +82,18 @@ def test_the_others_are_told_exactly_which_incarnation_died(whole: Domain) -> No
     assert status["hosts"][2]["incarnation"] not in {
         death["incarnation"] for host in status["hosts"] for death in deaths(host) if death["host"] == "host3"
     }
+
+
+def test_every_thread_of_its_processes_asks_for_short_slices(whole: Domain) -> None:
+    """A host beside one that computes answers at once: its loop, its disk's thread, its heart."""
+    status = whole.status()
+    pids = [host["pid"] for host in status["hosts"]]
+    if slice_ns(pids[0]) == slice_ns():
+        pytest.skip("this kernel grants no slices (Linux before 6.12, or forbidden here)")
+    pids += [status["agent"]["pid"], status["authority"]["pid"]]
+    threads = [int(thread.name) for pid in pids for thread in Path(f"/proc/{pid}/task").iterdir()]
+    assert len(threads) > len(pids)
+    assert {slice_ns(each) for each in threads} == {SHORT_NS}
 
 
 def deaths(host: dict[str, Any]) -> list[dict[str, Any]]:

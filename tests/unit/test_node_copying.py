@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.housing.ports import Written
+from holdfast.machine.slices import SHORT_NS, USUAL_NS, ask_for_slices, slice_ns
 from holdfast.model.errors import HoldfastError, NoSpace
 from holdfast.model.ids import Epoch, GroupId, Position
 from holdfast.node import copying
@@ -317,6 +318,29 @@ def test_a_copy_is_made_where_the_kernel_knows_no_autogroups(
 
 
 # A kernel without them is tried above.
+def test_a_copy_has_not_the_short_slices_of_its_host(tmp_path: Path) -> None:
+    """It computes for long, and shall not be let in before those who have a message to answer."""
+    usual_ns = slice_ns()
+    if not (ask_for_slices(SHORT_NS) and slice_ns() == SHORT_NS):
+        pytest.skip("this kernel grants no slices (Linux before 6.12, or forbidden here)")
+
+    async def run() -> None:
+        world = World(tmp_path)
+        ended = world.begin(hang)
+        assert world.copies.pid is not None
+        async with asyncio.timeout(WAIT_S):
+            while slice_ns(world.copies.pid) != usual_ns:
+                await asyncio.sleep(0.01)
+        os.kill(world.copies.pid, signal.SIGKILL)
+        await ended
+        world.disk.close()
+
+    try:
+        asyncio.run(run())
+    finally:
+        ask_for_slices(USUAL_NS)
+
+
 @pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="no autogroups in this kernel")
 def test_a_copy_leaves_the_processor_to_its_host_but_not_for_ever(tmp_path: Path) -> None:
     """It steps back at first; one that takes long gets its share, or it would never end on a busy machine."""

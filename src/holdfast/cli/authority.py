@@ -23,6 +23,7 @@ from holdfast.authority.sqlite_file import open_database, read_identity, restore
 from holdfast.authority.sqlite_file import restore as restore_file
 from holdfast.cli.output import Output, print_json, print_table, talk
 from holdfast.machine import MachineClock, end_on_broken_invariant
+from holdfast.machine.slices import SHORT_NS, ask_for_slices
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import Epoch, Nonce
 from holdfast.net import Address, Endpoint, Role, Tls
@@ -59,6 +60,7 @@ def serve(
     """
     tls = None if certs is None else Tls.load(certs, Role.AUTHORITY, id)
     endpoint = Endpoint(NetIdentity(domain, Role.AUTHORITY, id), tls=tls)
+    ask_for_slices(SHORT_NS)
     uvloop.run(_serve(dir, Address.parse(listen), endpoint, insecure))
 
 

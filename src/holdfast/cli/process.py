@@ -14,6 +14,7 @@ from holdfast.cli.complaint import complain
 from holdfast.machine import end_on_broken_invariant, log_to_stderr
 from holdfast.machine.collector import spare_what_stays
 from holdfast.machine.parent import end_with
+from holdfast.machine.slices import SHORT_NS, ask_for_slices
 from holdfast.model.ids import HostId
 
 hosts = App(name="host", help="Show and empty hosts.")
@@ -87,6 +88,7 @@ def agent(*, dir: Path, with_parent: int | None = None) -> int:
 def _run(work: Callable[[], Coroutine[object, object, None]]) -> int:
     log_to_stderr("info")
     spare_what_stays()
+    ask_for_slices(SHORT_NS)
 
     async def main() -> None:
         end_on_broken_invariant(asyncio.get_running_loop())

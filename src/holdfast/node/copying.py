@@ -28,6 +28,7 @@ import structlog
 from holdfast.housing.ports import Written
 from holdfast.machine import MachineClock
 from holdfast.machine.parent import end_with
+from holdfast.machine.slices import USUAL_NS, ask_for_slices
 from holdfast.model.errors import HoldfastError
 from holdfast.model.units import MILLISECOND
 from holdfast.node.pages import HugePages
@@ -252,6 +253,7 @@ def _step_back() -> None:
     has one of its own, with a niceness of its own.
     """
     os.nice(NICENESS)
+    ask_for_slices(USUAL_NS)
     with suppress(OSError, ValueError):
         of_host = _niceness_of_session()
         os.setsid()
