@@ -30,6 +30,7 @@ uvloop.run(main())
     [
         ("lambda: invariant(False, 'water runs downhill')", EXIT_BROKEN, "water runs downhill"),
         ("lambda: 1 / 0", 0, "division by zero"),
+        ("lambda: loop.call_exception_handler({'exception': SystemExit('left')})", EXIT_BROKEN, "left"),
     ],
 )
 def test_only_a_broken_invariant_ends_the_process(failure: str, code: int, said: str) -> None:

@@ -1,6 +1,9 @@
 """The machine that executes records: once each, alike on every member, whatever the method does."""
 
 import asyncio
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -35,6 +38,7 @@ from holdfast.model.outcome import (
 from holdfast.sequence.retention import NEVER, InProgress, Repeated
 from holdfast.styles.capture import NotCapturable
 from holdfast.styles.context import OutsideOperation
+from holdfast.styles.definition import NotMade
 from holdfast.styles.effects import Effects
 from holdfast.styles.execution import Execution
 from holdfast.styles.operation import (
@@ -151,18 +155,14 @@ class Odd:
     def leave(self) -> None:
         raise SystemExit(3)
 
+    def interrupt(self) -> None:
+        raise KeyboardInterrupt
+
     def unsendable(self) -> object:
         return object()
 
     def huge(self) -> bytes:
         return bytes(9 * 1024 * 1024)
-
-    def bad_text(self) -> None:
-        class Mute(Exception):
-            def __str__(self) -> str:
-                raise RuntimeError("mute")
-
-        raise Mute
 
     async def sleep(self) -> str:
         self.value += 1
@@ -185,6 +185,7 @@ class Odd:
     ("method", "type_name"),
     [
         ("leave", "SystemExit"),
+        ("interrupt", "KeyboardInterrupt"),
         ("unsendable", "holdfast.NotEncodable"),
         ("huge", "holdfast.NotEncodable"),
         ("sleep", "holdfast.styles.stepping.CannotAwait"),
@@ -210,11 +211,71 @@ def test_a_broken_invariant_is_nobodys_reply() -> None:
         run(machine(Broken), call(1, "contradict"))
 
 
-def test_an_exception_whose_text_fails_still_has_its_type() -> None:
-    (outcome,) = run(machine(Odd), call(1, "bad_text"))
-    assert isinstance(outcome, Raised)
-    assert outcome.type_name.endswith("Mute")
-    assert outcome.text == ""
+class Mute(Exception):
+    """What it says is whatever *says* makes of it."""
+
+    def __init__(self, says: Callable[[], str]) -> None:
+        self.says = says
+
+    def __str__(self) -> str:
+        return self.says()
+
+
+class Speaker:
+    def fail(self) -> None:
+        raise Mute(lambda: str(1 // 0))
+
+    def leave(self) -> None:
+        raise Mute(sys.exit)
+
+    def half(self) -> None:
+        raise Mute(lambda: "half \ud800")
+
+
+@pytest.mark.parametrize(("method", "text"), [("fail", ""), ("leave", ""), ("half", "half \\ud800")])
+def test_an_exception_whose_text_fails_still_has_its_type(method: str, text: str) -> None:
+    """Its text is the class's own code, and may fail in any way, or give what cannot be sent."""
+    (outcome,) = run(machine(Speaker), call(1, method))
+    assert outcome == Raised(f"{__name__}.Mute", text)
+
+
+@pytest.mark.parametrize("leaves", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_code_of_a_class_that_leaves_the_process_fails_instead(leaves: type[BaseException]) -> None:
+    """In ``__init__``, in ``get_state`` and in a type of an argument: a host goes on."""
+
+    class Leaver:
+        def __init__(self) -> None:
+            raise leaves
+
+    class Stateless:
+        def get_state(self) -> bytes:
+            raise leaves
+
+        def set_state(self, state: bytes) -> None: ...
+
+    with pytest.raises(NotMade, match=leaves.__name__):
+        machine(Leaver)
+    with pytest.raises(NotMade, match=leaves.__name__):
+        machine(Stateless)
+
+
+@dataclass
+class Picky:
+    number: int
+
+    def __post_init__(self) -> None:
+        raise KeyboardInterrupt
+
+
+class Taker:
+    def take(self, one: Picky, other: int = 0) -> None: ...
+
+
+@pytest.mark.parametrize("arguments", [({"number": 1},), ({"number": 1}, 2)])
+def test_a_type_that_refuses_a_value_in_any_way_makes_a_bad_call(arguments: tuple[Any, ...]) -> None:
+    (outcome,) = run(machine(Taker), call(1, "take", *arguments))
+    assert isinstance(outcome, Refused)
+    assert "KeyboardInterrupt" in outcome.text
 
 
 def test_a_query_calls_no_other_group() -> None:
@@ -484,3 +545,10 @@ def test_a_class_that_cannot_be_captured_is_refused_by_attribute() -> None:
 
     with pytest.raises(NotCapturable, match=r"Holder\.lock"):
         machine(Holder)
+
+
+@pytest.mark.parametrize("kind", [dict, list, set, int, bytearray, Exception])
+def test_a_class_whose_state_is_not_in_attributes_is_refused(kind: type) -> None:
+    """A checkpoint of it would be empty, and no object could be made of that."""
+    with pytest.raises(NotCapturable, match="Shelf is more than its attributes"):
+        machine(type("Shelf", (kind,), {}))

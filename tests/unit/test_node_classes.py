@@ -30,6 +30,7 @@ number = 5
 def app(tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "counting.py").write_text(SOURCE)
     (tmp_path / "broken.py").write_text("1 / 0")
+    (tmp_path / "leaving.py").write_text("raise SystemExit(7)")
     before = list(sys.path)
     add_to_path(tmp_path)
     yield tmp_path
@@ -55,6 +56,7 @@ def record(class_name: str, arguments: str = "[]") -> GroupRecord:
         ("counting", "write package.module:Class"),
         ("counting:", "write package.module:Class"),
         ("nowhere:Counter", "nowhere cannot be imported: ModuleNotFoundError"),
+        ("leaving:Counter", "leaving cannot be imported: OwnCodeLeft: SystemExit: 7"),
         ("broken:Counter", "broken cannot be imported: ZeroDivisionError"),
         ("counting:Other", "counting has no class 'Other'"),
         ("counting:number", "counting has no class 'number'"),

@@ -21,15 +21,17 @@ log = structlog.get_logger("holdfast.process")
 
 
 def end_on_broken_invariant(loop: asyncio.AbstractEventLoop) -> None:
-    """End the process at once when a call-back of *loop* finds an invariant broken; log anything else."""
+    """End the process at once when a call-back of *loop* finds an invariant broken, or is left by what is no
+    ``Exception``, as by ``sys.exit``; log anything else."""
     loop.set_exception_handler(_on_failure)
 
 
 def _on_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     error = context.get("exception")
-    if isinstance(error, BrokenInvariant):
+    if error is not None and not isinstance(error, Exception | asyncio.CancelledError):
         # Nothing runs in order after this: what is in memory is not to be trusted with the disk.
-        print(f"holdfast: a broken invariant ends this process: {error}", file=sys.stderr)
+        what = "a broken invariant" if isinstance(error, BrokenInvariant) else repr(error)
+        print(f"holdfast: {what} ends this process: {error}", file=sys.stderr)
         traceback.print_exception(error)
         sys.stderr.flush()
         os._exit(EXIT_BROKEN)

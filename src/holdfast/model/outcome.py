@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.model.errors import HoldfastError, InvalidRequest
+from holdfast.model.errors import EndsProcess, HoldfastError, InvalidRequest
 
 TEXT_CHARACTERS_MAX: Final = 4096
 """How much of an exception's text a reply repeats: it is retained by every member until it expires."""
@@ -108,7 +108,7 @@ def encode_returned(value: object) -> bytes:
 def encode_raised(error: BaseException) -> bytes:
     kind = type(error)
     module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
-    return _encode(Raised(module + kind.__qualname__, _text_of(error)[:TEXT_CHARACTERS_MAX]))
+    return _encode(Raised(module + kind.__qualname__, text_of(error)[:TEXT_CHARACTERS_MAX]))
 
 
 def decode_outcome(encoded: bytes) -> Outcome:
@@ -131,9 +131,12 @@ def value_of(outcome: Outcome) -> Any:
             raise NestedOutcomeUnknown(text)
 
 
-def _text_of(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
+    """What *error* says, as a text that can be sent: half a surrogate pair is written out."""
     try:
-        return str(error)
-    except Exception:
-        # An exception's own __str__ is the user's code, and it may fail in its turn.
+        return str(error).encode(errors="backslashreplace").decode()
+    except EndsProcess:
+        raise
+    except BaseException:
+        # An exception's own __str__ is the user's code, and it may fail in its turn, in any way.
         return ""

@@ -18,6 +18,7 @@ from holdfast.model.properties import Style
 from holdfast.styles.capture import Checkpointable
 from holdfast.styles.definition import Definition, NotMade
 from holdfast.styles.execution import Execution
+from holdfast.styles.own_code import run_own
 from holdfast.styles.style import style_named
 
 
@@ -82,7 +83,7 @@ def _loaded(module_name: str, path: str) -> Any:
     """What a module has by that name; None when it has nothing. Raises :class:`BadClass`."""
     importlib.invalidate_caches()  # the file may be newer than what the finder remembers of its directory
     try:
-        found: Any = importlib.import_module(module_name)
+        found: Any = run_own(importlib.import_module, module_name)
     except Exception as error:
         # Importing runs the user's code, which may fail in any way.
         raise BadClass(f"{module_name} cannot be imported: {type(error).__name__}: {error}") from None

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, get_type_hints, runtime_checkable
 import msgspec
 
 from holdfast.model.errors import InvalidRequest
+from holdfast.styles.own_code import run_own
 from holdfast.styles.pieces import Piece, is_cut, joined, parts
 
 STATE_BYTES_MAX: Final = 1 << 31
@@ -75,10 +76,13 @@ class Capture:
                 f"{cls.__name__} has {given[0]} without its counterpart; give both or neither"
             )
 
+        if not self.is_checkpointable:
+            _check_bare(cls)
+
     def state_of(self, instance: object) -> bytes:
         """The whole state. Raises :class:`NotCapturable`, or what ``get_state`` raises."""
         if isinstance(instance, Checkpointable):
-            return _as_bytes(instance.get_state(), f"{self._cls.__name__}.get_state")
+            return _as_bytes(run_own(instance.get_state), f"{self._cls.__name__}.get_state")
         return msgspec.msgpack.encode(
             {name: self._encoded(name, value) for name, value in _attributes(instance)}
         )
@@ -88,7 +92,7 @@ class Capture:
         state itself; any other is built bare, and its ``__init__`` is not run again."""
         if self.is_checkpointable:
             instance = fresh()
-            instance.set_state(state)
+            run_own(instance.set_state, state)
             return instance
         instance = object.__new__(self._cls)
         for name, encoded in msgspec.msgpack.decode(state, type=dict[str, msgspec.Raw]).items():
@@ -133,13 +137,13 @@ class Capture:
         """What changed since the last state or update; the class must be updateable."""
         if not isinstance(instance, Updateable):
             raise NotCapturable(f"{self._cls.__name__} has no get_update and set_update")
-        return _as_bytes(instance.get_update(), f"{self._cls.__name__}.get_update")
+        return _as_bytes(run_own(instance.get_update), f"{self._cls.__name__}.get_update")
 
     def apply_update(self, instance: object, update: bytes) -> None:
         """Raises :class:`InvalidState`."""
         if not isinstance(instance, Updateable):
             raise NotCapturable(f"{self._cls.__name__} has no get_update and set_update")
-        instance.set_update(update)
+        run_own(instance.set_update, update)
 
     def check(self, instance: object) -> None:
         """Raise :class:`NotCapturable` for the first attribute that does not come back as it went."""
@@ -194,7 +198,7 @@ class Restoring:
         """The object. Raises what ``set_state`` raises."""
         if self._fresh is not None:
             instance = self._fresh()
-            instance.set_state(bytes(self._state))
+            run_own(instance.set_state, bytes(self._state))
             return instance
         instance = object.__new__(self._cls)
         for name, value in self._values.items():
@@ -231,6 +235,17 @@ def _attributes(instance: object) -> list[tuple[str, Any]]:
             if name not in ("__dict__", "__weakref__") and hasattr(instance, name):
                 found[name] = getattr(instance, name)
     return sorted(found.items())
+
+
+def _check_bare(cls: type) -> None:
+    """An object is built of its attributes: of a dictionary or a list the contents would be missing."""
+    try:
+        object.__new__(cls)
+    except TypeError as error:
+        raise NotCapturable(
+            f"{cls.__name__} is more than its attributes ({error}): "
+            "hold as an attribute what it inherits from, or write get_state and set_state"
+        ) from None
 
 
 def _attribute_types(cls: type) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from holdfast.styles.attempts import Attempts
 from holdfast.styles.capture import Capture, NotCapturable
 from holdfast.styles.context import OnRaised, Scope, scope_now
 from holdfast.styles.interface import Interface, interface_of
+from holdfast.styles.own_code import run_own
 from holdfast.styles.timers import Timers
 
 
@@ -56,8 +57,8 @@ class Definition:
         scope.begin(ClientId(""), 0, self.created_ns)
         token = scope_now.set(scope)
         try:
-            made = self.fresh()
-            return made if self.own is None else self.own(made)
+            made = run_own(self.fresh)
+            return made if self.own is None else run_own(self.own, made)
         except Exception as error:
             # It is the user's code, which may fail in any way.
             raise NotMade(f"{self.cls.__name__} cannot be made: {type(error).__name__}: {error}") from error

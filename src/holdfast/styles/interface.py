@@ -14,7 +14,8 @@ from typing import Any, Final, TypeVar, get_type_hints
 
 import msgspec
 
-from holdfast.model.errors import InvalidRequest
+from holdfast.model.errors import EndsProcess, InvalidRequest
+from holdfast.model.outcome import text_of
 from holdfast.net.frame import UNDECODABLE
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -68,9 +69,11 @@ class Operation:
                 return self._whole.decode(arguments), {}
             except UNDECODABLE:
                 pass  # defaults, names, or a mistake: the long way says which
-            except Exception as error:
+            except EndsProcess:
+                raise
+            except BaseException as error:
                 # A type of the user's own that refuses a value (``__post_init__``) does so in any way.
-                raise BadCall(f"{self.name}: {error or type(error).__name__}") from error
+                raise BadCall(f"{self.name}: {text_of(error) or type(error).__name__}") from error
         try:
             found = _anything.decode(arguments)
         except UNDECODABLE as error:
@@ -104,9 +107,12 @@ class Operation:
             return msgspec.convert(value, wanted)
         except msgspec.ValidationError as error:
             raise BadCall(f"{self.name}: argument {name}: {error}") from None
-        except Exception as error:
+        except EndsProcess:
+            raise
+        except BaseException as error:
             # As above: it is a type of the user's own.
-            raise BadCall(f"{self.name}: argument {name}: {error or type(error).__name__}") from error
+            said = text_of(error) or type(error).__name__
+            raise BadCall(f"{self.name}: argument {name}: {said}") from error
 
 
 class Interface:

@@ -11,6 +11,7 @@ from typing import Final
 
 from holdfast.model.calls import Request
 from holdfast.model.ids import ClientId
+from holdfast.model.outcome import text_of
 from holdfast.model.ports import Clock
 from holdfast.model.traceparent import Traceparent
 from holdfast.model.units import MILLISECOND
@@ -76,7 +77,7 @@ class CallLines:
             Request(scope.client, scope.number),
             scope.carried,
             error=type(error).__name__,
-            text=_text_of(error),
+            text=text_of(error)[:TEXT_MAX],
             at=_where(error),
         )
 
@@ -85,13 +86,6 @@ class CallLines:
         if self._left_out:
             fields["left_out"], self._left_out = self._left_out, 0
         self._say(event, trace_id=trace.trace_id, **fields)
-
-
-def _text_of(error: BaseException) -> str:
-    try:
-        return str(error)[:TEXT_MAX]
-    except Exception:  # it is the class's own code that says it
-        return ""
 
 
 def _where(error: BaseException) -> str:

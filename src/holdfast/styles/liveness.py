@@ -8,9 +8,10 @@ and changes nothing, as a query.
 from collections.abc import Coroutine
 from typing import Final
 
+from holdfast.model.errors import EndsProcess
 from holdfast.model.ids import ClientId
 from holdfast.styles.context import Scope, scope_now
-from holdfast.styles.stepping import NOT_ITS_OWN, close
+from holdfast.styles.stepping import close
 
 ASKED_BY: Final = ClientId("is_alive")
 """In whose name it is noted what runs (E4): an ``is_alive`` that never returns ends its process."""
@@ -27,7 +28,7 @@ def why_not_alive(instance: object, scope: Scope) -> str:
         answer = method()
         if isinstance(answer, Coroutine):
             answer = _finished(answer)
-    except NOT_ITS_OWN:
+    except EndsProcess:
         raise
     except BaseException as error:
         return f"is_alive raised {error!r}"

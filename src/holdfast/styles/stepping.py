@@ -18,9 +18,6 @@ REFUSED_AWAITS_MAX: Final = 16
 REPLY_BYTES_MAX: Final = 8 * 1024 * 1024
 """Every member keeps a reply until its client has it; and it must fit into a frame, with others."""
 
-NOT_ITS_OWN: Final = (EndsProcess, KeyboardInterrupt)
-"""What comes up through a method and is not its doing."""
-
 
 class CannotAwait(InvalidRequest):
     """Raised into a method that awaits anything but a call to another group."""
@@ -30,10 +27,11 @@ class CannotAwait(InvalidRequest):
 
 def call(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
     """The outcome of an ordinary method. Whatever it raises is its reply: ``sys.exit`` ends the method, not a
-    host, and nothing leaves in the middle of a record, with the object changed and nothing ordered."""
+    host, and nothing leaves in the middle of a record, with the object changed and nothing ordered. So is a
+    ``KeyboardInterrupt``: a host takes SIGINT itself, and none is raised by that."""
     try:
         value = method(*args, **kwargs)
-    except NOT_ITS_OWN:
+    except EndsProcess:
         raise  # the process ends, and the object with it
     except BaseException as error:
         return _raised(error, scope_now.get())
@@ -53,7 +51,7 @@ def step(coroutine: Suspended, scope: Scope, send: Outcome | None) -> bytes | Ne
         return encode_raised(CannotAwait(_advice(awaited)))
     except StopIteration as finished:
         return encoded(finished.value)
-    except NOT_ITS_OWN:
+    except EndsProcess:
         raise
     except BaseException as error:
         return _raised(error, scope)  # as in :func:`call`
@@ -65,7 +63,7 @@ def close(coroutine: Suspended) -> None:
     """Give a suspended method up, with the object it works on."""
     try:
         coroutine.close()
-    except NOT_ITS_OWN:
+    except EndsProcess:
         raise
     except BaseException:
         return  # it has nobody to tell
