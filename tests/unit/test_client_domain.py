@@ -13,13 +13,17 @@ from msgspec.msgpack import decode
 
 import holdfast as hf
 from holdfast.calling.config import CallPolicy, ClientConfig
+from holdfast.client.domain import parse_url
 from holdfast.client.proxy import Group
-from holdfast.model.calls import CallOutcomeUnknown, HostAt, RefusalCode
+from holdfast.client.reach import Reach
+from holdfast.model.calls import CallOutcomeUnknown, HostAt, RefusalCode, ToClient
 from holdfast.model.errors import InvalidRequest, Overloaded, Rejected, Unavailable
-from holdfast.model.ids import GroupId, Incarnation
+from holdfast.model.ids import GroupId, HostId, Incarnation
+from holdfast.model.orders import GroupList, ListGroups
 from holdfast.model.outcome import CallRefused, MethodRaised
+from holdfast.model.reference import Reference
 from holdfast.model.units import MILLISECOND, SECOND
-from holdfast.net import Limits
+from holdfast.net import Endpoint, Identity, Limits, Role
 from holdfast.styles.interface import BadCall
 from holdfast.styles.operation import Sent, decode_calls
 
@@ -528,12 +532,37 @@ def test_a_connection_that_comes_about_while_the_client_hangs_up_is_no_failure()
     """Hosts are connected to one by one; the last may come when the first are gone."""
 
     async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
-        await domain.close()
-        domain.on_up(cluster.hosts["b"].name)
+        name, addresses = parse_url(cluster.url)
+        told = Told()
+        reach = Reach(Endpoint(Identity(name, Role.CLIENT, "c")), addresses, told, QUICK, insecure=False)
+        await reach.open(within_s=10)
+        await reach.close()
+        told.up.clear()
+        reach.on_up(HostId("b"))
+        assert told.up == []
         with pytest.raises(Unavailable, match="closed"):
-            await domain.group("ledger")
+            await reach.give(ListGroups(), GroupList)
 
     tell(story)
+
+
+class Told:
+    """Groups that are called, of which there are none."""
+
+    def __init__(self) -> None:
+        self.up: list[HostId] = []
+
+    def references(self) -> tuple[Reference, ...]:
+        return ()
+
+    def on_up(self, host: HostId) -> None:
+        self.up.append(host)
+
+    def on_down(self, host: HostId) -> None:
+        return None
+
+    def on_message(self, host: HostId, message: ToClient) -> None:
+        return None
 
 
 def test_an_address_where_nobody_listens_is_unavailable() -> None:

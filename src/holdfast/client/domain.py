@@ -1,51 +1,31 @@
 """A domain, as its clients know it: a few addresses to begin with, and groups to call."""
 
-import asyncio
 import os
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Literal, Self, TypeVar, overload
+from typing import Any, Literal, Self, TypeVar, overload
 
 import msgspec
 
 from holdfast.calling.caller import Caller
 from holdfast.calling.config import CallPolicy, ClientConfig
-from holdfast.calling.hosts import Hosts
+from holdfast.client.callers import Callers
 from holdfast.client.criteria import NONE
 from holdfast.client.faults import Faults
 from holdfast.client.members import Members
 from holdfast.client.objects import Objects
-from holdfast.client.ordering import AboutGroups, Given, give
+from holdfast.client.ordering import AboutGroups
 from holdfast.client.properties import Properties
 from holdfast.client.proxy import Group
+from holdfast.client.reach import Reach
 from holdfast.model.abroad import SCHEME
-from holdfast.model.calls import (
-    HOSTS_MAX,
-    FollowHosts,
-    HostAt,
-    Locate,
-    Located,
-    Redirected,
-    RefusalCode,
-    Replies,
-    RequestId,
-    ToClient,
-    Turned,
-    Whereabouts,
-)
-from holdfast.model.errors import InvalidRequest, NoSuchGroup, Unavailable
-from holdfast.model.ids import ClientId, GroupId, HostId
-from holdfast.model.orders import (
-    CreateGroup,
-    DeleteGroup,
-    GroupInfo,
-    GroupList,
-    ListGroups,
-    Order,
-)
-from holdfast.model.reference import NAME_CHARACTERS_MAX, Reference
+from holdfast.model.calls import RequestId
+from holdfast.model.errors import InvalidRequest
+from holdfast.model.ids import ClientId
+from holdfast.model.orders import CreateGroup, DeleteGroup, GroupInfo, GroupList, ListGroups
+from holdfast.model.reference import NAME_CHARACTERS_MAX
 from holdfast.model.units import SECOND
 from holdfast.net import Address, Endpoint, Expected, Identity, Role, Tls
 from holdfast.styles.interface import Interface
@@ -55,10 +35,6 @@ T = TypeVar("T")
 Durability = Literal["disk", "memory"]
 OnTotalLoss = Literal["wait", "restart"]
 Membership = Literal["infrastructure", "application"]
-ASK_S: Final = 1.0
-"""How long one host is given to say where a group is, before another is asked."""
-PAUSE_S: Final = 0.05
-NO_GROUP: Final = GroupId(0)
 
 
 def connect(
@@ -114,25 +90,22 @@ class Domain:
         policy.validate()
         config.validate()
         self.client = ClientId(secrets.token_hex(12))
-        self._endpoint = endpoint
-        self._addresses = addresses
+        self._name = endpoint.identity.domain
         self._policy = policy
-        self._config = config
-        self._insecure = insecure
-        self._hosts: Hosts | None = None
-        self._callers: dict[GroupId, Caller] = {}
-        self._whereabouts: dict[HostId, HostAt] = {}
-        self._questions: dict[int, asyncio.Future[Located | Turned]] = {}
-        self._asked = 0
-        self._is_keeping = False
-        self._connected = asyncio.Event()
+        self._callers = Callers(
+            self.client,
+            policy,
+            config,
+            hosts=lambda: self._reach.hosts,
+            on_reference=lambda: self._reach.keep_connected_soon(),
+        )
+        self._reach = Reach(endpoint, addresses, self._callers, config, insecure=insecure)
+        self._give = self._reach.give
         self._faults: Faults | None = None
 
     async def __aenter__(self) -> Self:
-        self._hosts = Hosts(self._endpoint, self, self._config, insecure=self._insecure)
-        self._hosts.keep(self._addresses)
         try:
-            await self._some_host(self._policy.duration_ns / SECOND)
+            await self._reach.open(self._policy.duration_ns / SECOND)
         except BaseException:
             await self.close()
             raise
@@ -148,12 +121,8 @@ class Domain:
         faults, self._faults = self._faults, None
         if faults is not None:
             await faults.close()
-        for caller in self._callers.values():
-            caller.close()
-        self._callers.clear()
-        hosts, self._hosts = self._hosts, None
-        if hosts is not None:
-            await hosts.close()
+        self._callers.close()
+        await self._reach.close()
 
     # --- for users
 
@@ -195,15 +164,15 @@ class Domain:
         """
         caller = await self.caller(name)
         interface = Interface(cls) if cls is not None else None
-        domain = self._endpoint.identity.domain
-        return Group(caller, self._policy, interface, members=Members(name, self._give), domain=domain)
+        members = Members(name, self._give)
+        return Group(caller, self._policy, interface, members=members, domain=self._name)
 
     async def caller(self, name: str) -> Caller:
         """The requests to the group of that name, for whoever has arguments and ids of its own. Raises as
         :meth:`group`."""
         if not 0 < len(name) <= NAME_CHARACTERS_MAX:
             raise InvalidRequest(f"a group's name has 1 to {NAME_CHARACTERS_MAX} characters")
-        return await self._caller(name=name)
+        return await self._callers.find(name=name)
 
     @overload
     async def create(
@@ -289,9 +258,7 @@ class Domain:
     async def delete(self, name: str) -> None:
         """End a group, and forget its state. Raises ``InvalidRequest`` when there is none of that name."""
         (gone,) = await self._order(DeleteGroup(name=name))
-        caller = self._callers.pop(gone.group, None)
-        if caller is not None:
-            caller.close()
+        self._callers.forget(gone.group)
 
     async def groups(self, *, is_whole: bool = False) -> tuple[GroupInfo, ...]:
         """All groups of the domain; *is_whole*: with those that it made for itself."""
@@ -304,148 +271,8 @@ class Domain:
         executed; ``CallOutcomeUnknown`` when the group no longer knows.
         """
         about = RequestId.parse(request) if isinstance(request, str) else request
-        caller = await self._caller(group=about.group)
+        caller = await self._callers.find(group=about.group)
         return await caller.outcome(about, self._policy)
-
-    # --- events of the hosts
-
-    def on_up(self, host: HostId) -> None:
-        if self._hosts is None:
-            return  # it came while the others were hung up
-        self._connected.set()
-        self._hosts.send(host, FollowHosts())
-        for caller in self._callers.values():
-            caller.on_up(host)
-
-    def on_down(self, host: HostId) -> None:
-        if self._hosts is None or not self._hosts.connected:
-            self._connected.clear()
-        for caller in self._callers.values():
-            caller.on_down(host)
-
-    def on_message(self, host: HostId, message: ToClient) -> None:
-        match message:
-            case Whereabouts(hosts=hosts):
-                self._learn(hosts)
-            case Replies(group=group) | Turned(group=group) if group in self._callers:
-                self._callers[group].on_message(host, message)
-            case Redirected(reference=reference) if reference.group in self._callers:
-                self._callers[reference.group].on_message(host, message)
-            case Located(frame=frame) | Turned(frame=frame):
-                question = self._questions.get(frame)
-                if question is not None and not question.done():
-                    question.set_result(message)
-
-    # --- finding groups
-
-    async def _caller(self, *, name: str = "", group: GroupId = NO_GROUP) -> Caller:
-        for known in self._callers.values():
-            is_named = known.reference.name == name and not known.is_gone
-            if is_named or known.reference.group == group:
-                return known
-        located = await self._locate(name, group)
-        reference = located.reference
-        self._forget_gone(reference.name)
-        # Somebody else may have found it meanwhile: its numbers must come from one place.
-        if reference.group not in self._callers:
-            self._callers[reference.group] = Caller(
-                reference,
-                self.client,
-                located.time_ns,
-                hosts=self._running(),
-                config=self._config,
-                on_reference=self._on_reference,
-            )
-            self._on_reference(reference)
-        return self._callers[reference.group]
-
-    def _forget_gone(self, name: str) -> None:
-        """Of groups that were removed one is remembered for each name, and no more."""
-        gone = [
-            group for group, each in self._callers.items() if each.is_gone and each.reference.name == name
-        ]
-        for group in gone:
-            self._callers.pop(group).close()
-
-    async def _locate(self, name: str, group: GroupId) -> Located:
-        """Ask one host after the other, until one knows (FTC-69)."""
-        what = name or f"group {group}"
-        try:
-            async with asyncio.timeout(self._policy.duration_ns / SECOND):
-                while True:
-                    for host in self._running().connected:
-                        answer = await self._ask(host, lambda frame: Locate(frame, name, group))
-                        if isinstance(answer, Located):
-                            return answer
-                        if answer is not None and answer.code is RefusalCode.NO_SUCH_GROUP:
-                            raise NoSuchGroup(answer.text or f"there is no group {what!r}")
-                    await asyncio.sleep(PAUSE_S)
-        except TimeoutError:
-            waited_s = self._policy.duration_ns / SECOND
-            raise Unavailable(f"nobody could say within {waited_s:g} s where {what!r} is") from None
-
-    async def _ask(self, host: HostId, question: Callable[[int], Locate]) -> Located | Turned | None:
-        """One host's answer; None when there is none in time."""
-        self._asked += 1
-        frame = self._asked
-        answer: asyncio.Future[Located | Turned] = asyncio.get_running_loop().create_future()
-        self._questions[frame] = answer
-        try:
-            self._running().send(host, question(frame))
-            async with asyncio.timeout(ASK_S):
-                return await answer
-        except TimeoutError:
-            return None
-        finally:
-            del self._questions[frame]
-
-    def _learn(self, hosts: Iterable[HostAt]) -> None:
-        """Hosts know where the others went; of one that is gone the last address is kept."""
-        for each in hosts:
-            known = self._whereabouts.get(each.host)
-            has_room = known is not None or len(self._whereabouts) < HOSTS_MAX
-            if has_room and (known is None or known.incarnation < each.incarnation):
-                self._whereabouts[each.host] = each
-        self._keep_connected_soon()
-
-    def _on_reference(self, _: Reference) -> None:
-        self._keep_connected_soon()
-
-    def _keep_connected_soon(self) -> None:
-        """Be connected to every host, before it is needed: looked at once per turn, since a host that dies
-        makes many groups move together."""
-        if not self._is_keeping:
-            self._is_keeping = True
-            asyncio.get_running_loop().call_soon(self._keep_connected)
-
-    def _keep_connected(self) -> None:
-        self._is_keeping = False
-        if self._hosts is not None:
-            self._hosts.keep(self._known_addresses())
-
-    def _known_addresses(self) -> list[Address]:
-        members = (member for caller in self._callers.values() for member in caller.reference.members)
-        told = (each.address for each in self._whereabouts.values())
-        texts = dict.fromkeys((*told, *(member.address for member in members)))
-        return [*self._addresses, *map(Address.parse, texts)]
 
     async def _order(self, wanted: AboutGroups) -> tuple[GroupInfo, ...]:
         return (await self._give(wanted, GroupList)).groups
-
-    async def _give(self, wanted: Order, kind: type[Given]) -> Given:
-        self._running()
-        addresses = list(dict.fromkeys(self._known_addresses()))
-        return await give(addresses, self._endpoint, wanted, kind, insecure=self._insecure)
-
-    async def _some_host(self, within_s: float) -> None:
-        try:
-            async with asyncio.timeout(within_s):
-                await self._connected.wait()
-        except TimeoutError:
-            where = ", ".join(map(str, self._addresses))
-            raise Unavailable(f"none of {where} could be reached within {within_s:g} s") from None
-
-    def _running(self) -> Hosts:
-        if self._hosts is None:
-            raise Unavailable("the domain is closed: use it within `async with`")
-        return self._hosts

@@ -11,6 +11,7 @@ from collections.abc import Hashable
 from typing import Final
 
 from holdfast.calling.config import ClientConfig
+from holdfast.calling.whereabouts import KnownHosts
 from holdfast.housing.awaited import Awaited
 from holdfast.housing.called import RETRY_NS, Called
 from holdfast.housing.housed import Housed
@@ -18,9 +19,7 @@ from holdfast.housing.ports import Callees, HousePorts, MakeTimers
 from holdfast.housing.stamps import Stamps
 from holdfast.model.abroad import OtherDomain, parse_group_abroad
 from holdfast.model.calls import (
-    HOSTS_MAX,
     FollowHosts,
-    HostAt,
     Locate,
     Located,
     RefusalCode,
@@ -117,7 +116,7 @@ class Domain:
         """Calls to groups that are to be found first, or have no room for more."""
         self._questions: dict[int, str] = {}
         self._asked = 0
-        self._whereabouts: dict[HostId, HostAt] = {}
+        self._known = KnownHosts()
 
     def open(self, callees: Callees, called: Called) -> None:
         """Be connected from here on."""
@@ -152,7 +151,8 @@ class Domain:
     def on_message(self, host: HostId, message: ToClient) -> None:
         match message:
             case Whereabouts(hosts=hosts):
-                self._learn(hosts)
+                self._known.learn(hosts)
+                self._keep_connected()
             case Located():
                 self._on_located(message)
             case Turned(frame=frame, group=0, code=RefusalCode.NO_SUCH_GROUP) if frame in self._questions:
@@ -221,16 +221,6 @@ class Domain:
     def keep_connected_soon(self) -> None:
         self._ports.soon(self._keep_connected)
 
-    def _learn(self, hosts: tuple[HostAt, ...]) -> None:
-        """Hosts know where the others went; of one that is gone the last address is kept."""
-        for each in hosts:
-            known = self._whereabouts.get(each.host)
-            has_room = known is not None or len(self._whereabouts) < HOSTS_MAX
-            if has_room and (known is None or known.incarnation < each.incarnation):
-                self._whereabouts[each.host] = each
-        self._keep_connected()
-
     def _keep_connected(self) -> None:
-        members = (each.address for called in self._called.references() for each in called.members)
-        told = (each.address for each in self._whereabouts.values())
-        self.callees.keep(dict.fromkeys((*self._other.addresses, *told, *members)))
+        known = self._known.addresses(self._called.references())
+        self.callees.keep(dict.fromkeys((*self._other.addresses, *known)))

@@ -1,0 +1,144 @@
+"""The groups that a client calls: each is found by asking hosts, and has one place for its requests."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from holdfast.calling.caller import Caller
+from holdfast.calling.config import CallPolicy, ClientConfig
+from holdfast.calling.hosts import Hosts
+from holdfast.model.calls import Locate, Located, Redirected, RefusalCode, Replies, ToClient, Turned
+from holdfast.model.errors import NoSuchGroup, Unavailable
+from holdfast.model.ids import ClientId, GroupId, HostId
+from holdfast.model.reference import Reference
+from holdfast.model.units import SECOND
+
+ASK_S: Final = 1.0
+"""How long one host is given to say where a group is, before another is asked."""
+PAUSE_S: Final = 0.05
+NO_GROUP: Final = GroupId(0)
+
+
+class Callers:
+    """Of one client. *hosts* are whom it is connected to, *on_reference* is told when a group may be reached
+    at other places."""
+
+    def __init__(
+        self,
+        client: ClientId,
+        policy: CallPolicy,
+        config: ClientConfig,
+        *,
+        hosts: Callable[[], Hosts],
+        on_reference: Callable[[], None],
+    ) -> None:
+        self._client = client
+        self._policy = policy
+        self._config = config
+        self._hosts = hosts
+        self._on_reference = on_reference
+        self._callers: dict[GroupId, Caller] = {}
+        self._questions: dict[int, asyncio.Future[Located | Turned]] = {}
+        self._asked = 0
+
+    def references(self) -> Iterator[Reference]:
+        """Where the groups are, as far as is known."""
+        return (caller.reference for caller in self._callers.values())
+
+    def forget(self, group: GroupId) -> None:
+        """It was removed."""
+        caller = self._callers.pop(group, None)
+        if caller is not None:
+            caller.close()
+
+    def close(self) -> None:
+        """Calls that have not ended end now: as unknown, if they may have been executed."""
+        for caller in self._callers.values():
+            caller.close()
+        self._callers.clear()
+
+    async def find(self, *, name: str = "", group: GroupId = NO_GROUP) -> Caller:
+        """The requests to the group of that name or number. Raises ``NoSuchGroup``, and ``Unavailable`` when
+        nobody could say."""
+        for known in self._callers.values():
+            is_named = known.reference.name == name and not known.is_gone
+            if is_named or known.reference.group == group:
+                return known
+        located = await self._locate(name, group)
+        reference = located.reference
+        self._forget_gone(reference.name)
+        # Somebody else may have found it meanwhile: its numbers must come from one place.
+        if reference.group not in self._callers:
+            self._callers[reference.group] = Caller(
+                reference,
+                self._client,
+                located.time_ns,
+                hosts=self._hosts(),
+                config=self._config,
+                on_reference=lambda _: self._on_reference(),
+            )
+            self._on_reference()
+        return self._callers[reference.group]
+
+    # --- events of the hosts
+
+    def on_up(self, host: HostId) -> None:
+        for caller in self._callers.values():
+            caller.on_up(host)
+
+    def on_down(self, host: HostId) -> None:
+        for caller in self._callers.values():
+            caller.on_down(host)
+
+    def on_message(self, host: HostId, message: ToClient) -> None:
+        match message:
+            case Replies(group=group) | Turned(group=group) if group in self._callers:
+                self._callers[group].on_message(host, message)
+            case Redirected(reference=reference) if reference.group in self._callers:
+                self._callers[reference.group].on_message(host, message)
+            case Located(frame=frame) | Turned(frame=frame):
+                question = self._questions.get(frame)
+                if question is not None and not question.done():
+                    question.set_result(message)
+
+    # --- finding groups
+
+    def _forget_gone(self, name: str) -> None:
+        """Of groups that were removed one is remembered for each name, and no more."""
+        gone = [
+            group for group, each in self._callers.items() if each.is_gone and each.reference.name == name
+        ]
+        for group in gone:
+            self._callers.pop(group).close()
+
+    async def _locate(self, name: str, group: GroupId) -> Located:
+        """Ask one host after the other, until one knows (FTC-69)."""
+        what = name or f"group {group}"
+        try:
+            async with asyncio.timeout(self._policy.duration_ns / SECOND):
+                while True:
+                    for host in self._hosts().connected:
+                        answer = await self._ask(host, lambda frame: Locate(frame, name, group))
+                        if isinstance(answer, Located):
+                            return answer
+                        if answer is not None and answer.code is RefusalCode.NO_SUCH_GROUP:
+                            raise NoSuchGroup(answer.text or f"there is no group {what!r}")
+                    await asyncio.sleep(PAUSE_S)
+        except TimeoutError:
+            waited_s = self._policy.duration_ns / SECOND
+            raise Unavailable(f"nobody could say within {waited_s:g} s where {what!r} is") from None
+
+    async def _ask(self, host: HostId, question: Callable[[int], Locate]) -> Located | Turned | None:
+        """One host's answer; None when there is none in time."""
+        self._asked += 1
+        frame = self._asked
+        answer: asyncio.Future[Located | Turned] = asyncio.get_running_loop().create_future()
+        self._questions[frame] = answer
+        try:
+            self._hosts().send(host, question(frame))
+            async with asyncio.timeout(ASK_S):
+                return await answer
+        except TimeoutError:
+            return None
+        finally:
+            del self._questions[frame]
