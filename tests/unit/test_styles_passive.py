@@ -1,10 +1,13 @@
 """Cold and warm passive groups in normal operation, at failover, for new and for returning members."""
 
+import msgspec
 import pytest
 from group_classes import Spy, call, sent
-from style_groups import PASSIVE, group, lines, pass_interval, write
+from style_groups import CONFIG, PASSIVE, group, lines, pass_interval, told, write
 
+import holdfast as hf
 from holdfast.model.errors import Overloaded, Unavailable
+from holdfast.model.outcome import Raised, Returned, encode_outcome
 
 
 @pytest.mark.covers("FTC-11", "FTC-127")
@@ -156,3 +159,71 @@ def test_a_cold_backup_cannot_be_read_from() -> None:
     with pytest.raises(Unavailable):
         made.replicas["b"].keep_up()
     made.replicas["a"].keep_up()  # the primary has its object
+
+
+class Giver:
+    """Gives long answers."""
+
+    def __init__(self) -> None:
+        self.given = 0
+
+    def give(self, size: int) -> bytes:
+        self.given += 1
+        return bytes(size)
+
+    async def ask(self, size: int) -> bytes:
+        await hf.context.group("other").get()
+        return self.give(size)
+
+    @hf.query
+    def read(self) -> int:
+        return self.given
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+@pytest.mark.parametrize("method", ["give", "ask"])
+def test_answers_too_long_for_one_record_go_as_several(style: str, method: str) -> None:
+    """Also those of calls that stood in line. A record has a bound, and calls that came together, each within
+    it, are not refused for what the others return."""
+    made = group(style, Giver, msgspec.structs.replace(CONFIG, record_bytes=1000))
+    calls = [call(1, method, 300), *(call(number, "give", 300) for number in range(2, 11))]
+    made.replicas["a"].on_calls("t", sent(*calls))
+    made.settle()
+    for outgoing in [each for _, each in made.outgoing]:
+        made.replicas["a"].on_nested_outcome(outgoing.caller, outgoing.call, encode_outcome(Returned(1)))
+    made.settle()
+    assert max(len(record.body) for record in made.members["a"].log) < 1500
+    assert sorted(number for _, numbers, _ in made.answers for number in numbers) == list(range(1, 11))
+    made.fail_over("b", is_crash=True)
+    assert lines(made, "b") == 10
+    made.answers.clear()
+    made.replicas["b"].on_calls("again", sent(*calls))
+    made.settle()
+    assert lines(made, "b") == 10, "every call is known to have run"
+    assert [len(outcome) for _, _, outcomes in made.answers for outcome in outcomes] == [305] * 10
+
+
+@pytest.mark.parametrize(("size", "is_too_long"), [(999_000, False), (1_000_001, True)])
+def test_an_answer_that_no_record_takes_is_told_as_such_and_what_was_changed_stays(
+    size: int, is_too_long: bool
+) -> None:
+    made = group("warm", Giver)
+    made.replicas["a"].on_calls("t", sent(call(1, "give", size)))
+    made.settle()
+    ((_, _, [outcome]),) = told(made)
+    assert isinstance(outcome, Raised if is_too_long else Returned)
+    assert lines(made, "a") == 1
+
+
+def test_a_nested_answer_that_no_record_takes_is_raised_in_the_method() -> None:
+    """Queries of other groups may return more than an operation may."""
+    made = group("warm", Giver)
+    made.replicas["a"].on_calls("t", sent(call(1, "ask", 5)))
+    made.settle()
+    (outgoing,) = [each for _, each in made.outgoing]
+    long = encode_outcome(Returned(bytes(2_000_000)))
+    made.replicas["a"].on_nested_outcome(outgoing.caller, outgoing.call, long)
+    made.settle()
+    ((_, _, [outcome]),) = told(made)
+    assert isinstance(outcome, Raised)
+    assert "NotEncodable" in outcome.text

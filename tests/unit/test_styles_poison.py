@@ -1,12 +1,14 @@
 """Calls that end the processes which execute them, in every style (E4)."""
 
 import pytest
-from group_classes import A, B, Spy, call, sent
+from fake_group import FakeClock
+from group_classes import A, B, Spy, call, definition, sent
 from style_groups import group, lines, told, write
 
 from holdfast.model.errors import Unavailable
-from holdfast.model.outcome import Poisoned, Returned
-from holdfast.styles.attempts import NO_GROUP, Attempt
+from holdfast.model.outcome import Poisoned, Returned, decode_outcome
+from holdfast.styles.attempts import NO_GROUP, Attempt, Attempts
+from holdfast.styles.stateless import Stateless
 
 
 def test_a_passive_call_that_ends_processes_is_given_up() -> None:
@@ -99,3 +101,24 @@ def test_an_active_call_that_ends_processes_is_given_up_by_all() -> None:
         ("again", [1], [Poisoned(2, "write('line 1')")]),
         ("again", [2], [Returned(1)]),
     ]
+
+
+def test_a_stateless_call_that_ended_two_processes_is_not_run_by_a_third() -> None:
+    """There is no record of it: each member goes by what it was told of the deaths."""
+    runs: list[int] = []
+
+    class Fragile:
+        def go(self) -> int:
+            runs.append(1)
+            return 1
+
+    attempts = Attempts()
+    member = Stateless(definition(Fragile), FakeClock(), attempts=attempts)
+    for host in (1, 2):
+        member.execute(sent(call(7, "go")))
+        assert len(runs) == host
+        attempts.ended(Attempt(NO_GROUP, A, 7, 7, 1))
+    _, (outcome,) = member.execute(sent(call(7, "go")))
+    assert len(runs) == 2
+    assert decode_outcome(outcome) == Poisoned(2, "go()")
+    assert decode_outcome(member.execute(sent(call(8, "go")))[1][0]) == Returned(1)

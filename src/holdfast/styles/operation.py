@@ -80,6 +80,10 @@ class Stamp(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def time_ns(self) -> int:
         return self.csn.timestamp * SECOND + self.nanos
 
+    def part(self, offset: int) -> "Stamp":
+        """Of the part of a batch that begins so many calls after its first."""
+        return Stamp(self.csn.part(self.csn.sub_sequence + offset), self.nanos) if offset else self
+
 
 class Sent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Calls of one client's frame, as they came. ``calls`` is a list of :class:`Call`."""
@@ -214,6 +218,20 @@ Record = (
 _records: Final[msgspec.msgpack.Decoder[Record]] = msgspec.msgpack.Decoder(Record)
 _calls: Final = msgspec.msgpack.Decoder(list[TracedCall])
 _encode: Final = msgspec.msgpack.Encoder().encode
+
+
+def ends_of_portions(outcomes: list[bytes], bytes_max: int) -> list[int]:
+    """Where to cut *outcomes*, so that no portion is longer, unless it is a single one."""
+    if sum(map(len, outcomes)) <= bytes_max:  # as nearly always
+        return [len(outcomes)] if outcomes else []
+    ends: list[int] = []
+    size = 0
+    for index, outcome in enumerate(outcomes):
+        size += len(outcome)
+        if size > bytes_max and index > (ends[-1] if ends else 0):
+            ends.append(index)
+            size = len(outcome)
+    return [*ends, len(outcomes)]
 
 
 def encode_record(record: Record) -> bytes:

@@ -50,6 +50,7 @@ from holdfast.styles.operation import (
     Stamp,
     decode_calls,
     decode_record,
+    ends_of_portions,
 )
 from holdfast.styles.poison import among_calls, among_jobs
 from holdfast.styles.ports import StylePorts, Token
@@ -239,13 +240,23 @@ class Passive(Replica):
         began = self._ports.clock.now()
         outcomes = execution.calls(first, stamp, sent, calls, self._audience.run).outcomes
         self._audience.took(self._spent(began), sent.client, calls)
-        numbers = [each.number for each in calls]
         ended = [outcome for outcome in outcomes if outcome is not None]
         if len(ended) == len(calls):
-            last = self._submit_executed(Executed(stamp, sent, ended), len(calls))
-            self._waiting.until(last, token, numbers, ended)
+            self._order_executed(token, stamp, sent, calls, ended)
         else:
             self._order_parted(token, stamp, sent, calls, outcomes)
+
+    def _order_executed(
+        self, token: Token, stamp: Stamp, sent: Sent, calls: list[Call], outcomes: list[bytes]
+    ) -> None:
+        """As one record; as several, where their outcomes are too long for one."""
+        begin = 0
+        for end in ends_of_portions(outcomes, self._config.record_bytes):
+            part, ended = calls[begin:end], outcomes[begin:end]
+            its_own = sent if len(part) == len(calls) else sent.of(part)
+            last = self._submit_executed(Executed(stamp.part(begin), its_own, ended), len(part))
+            self._waiting.until(last, token, [each.number for each in part], ended)
+            begin = end
 
     def _order_parted(
         self, token: Token, stamp: Stamp, sent: Sent, calls: list[Call], outcomes: list[bytes | None]
@@ -255,10 +266,8 @@ class Passive(Replica):
         parted = outcomes.index(None)
         done = [outcome for outcome in outcomes[:parted] if outcome is not None]
         if done:
-            last = self._submit_executed(Executed(stamp, sent.of(calls[:parted]), done), parted)
-            self._waiting.until(last, token, [each.number for each in calls[:parted]], done)
-        csn = stamp.csn.part(stamp.csn.sub_sequence + parted)
-        rest = Calls(Stamp(csn, stamp.nanos), sent.of(calls[parted:]))
+            self._order_executed(token, stamp, sent.of(calls[:parted]), calls[:parted], done)
+        rest = Calls(stamp.part(parted), sent.of(calls[parted:]))
         last = self._submit_executed(rest, len(calls) - parted)
         for each, outcome in zip(calls[parted:], outcomes[parted:], strict=True):
             if outcome is None:
@@ -277,12 +286,14 @@ class Passive(Replica):
         effects = execution.apply(Position(execution.position + 1), record)
         self._spent(began)
         position = self._submit_executed(record, 1)
-        if effects.later:
-            replied = Replied(effects.later)
+        begin = 0
+        for end in ends_of_portions([reply.outcome for reply in effects.later], self._config.record_bytes):
+            replied = Replied(effects.later[begin:end])
             execution.apply(Position(position + 1), replied)
             position = self._submit_executed(replied, 1)
-            for reply in effects.later:
+            for reply in replied.replies:
                 self._ended(reply, position)
+            begin = end
         if waits is not None:
             waits[1](effects, position)
 

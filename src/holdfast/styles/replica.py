@@ -48,6 +48,7 @@ from holdfast.styles.ports import Sequence, StylePorts, Token
 from holdfast.styles.queries import Queries
 from holdfast.styles.repetition import Repetitions
 from holdfast.styles.stamping import Stamping
+from holdfast.styles.stepping import ORDERED_REPLY_BYTES_MAX, too_long
 from holdfast.styles.waiting import Waiting
 
 CALLS_PER_RECORD_MAX: Final = 4096
@@ -271,6 +272,8 @@ class Replica(ABC):
         if not self._calling_out.is_awaited(caller, call):
             return
         self._audience.came_back(outcome)
+        if len(outcome) > ORDERED_REPLY_BYTES_MAX:
+            outcome = too_long(outcome)  # a query may return more than a record takes
         try:
             self._order(self._serving(), NestedReply(self._stamping.next(), *caller, call, outcome))
         except (Rejected, Unavailable):

@@ -5,24 +5,35 @@ again, which by the class's own promise does no harm. Timers and calls to other 
 made once, and are refused.
 """
 
+from holdfast.model.calls import Request
 from holdfast.model.ids import ClientId, Epoch, Position
+from holdfast.model.outcome import Poisoned, encode_outcome
 from holdfast.model.ports import Clock
 from holdfast.sequence.ports import Captured, Kept
+from holdfast.styles.attempts import Attempts
 from holdfast.styles.audience import Audience
 from holdfast.styles.context import Scope
 from holdfast.styles.definition import Definition
 from holdfast.styles.line import run_at_once
 from holdfast.styles.liveness import ASKED_BY, why_not_alive
 from holdfast.styles.operation import Call, Sent, decode_calls
+from holdfast.styles.poison import in_words
 from holdfast.styles.timers import Timers
 
 
 class Stateless:
     """A member of a stateless group. Its sequence, if it has one, stays empty."""
 
-    def __init__(self, definition: Definition, clock: Clock, audience: Audience | None = None) -> None:
+    def __init__(
+        self,
+        definition: Definition,
+        clock: Clock,
+        audience: Audience | None = None,
+        attempts: Attempts | None = None,
+    ) -> None:
         self.definition = definition
         self._clock = clock
+        self._attempts = attempts or definition.attempts
         self._audience = audience
         self._on_raised = audience.raised if audience is not None else None
         self._instance = definition.make(Timers())
@@ -55,13 +66,25 @@ class Stateless:
         return self._audience.asked(self._execute, each, client, scope)
 
     def _execute(self, each: Call, client: ClientId, scope: Scope) -> bytes:
-        return run_at_once(self._instance, self.definition.interface, scope, each.method, each.arguments)
+        ended = self._attempts.given_up(Request(client, each.number))
+        if ended:
+            # Like a query, it needs no record: it changes nothing (E4).
+            return encode_outcome(Poisoned(ended, in_words(each.method, each.arguments)))
+        self._attempts.enter_one(client, each.number)
+        try:
+            return run_at_once(self._instance, self.definition.interface, scope, each.method, each.arguments)
+        finally:
+            self._attempts.leave()
 
     def why_not_alive(self) -> str:
         """By the object's own word (FTC-247); empty when it is alive."""
         scope = Scope(self.definition.group, self.definition.interface, None)
         scope.begin(ASKED_BY, 0, self._clock.wall())
-        return why_not_alive(self._instance, scope)
+        self._attempts.enter_one(ASKED_BY, 0)
+        try:
+            return why_not_alive(self._instance, scope)
+        finally:
+            self._attempts.leave()
 
     def make_anew(self, why: str) -> None:
         """The object is faulty: have another. Raises ``NotMade``."""

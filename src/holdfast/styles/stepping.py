@@ -16,7 +16,10 @@ Suspended = Coroutine[Any, Any, Any]
 REFUSED_AWAITS_MAX: Final = 16
 """How often a method may catch :class:`CannotAwait` and await something wrong again."""
 REPLY_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Every member keeps a reply until its client has it; and it must fit into a frame, with others."""
+"""Of a query, or of a stateless group: it must fit into a frame, with others."""
+ORDERED_REPLY_BYTES_MAX: Final = 1_000_000
+"""Of an operation: its reply is a record of the sequence, and every member keeps it until its client has
+it."""
 
 
 class CannotAwait(InvalidRequest):
@@ -75,10 +78,17 @@ def encoded(value: object) -> bytes:
         outcome = encode_returned(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         return encode_outcome(Raised("holdfast.NotEncodable", f"the method's result cannot be sent: {error}"))
-    if len(outcome) > REPLY_BYTES_MAX:
-        text = f"the method's result has {len(outcome)} bytes; at most {REPLY_BYTES_MAX}"
-        return encode_outcome(Raised("holdfast.NotEncodable", text))
-    return outcome
+    if len(outcome) <= ORDERED_REPLY_BYTES_MAX:
+        return outcome
+    scope = scope_now.get()
+    most = REPLY_BYTES_MAX if scope is not None and scope.timers is None else ORDERED_REPLY_BYTES_MAX
+    return outcome if len(outcome) <= most else too_long(outcome, most)
+
+
+def too_long(outcome: bytes, most: int = ORDERED_REPLY_BYTES_MAX) -> bytes:
+    """What the caller gets in place of an outcome that is longer than *most*."""
+    text = f"the method's result has {len(outcome)} bytes; at most {most}"
+    return encode_outcome(Raised("holdfast.NotEncodable", text))
 
 
 def _raised(error: BaseException, scope: Scope | None) -> bytes:

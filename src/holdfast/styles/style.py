@@ -40,7 +40,8 @@ def make_member(
         return SelfKept(definition, ports, Audience(definition.group, ports, config.slow_ns))
     match style:
         case Style.STATELESS:
-            return Stateless(definition, ports.clock, Audience(definition.group, ports, config.slow_ns))
+            audience = Audience(definition.group, ports, config.slow_ns)
+            return Stateless(definition, ports.clock, audience, ports.attempts)
         case Style.COLD_PASSIVE:
             return Cold(definition, ports, config)
         case Style.WARM_PASSIVE:

@@ -73,7 +73,10 @@ class Warm(Passive):
         if step is Step.UPDATE:
             update = self._checkpointing.ask(execution.get_update)
             self._has_base = update is not None
-            return Update(update, execution.timers.save()) if update is not None else Forward()
+            timers = execution.timers.save()
+            if update is None or len(update) + len(timers) > self._config.record_bytes:
+                return Forward()
+            return Update(update, timers)
         if step is Step.STATE and not self._checkpointing.is_large(execution):
             state = state or self._checkpointing.ask(execution.save)
             self._state_bytes = len(state) if state is not None else None
