@@ -1,6 +1,7 @@
 """One run, from its options to its outcome: faults, then healing, then the final checks."""
 
 from contextlib import ExitStack
+from contextvars import copy_context
 
 from msgspec import Struct
 
@@ -39,7 +40,7 @@ def simulate(options: Options, *, keep_trace: bool = False, seal: bool = True) -
         if seal:
             stack.enter_context(sealed())
         try:
-            _run(world, cls())
+            copy_context().run(_run, world, cls())  # what it sets ends with it
         except SealBroken as broken:
             world.violation("sealed", f"reached for the real world: {broken}", broken)
         except (Exception, BrokenInvariant) as error:

@@ -5,7 +5,7 @@ the time is over: there no making anew helps, and the group must be served elsew
 """
 
 from typing import Final
-from weakref import WeakKeyDictionary
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from holdfast.sim.world import World
 
@@ -22,7 +22,7 @@ class Health:
 
     def made(self, instance: object, host: str) -> None:
         """An object came to be there."""
-        _LIVES[instance] = (self, host)
+        _LIVES[instance] = (ref(self), host)
 
     def spoil(self, instance: object) -> None:
         self._spoilt[instance] = None
@@ -38,11 +38,13 @@ class Health:
         return instance not in self._spoilt and self._world.now >= self._sick_until.get(host, 0)
 
 
-_LIVES: WeakKeyDictionary[object, tuple[Health, str]] = WeakKeyDictionary()
-"""Where each object is, and in which run: an object knows neither."""
+_LIVES: WeakKeyDictionary[object, tuple[ReferenceType[Health], str]] = WeakKeyDictionary()
+"""Where each object is, and in which run: an object knows neither. The run, which holds its objects, is not
+held here: it would never be freed."""
 
 
 def is_well(instance: object) -> bool:
     """What the object answers to ``is_alive``."""
-    lives = _LIVES.get(instance)
-    return lives is None or lives[0].is_well(instance, lives[1])
+    of_run, host = _LIVES.get(instance, (None, ""))
+    health = of_run() if of_run is not None else None
+    return health is None or health.is_well(instance, host)
