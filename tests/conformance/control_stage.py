@@ -23,11 +23,12 @@ from holdfast.control.manager import Manager
 from holdfast.control.ports import Accepted, Failed, Outcome
 from holdfast.control.role import Role
 from holdfast.model.ids import HostId
+from holdfast.sim.authority.asking import AUTHORITY
 from holdfast.sim.authority.leases import LeaseBook
 from holdfast.sim.authority.server_node import AuthorityNode
 from holdfast.sim.authority.truth import Truth
 from holdfast.sim.control.book import Book, tokens_of
-from holdfast.sim.control.host import AUTHORITY, CONFIG, DIRECTORY, Apply, Host, add_token
+from holdfast.sim.control.host import CONFIG, DIRECTORY, Apply, Host, add_token
 from holdfast.sim.control.messages import Codec
 from holdfast.sim.disk import ProcessKilled
 from holdfast.sim.network import SimNetwork

@@ -13,7 +13,8 @@ from holdfast.control.ports import Accepted, Failed, Unsettled
 from holdfast.control.role import Role
 from holdfast.model.errors import Rejected, Unavailable
 from holdfast.model.ids import HostId, Term
-from holdfast.sim.control.host import AUTHORITY, CONFIG
+from holdfast.sim.authority.asking import AUTHORITY
+from holdfast.sim.control.host import CONFIG
 from holdfast.sim.options import MILLISECOND, SECOND
 
 EVERYBODY = (AUTHORITY, *HOSTS)

@@ -16,7 +16,8 @@ from holdfast.control.ports import Accepted
 from holdfast.control.role import Role
 from holdfast.model.ids import HostId
 from holdfast.node.session import LEASE_S
-from holdfast.sim.control.host import AUTHORITY, CONFIG, DIRECTORY, LEASE_SECONDS
+from holdfast.sim.authority.asking import AUTHORITY
+from holdfast.sim.control.host import CONFIG, DIRECTORY, LEASE_SECONDS
 from holdfast.sim.node import Life
 from holdfast.sim.options import MILLISECOND, SECOND
 

@@ -20,6 +20,7 @@ from holdfast.model.calls import Calls, Replies, Seen, Settle, ToHost, Turned
 from holdfast.model.ids import ClientId, GroupId, HostId, Nonce, StoreId
 from holdfast.model.outcome import Poisoned, Raised, Refused, Returned, decode_outcome
 from holdfast.model.units import MILLISECOND, SECOND
+from holdfast.sim.authority.asking import AUTHORITY
 from holdfast.sim.authority.leases import LeaseBook
 from holdfast.sim.authority.server_node import AuthorityNode
 from holdfast.sim.authority.truth import Truth
@@ -31,7 +32,7 @@ from holdfast.sim.groups.host import Codec, Host
 from holdfast.sim.groups.losses import Losses
 from holdfast.sim.groups.stage import CALLING, Stage
 from holdfast.sim.sequence import damage
-from holdfast.sim.sequence.host import AUTHORITY, CONFIG, LEASES
+from holdfast.sim.sequence.host import CONFIG, LEASES
 from holdfast.styles.operation import Call, Sent, encode_arguments, encode_calls
 
 CLIENT = ClientId("client")

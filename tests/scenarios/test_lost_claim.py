@@ -8,7 +8,8 @@ from transcript import GROUP, Domain
 from holdfast.model.ids import Epoch
 from holdfast.model.units import MILLISECOND
 from holdfast.sequence.role import Role
-from holdfast.sim.sequence.host import AUTHORITY, CONFIG
+from holdfast.sim.authority.asking import AUTHORITY
+from holdfast.sim.sequence.host import CONFIG
 
 BOTH_CLAIM = (
     f"cut {AUTHORITY} > c",

@@ -24,6 +24,7 @@ from holdfast.model.ids import ClientId, GroupId
 from holdfast.model.units import MICROSECOND, MILLISECOND, SECOND
 from holdfast.sequence.messages import Died
 from holdfast.sequence.recovery import Inspection
+from holdfast.sim.authority.asking import AUTHORITY
 from holdfast.sim.authority.leases import LeaseBook
 from holdfast.sim.authority.server_node import AuthorityNode
 from holdfast.sim.authority.truth import Truth
@@ -32,7 +33,7 @@ from holdfast.sim.node import NodePorts
 from holdfast.sim.options import DiskOptions, NetworkOptions, Options
 from holdfast.sim.sequence import damage
 from holdfast.sim.sequence.book import Book
-from holdfast.sim.sequence.host import AUTHORITY, CONFIG, Host
+from holdfast.sim.sequence.host import CONFIG, Host
 from holdfast.sim.sequence.messages import Ask, Codec, Elsewhere, Reply
 from holdfast.sim.world import World
 

@@ -10,18 +10,18 @@ from collections.abc import Hashable
 from typing import Final, Protocol
 
 from holdfast.authority import sessions, stores
-from holdfast.authority.client import AuthorityClient
+from holdfast.authority.client import ClientConfig
 from holdfast.authority.contract import LeaseGone, LeaseGrant, LeaseGranted, LeaseKeep, Result, WatchEvent
 from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Recipe, Recipes
 from holdfast.authority.sessions import Session
 from holdfast.model.ids import HostId, LeaseId, Nonce, StoreId
 from holdfast.model.units import SECOND
+from holdfast.sim.authority.asking import authority_client
 from holdfast.sim.authority.stage import Stage
 from holdfast.sim.authority.store_file import DIRECTORY, StoreFile
 from holdfast.sim.node import NodePorts
 
-AUTHORITY: Final = "authority"
 LEASE_SECONDS: Final = 2
 KEEP_NS: Final = LEASE_SECONDS * SECOND // 3
 _KEEP: Final = "keep"
@@ -51,16 +51,7 @@ class Actor:
         self._nonces = itertools.count(1)
         self._activities: list[Activity] = []
         self._timers = ports.timers(self.on_timer)
-        self.client = AuthorityClient(
-            server=AUTHORITY,
-            clock=ports.clock,
-            timers=ports.timers,
-            network=ports.network,
-            random=ports.random,
-            trace=ports.trace,
-            on_authority=self._on_authority,
-            on_watch=self.on_watch,
-        )
+        self.client = authority_client(ports, self._on_authority, self.on_watch, ClientConfig())
         self.recipes = Recipes(self.client)
         self.client.start()
 

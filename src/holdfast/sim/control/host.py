@@ -7,7 +7,6 @@ from typing import Final
 import msgspec
 
 from holdfast.authority import keys, sessions
-from holdfast.authority.client import AuthorityClient, ClientConfig
 from holdfast.authority.contract import (
     Compacted,
     Events,
@@ -34,11 +33,11 @@ from holdfast.model.ids import HostId, Incarnation, LeaseId, Nonce, Revision, Te
 from holdfast.model.ports import Disk, Token
 from holdfast.model.units import MILLISECOND, SECOND
 from holdfast.sequence.messages import Died
+from holdfast.sim.authority.asking import authority_client
 from holdfast.sim.control.book import Book, tokens_of
 from holdfast.sim.control.messages import Said, Wish
 from holdfast.sim.node import NodePorts
 
-AUTHORITY: Final = "authority"
 DIRECTORY: Final = "control"
 LEASE_SECONDS: Final = 2
 KEEP_NS: Final = LEASE_SECONDS * SECOND // 3
@@ -128,16 +127,8 @@ class Host:
         self._nonces = itertools.count(1)
         self._lease = LeaseId(0)
         self._timers = ports.timers(self._on_timer)
-        self._client = AuthorityClient(
-            server=AUTHORITY,
-            clock=ports.clock,
-            timers=ports.timers,
-            network=ports.network,
-            random=ports.random,
-            trace=ports.trace,
-            on_authority=lambda token, result: self._on_authority(token, result),
-            on_watch=self._on_watch,
-            config=ClientConfig(deadline_ns=600 * MILLISECOND),
+        self._client = authority_client(
+            ports, lambda token, result: self._on_authority(token, result), self._on_watch
         )
         self._recipes = Recipes(self._client)
         self._client.start()

@@ -8,7 +8,8 @@ everybody else.
 import random
 from typing import Final
 
-from holdfast.sim.control.host import AUTHORITY, Host
+from holdfast.sim.authority.asking import AUTHORITY
+from holdfast.sim.control.host import Host
 from holdfast.sim.faults import FaultKind, Field, Parameters
 from holdfast.sim.faults.kind import duration, later
 from holdfast.sim.network import Link

@@ -7,9 +7,9 @@ import random
 from typing import Final
 
 from holdfast.authority.groups import GroupRecord
+from holdfast.sim.authority.asking import AUTHORITY
 from holdfast.sim.faults import FaultKind, Field, Parameters
 from holdfast.sim.options import FaultEvent
-from holdfast.sim.sequence.host import AUTHORITY
 from holdfast.sim.world import World
 
 BREAKS: Final = "class_breaks"

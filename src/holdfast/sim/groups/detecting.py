@@ -21,12 +21,13 @@ from holdfast.authority.contract import Events
 from holdfast.authority.views import View, Why
 from holdfast.housing.groups import Groups
 from holdfast.model.ids import GroupId, HostId
+from holdfast.sim.authority.asking import AUTHORITY
 from holdfast.sim.faults import FaultKind, Field, Parameters
 from holdfast.sim.faults.kind import duration
 from holdfast.sim.groups.health import FOR_EVER_NS
 from holdfast.sim.groups.stage import HOST_COUNTS, HOSTS
 from holdfast.sim.options import MILLISECOND, SECOND, FaultEvent, Options
-from holdfast.sim.sequence.host import AUTHORITY, LEASES
+from holdfast.sim.sequence.host import LEASES
 from holdfast.sim.world import World
 
 LOAD_NS: Final = LEASES.lease_ns // 4

@@ -7,7 +7,6 @@ from typing import Final
 import msgspec
 
 from holdfast.authority import keys
-from holdfast.authority.client import AuthorityClient, ClientConfig
 from holdfast.authority.contract import Compacted, Request, Result, WatchEvent
 from holdfast.authority.groups import GroupRecord, create_group, create_unbegun_group
 from holdfast.authority.outcome import Seen
@@ -23,6 +22,7 @@ from holdfast.housing.ports import HousePorts
 from holdfast.model.calls import ToClient, decode_to_host, encode_message
 from holdfast.model.ids import GroupId, HostId, Incarnation, Revision
 from holdfast.sequence.messages import Died, GroupMessage, HostMessage
+from holdfast.sim.authority.asking import authority_client
 from holdfast.sim.groups.book import Book
 from holdfast.sim.groups.breaking import NotHere, is_broken
 from holdfast.sim.groups.connections import Connections
@@ -32,7 +32,6 @@ from holdfast.sim.groups.heart import Heart
 from holdfast.sim.groups.stage import Stage, definition_of
 from holdfast.sim.node import NodePorts
 from holdfast.sim.options import MILLISECOND
-from holdfast.sim.sequence.host import AUTHORITY
 from holdfast.sim.sequence.opening import HostProcess, Opened
 from holdfast.sim.streams import Acceptor, Packet, Stream
 from holdfast.styles.definition import Definition
@@ -272,16 +271,8 @@ class SimAuthority:
         self.on_authority: Callable[[Hashable, Result], None] = lambda token, result: None
         self._watchers: dict[Hashable, Callable[[WatchEvent], None]] = {}
         self._watches = 0
-        self._client = AuthorityClient(
-            server=AUTHORITY,
-            clock=ports.clock,
-            timers=ports.timers,
-            network=ports.network,
-            random=ports.random,
-            trace=ports.trace,
-            on_authority=lambda token, result: self.on_authority(token, result),
-            on_watch=self._on_watch,
-            config=ClientConfig(deadline_ns=600 * MILLISECOND),
+        self._client = authority_client(
+            ports, lambda token, result: self.on_authority(token, result), self._on_watch
         )
         self._client.start()
 

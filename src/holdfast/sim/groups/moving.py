@@ -3,19 +3,17 @@
 import random
 from typing import Final
 
-import msgspec
-
 from holdfast.authority import keys
 from holdfast.authority.groups import GroupRecord
 from holdfast.authority.placing import add_member, remove_member
 from holdfast.authority.recipe import Recipe
 from holdfast.model.ids import HostId, Nonce
+from holdfast.sim.authority.asking import standing
 from holdfast.sim.faults import FaultKind, Field, Parameters
 from holdfast.sim.groups import breaking
 from holdfast.sim.groups.host import Host
 from holdfast.sim.options import FaultEvent
 from holdfast.sim.sequence import turmoil
-from holdfast.sim.sequence.host import AUTHORITY
 from holdfast.sim.world import World
 
 PLACEMENT_CHANGES: Final = "placement_changes"
@@ -23,14 +21,7 @@ PLACEMENT_CHANGES: Final = "placement_changes"
 
 def records(world: World) -> list[GroupRecord]:
     """What stands at the authority; nothing while it is down."""
-    node = world.nodes[AUTHORITY].core
-    if node is None:
-        return []
-    return [
-        msgspec.json.decode(item.value, type=GroupRecord)
-        for key, item in sorted(node.store.truth.items.items())
-        if key.startswith(keys.GROUPS)
-    ]
+    return standing(world, keys.GROUPS, GroupRecord)
 
 
 def _may_remove(world: World, record: GroupRecord) -> bool:

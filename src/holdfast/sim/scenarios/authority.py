@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.authority.sessions import Session
 from holdfast.authority.wire import ClientMessage, ServerMessage, encode
+from holdfast.sim.authority.asking import AUTHORITY
 from holdfast.sim.authority.governing import can_govern
 from holdfast.sim.authority.hosts import Client, Host
 from holdfast.sim.authority.registers import check_registers
@@ -36,7 +37,6 @@ from holdfast.sim.options import MILLISECOND, SECOND, FaultEvent
 from holdfast.sim.scenario import Bound, Scenario
 from holdfast.sim.world import World
 
-AUTHORITY: Final = "authority"
 HOSTS: Final = ("h1", "h2", "h3")
 CLIENTS: Final = ("c1", "c2")
 ENDING_NS: Final = 3 * SECOND

@@ -16,13 +16,14 @@ from holdfast.authority import keys
 from holdfast.authority.standing import Transaction
 from holdfast.control.context import Context
 from holdfast.control.role import Role
+from holdfast.sim.authority.asking import AUTHORITY
 from holdfast.sim.authority.leases import LeaseBook
 from holdfast.sim.authority.server_node import AuthorityNode
 from holdfast.sim.authority.truth import Truth
 from holdfast.sim.control import turmoil
 from holdfast.sim.control.book import Book
 from holdfast.sim.control.client import Client
-from holdfast.sim.control.host import AUTHORITY, CONFIG, Host
+from holdfast.sim.control.host import CONFIG, Host
 from holdfast.sim.control.messages import Codec
 from holdfast.sim.faults import (
     CLOCK_KINDS,

@@ -19,6 +19,7 @@ import msgspec
 from holdfast.authority.groups import MEMORY, WAIT, GroupRecord
 from holdfast.housing.housed import Housed
 from holdfast.model.ids import GroupId, HostId
+from holdfast.sim.authority.asking import AUTHORITY
 from holdfast.sim.authority.leases import LeaseBook
 from holdfast.sim.authority.server_node import AuthorityNode
 from holdfast.sim.authority.truth import Truth
@@ -46,7 +47,6 @@ from holdfast.sim.options import MILLISECOND, SECOND
 from holdfast.sim.scenario import Bound, Scenario
 from holdfast.sim.sequence import damage, turmoil
 from holdfast.sim.sequence.agents import Agents
-from holdfast.sim.sequence.host import AUTHORITY
 from holdfast.sim.world import World
 
 ENDING_NS: Final = 2500 * MILLISECOND

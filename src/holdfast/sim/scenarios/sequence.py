@@ -13,6 +13,7 @@ import msgspec
 
 from holdfast.model.ids import GroupId
 from holdfast.sequence.member import Member
+from holdfast.sim.authority.asking import AUTHORITY
 from holdfast.sim.authority.leases import LeaseBook
 from holdfast.sim.authority.server_node import AuthorityNode
 from holdfast.sim.authority.truth import Truth
@@ -29,7 +30,7 @@ from holdfast.sim.sequence import damage, turmoil
 from holdfast.sim.sequence.agents import Agents
 from holdfast.sim.sequence.book import Book
 from holdfast.sim.sequence.client import Client
-from holdfast.sim.sequence.host import AUTHORITY, CONFIG, Host
+from holdfast.sim.sequence.host import CONFIG, Host
 from holdfast.sim.sequence.lagging import LAGGING, LAGS
 from holdfast.sim.sequence.messages import Codec
 from holdfast.sim.world import World

@@ -8,16 +8,15 @@ they are there (the limit that V5 states), so that is done when everything else 
 import random
 from typing import Final
 
-import msgspec
-
 from holdfast.authority import keys
 from holdfast.authority.views import View
 from holdfast.model.errors import Corruption
 from holdfast.model.ids import Opening
+from holdfast.sim.authority.asking import AUTHORITY, standing
 from holdfast.sim.faults import DAMAGE_KINDS, KINDS, FaultKind, Field, Parameters
 from holdfast.sim.node import Life, SimNode
 from holdfast.sim.options import MILLISECOND, SECOND, FaultEvent
-from holdfast.sim.sequence.host import AUTHORITY, CONFIG
+from holdfast.sim.sequence.host import CONFIG
 from holdfast.sim.sequence.opening import DIRECTORY, LOG, HostProcess
 from holdfast.sim.world import World
 from holdfast.storage.files import file_number
@@ -34,14 +33,7 @@ SLIP_NS: Final = 2 * SECOND
 
 def views(world: World) -> list[View]:
     """What stands at the authority; nothing while it is down."""
-    node = world.nodes[AUTHORITY].core
-    if node is None:
-        return []
-    return [
-        msgspec.json.decode(item.value, type=View)
-        for key, item in sorted(node.store.truth.items.items())
-        if key.startswith(keys.VIEWS)
-    ]
+    return standing(world, keys.VIEWS, View)
 
 
 def _may_harm(world: World, event: FaultEvent) -> bool:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Final
 
-from holdfast.authority.client import AuthorityClient, ClientConfig
 from holdfast.authority.contract import Result
 from holdfast.authority.groups import GroupRecord, Placement, create_group
 from holdfast.authority.outcome import Listing, NoAnswer, Seen
@@ -28,6 +27,7 @@ from holdfast.sequence.recovery import Recovery
 from holdfast.sequence.role import Role
 from holdfast.sequence.store import GroupStore
 from holdfast.sequence.turnstiles import Turnstiles
+from holdfast.sim.authority.asking import authority_client
 from holdfast.sim.faults import DAMAGE_KINDS
 from holdfast.sim.node import NodePorts
 from holdfast.sim.options import MICROSECOND, MILLISECOND
@@ -39,7 +39,6 @@ from holdfast.sim.sequence.opening import HostProcess, Opened
 from holdfast.storage.checkpoint import Checkpoint, CheckpointWriter
 from holdfast.storage.record import Point
 
-AUTHORITY: Final = "authority"
 TURN_NS: Final = 300 * MICROSECOND
 POLL_NS: Final = 400 * MILLISECOND
 HAND_OVERS: Final = 0.05
@@ -100,16 +99,8 @@ class Host(HostProcess):
         self._turns: dict[GroupId, None] = {}
         self._saving: Counter[GroupId] = Counter()
         self._members_ports: dict[GroupId, HostPorts] = {}
-        self._client = AuthorityClient(
-            server=AUTHORITY,
-            clock=ports.clock,
-            timers=ports.timers,
-            network=ports.network,
-            random=ports.random,
-            trace=ports.trace,
-            on_authority=lambda token, result: self._on_authority(token, result),
-            on_watch=lambda token, event: None,
-            config=ClientConfig(deadline_ns=600 * MILLISECOND),
+        self._client = authority_client(
+            ports, lambda token, result: self._on_authority(token, result), lambda token, event: None
         )
         self._recipes = Recipes(self._client)
         self._client.start()

@@ -11,11 +11,12 @@ from typing import Final
 
 from holdfast.authority.views import View
 from holdfast.model.ids import Epoch, GroupId, HostId
+from holdfast.sim.authority.asking import AUTHORITY
 from holdfast.sim.faults import FaultKind, Field, Parameters
 from holdfast.sim.options import MILLISECOND, SECOND, FaultEvent
 from holdfast.sim.sequence import turmoil
 from holdfast.sim.sequence.damage import views
-from holdfast.sim.sequence.host import AUTHORITY, CONFIG, Host
+from holdfast.sim.sequence.host import CONFIG, Host
 from holdfast.sim.world import World
 
 LAGS: Final = "lags_under_load"

@@ -14,13 +14,13 @@ import msgspec
 from holdfast.authority import keys
 from holdfast.authority.contract import Events
 from holdfast.authority.views import View
+from holdfast.sim.authority.asking import AUTHORITY
 from holdfast.sim.authority.truth import Truth
 from holdfast.sim.faults import FaultKind, Field, Parameters
 from holdfast.sim.faults.kind import duration, later
 from holdfast.sim.network import Link
 from holdfast.sim.options import MILLISECOND, SECOND, FaultEvent, Options
 from holdfast.sim.sequence.damage import views
-from holdfast.sim.sequence.host import AUTHORITY
 from holdfast.sim.world import World
 
 SOON_NS: Final = 4 * MILLISECOND
