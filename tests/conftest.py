@@ -2,9 +2,13 @@
 
 import os
 import shutil
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from recipe_bench import Bench
 
 settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-machine")  # how long an example takes says something of the machine alone
@@ -33,6 +37,14 @@ def missing(what: str) -> None:
     if os.environ.get("CI") == "true":
         pytest.fail(f"CI must have {what}")
     pytest.skip(f"SKIPPED LOUDLY: this machine has no {what}")
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    """An authority on which recipes are run step by step."""
+    made = Bench(tmp_path)
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """A real SQLite authority in one process, on which tests run recipes step by step and lose answers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,16 +17,24 @@ from holdfast.authority.contract import (
     Txn,
     Unknown,
 )
+from holdfast.authority.groups import GroupRecord, Placement, create_group, reserve_group, store_in_stay
 from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Recipe
 from holdfast.authority.sessions import Session, open_session
 from holdfast.authority.sqlite import SqliteStore
-from holdfast.model.ids import HostId, LeaseId, Nonce
+from holdfast.authority.views import ViewMember
+from holdfast.model.ids import GroupId, HostId, Incarnation, LeaseId, Nonce, Opening, StoreId
 
 Answer = TypeVar("Answer")
 Treatment = Callable[[Request], Result]
 
 LEASE_S = 10
+
+
+def member(host: HostId, number: int = 0) -> ViewMember:
+    """The first process of *host*, in the stay of that *number*."""
+    store = store_in_stay(StoreId(f"store-{host}"), number)
+    return ViewMember(host=host, store=store, incarnation=Incarnation(1), opening=Opening(1))
 
 
 class Bench:
@@ -103,6 +111,25 @@ class Bench:
         )
         assert isinstance(opened, Seen)
         return opened.value
+
+    def group_on(
+        self, hosts: Sequence[HostId], *, listed: Sequence[HostId] | None = None, min_in_sync: int = 1
+    ) -> GroupId:
+        """A group that is placed on *hosts*; its first view lists those in *listed* (all of them), the first
+        of which is primary."""
+        number = self.run(reserve_group(nonce=self.nonce()))
+        assert isinstance(number, int)
+        record = GroupRecord(
+            group=GroupId(number),
+            class_name="bank:Ledger",
+            style="warm_passive",
+            members=tuple(Placement(host=host, store=StoreId("")) for host in hosts),
+            nonce=self.nonce(),
+            min_in_sync=min_in_sync,
+        )
+        members = tuple(map(member, hosts if listed is None else listed))
+        assert isinstance(self.run(create_group(record, members[0].host, members)), Seen)
+        return record.group
 
     def end(self, session: Session) -> None:
         """The session's lease ends."""

@@ -1,10 +1,6 @@
 """The history of a group: which views there were and why, within bounds, gone with its group."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import msgspec
-import pytest
 
 from holdfast.authority.groups import GroupRecord, Placement, create_group, remove_group, reserve_group
 from holdfast.authority.history import (
@@ -25,13 +21,6 @@ from recipe_bench import Bench
 A, B = HostId("a"), HostId("b")
 GROUP = GroupId(1)
 MEASURED = Steps(claimed_ns=1, committed_ns=2, ready_ns=3, replayed=4)
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(tmp_path)
-    yield made
-    made.close()
 
 
 def created(bench: Bench) -> View:

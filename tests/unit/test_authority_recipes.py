@@ -1,8 +1,5 @@
 """Identity, sessions, names and openings: what must hold when answers are lost and requests come late."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from holdfast.authority import keys
@@ -32,13 +29,6 @@ from recipe_bench import LEASE_S, Bench
 
 A, B = HostId("a"), HostId("b")
 STORE = StoreId("store-1")
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(tmp_path)
-    yield made
-    made.close()
 
 
 # --- identity (A5)

@@ -1,8 +1,5 @@
 """Groups and views: ids never reused, epochs only grow, and claims travel together (PROTOCOL V6, K4, M2)."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from holdfast.authority import keys
@@ -26,7 +23,6 @@ from holdfast.authority.views import (
     View,
     ViewChange,
     ViewChanges,
-    ViewMember,
     change_view,
     change_views,
     list_views,
@@ -34,21 +30,11 @@ from holdfast.authority.views import (
     read_view,
 )
 from holdfast.model.errors import InvalidRequest
-from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Nonce, Opening, StoreId
-from recipe_bench import Bench
+from holdfast.model.ids import Epoch, GroupId, HostId, Nonce
+from recipe_bench import Bench, member
 
 A, B = HostId("a"), HostId("b")
-MEMBERS = tuple(
-    ViewMember(host=host, store=StoreId(f"store-{host}"), incarnation=Incarnation(1), opening=Opening(1))
-    for host in (A, B)
-)
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(tmp_path)
-    yield made
-    made.close()
+MEMBERS = (member(A), member(B))
 
 
 def reserved(bench: Bench) -> GroupId:

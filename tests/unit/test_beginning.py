@@ -1,8 +1,5 @@
 """Groups that are made without members, and how the first one begins them (FTC-213)."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from holdfast.authority.groups import (
@@ -30,13 +27,6 @@ def member(host: HostId) -> ViewMember:
     return ViewMember(
         host=host, store=StoreId(f"store-{host}#1"), incarnation=Incarnation(1), opening=Opening(1)
     )
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(tmp_path)
-    yield made
-    made.close()
 
 
 def unbegun(bench: Bench, name: str = "g") -> GroupRecord:

@@ -229,10 +229,8 @@ def test_a_lane_stops_at_an_unknown_outcome_until_that_is_settled_or_expired() -
 # --- heartbeats
 
 
-@pytest.mark.covers("FTC-116", "FTC-118")
-def test_a_silent_host_is_given_up_and_a_speaking_one_is_not() -> None:
-    machine, given_up = Machine(), list[HostId]()
-    heartbeats = Heartbeats(
+def beating(machine: Machine, given_up: list[HostId]) -> Heartbeats:
+    return Heartbeats(
         clock=machine,
         timers=machine.timers,
         network=machine,
@@ -240,6 +238,12 @@ def test_a_silent_host_is_given_up_and_a_speaking_one_is_not() -> None:
         interval_ns=10,
         timeout_ns=30,
     )
+
+
+@pytest.mark.covers("FTC-116", "FTC-118")
+def test_a_silent_host_is_given_up_and_a_speaking_one_is_not() -> None:
+    machine, given_up = Machine(), list[HostId]()
+    heartbeats = beating(machine, given_up)
     heartbeats.on_connected(A)
     heartbeats.on_connected(B)
     for _ in range(6):
@@ -254,14 +258,7 @@ def test_a_silent_host_is_given_up_and_a_speaking_one_is_not() -> None:
 
 def test_a_process_that_stood_still_does_not_blame_its_hosts() -> None:
     machine, given_up = Machine(), list[HostId]()
-    heartbeats = Heartbeats(
-        clock=machine,
-        timers=machine.timers,
-        network=machine,
-        give_up=given_up.append,
-        interval_ns=10,
-        timeout_ns=30,
-    )
+    heartbeats = beating(machine, given_up)
     heartbeats.on_connected(A)
     machine.time += 1000
     machine.on_timer("beat")

@@ -1,10 +1,5 @@
 """Who takes part in updates, and what becomes of a domain that lost all who did (T3, T4)."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
 from holdfast.authority.election import Elected, elect
 from holdfast.authority.membership import NotJoined, join, leave
 from holdfast.authority.outcome import Contended, InDoubt, Removed, Seen
@@ -30,13 +25,6 @@ from recipe_bench import Bench
 
 A, B, C, D, E = map(HostId, "abcde")
 WANTED = 3
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(tmp_path)
-    yield made
-    made.close()
 
 
 def joined(bench: Bench, *hosts: HostId, role: str = MANAGER, cas: int = 0) -> list[Session]:

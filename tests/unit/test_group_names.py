@@ -1,10 +1,5 @@
 """Names of groups and numbers of hosts at the authority: no two share one."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
 from holdfast.authority.groups import (
     GroupRecord,
     NameTaken,
@@ -19,13 +14,6 @@ from holdfast.model.ids import GroupId, HostId
 from recipe_bench import Bench
 
 A, B = HostId("a"), HostId("b")
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(tmp_path)
-    yield made
-    made.close()
 
 
 def record(bench: Bench, number: int, name: str) -> GroupRecord:

@@ -1,18 +1,16 @@
 """A host that leaves a group, and what it hears of the group meanwhile (PROTOCOL M6)."""
 
-from collections.abc import Callable, Hashable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Hashable
 
 import pytest
 
 from holdfast.authority.contract import Request
-from holdfast.authority.groups import GroupRecord, Placement, create_group, read_group, reserve_group
+from holdfast.authority.groups import read_group
 from holdfast.authority.outcome import Seen
 from holdfast.authority.placing import add_member, remove_member
 from holdfast.authority.recipe import Recipes
-from holdfast.authority.views import ViewMember
 from holdfast.housing.leaving import Leaving
-from holdfast.model.ids import GroupId, HostId, Incarnation, Opening, StoreId
+from holdfast.model.ids import GroupId, HostId
 from holdfast.model.ports import TimerId
 from recipe_bench import Bench, Treatment
 
@@ -78,22 +76,10 @@ class House:
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
-    bench = Bench(tmp_path)
-    number = bench.run(reserve_group(nonce=bench.nonce()))
-    assert isinstance(number, int)
-    record = GroupRecord(
-        group=GroupId(number),
-        class_name="bank:Ledger",
-        style="warm_passive",
-        members=tuple(Placement(host=host, store=StoreId("")) for host in (A, B, C)),
-        nonce=bench.nonce(),
-    )
-    first = ViewMember(host=A, store=StoreId("s-a"), incarnation=Incarnation(1), opening=Opening(1))
-    assert isinstance(bench.run(create_group(record, A, (first,))), Seen)
-    assert isinstance(bench.run(remove_member(record.group, C, nonce=bench.nonce())), Seen)
-    yield House(bench, record.group)
-    bench.close()
+def house(bench: Bench) -> House:
+    group = bench.group_on((A, B, C), listed=(A,))
+    assert isinstance(bench.run(remove_member(group, C, nonce=bench.nonce())), Seen)
+    return House(bench, group)
 
 
 def test_the_entry_goes_when_all_is_forgotten_and_not_before(house: House) -> None:

@@ -1,14 +1,10 @@
 """Where a group shall have members, and how a host comes and goes (PROTOCOL M5, M6)."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import msgspec
 import pytest
 
 from holdfast.authority.groups import (
     GroupRecord,
-    Placement,
     create_group,
     read_group,
     remove_group,
@@ -46,41 +42,17 @@ from holdfast.authority.views import (
     next_epoch,
     read_view,
 )
-from holdfast.model.ids import GroupId, HostId, Incarnation, Opening, StoreId
+from holdfast.model.ids import GroupId, HostId, StoreId
 from holdfast.model.reference import MEMBERS_MAX
-from recipe_bench import Bench
+from recipe_bench import Bench, member
 
 A, B, C, D = map(HostId, "abcd")
-
-
-def member(host: HostId, number: int = 0) -> ViewMember:
-    store = store_in_stay(StoreId(f"store-{host}"), number)
-    return ViewMember(host=host, store=store, incarnation=Incarnation(1), opening=Opening(1))
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(tmp_path)
-    yield made
-    made.close()
 
 
 @pytest.fixture
 def group(bench: Bench) -> GroupId:
     """On a, b and c, of which two must hold everything."""
-    number = bench.run(reserve_group(nonce=bench.nonce()))
-    assert isinstance(number, int)
-    record = GroupRecord(
-        group=GroupId(number),
-        class_name="bank.Ledger",
-        style="warm_passive",
-        members=tuple(Placement(host=host, store=StoreId("")) for host in (A, B, C)),
-        nonce=bench.nonce(),
-        min_in_sync=2,
-    )
-    made = bench.run(create_group(record, A, (member(A), member(B), member(C))))
-    assert isinstance(made, Seen)
-    return record.group
+    return bench.group_on((A, B, C), min_in_sync=2)
 
 
 def record_of(bench: Bench, group: GroupId) -> Seen[GroupRecord]:

@@ -1,8 +1,7 @@
 """A host's session is kept through lost answers, ended leases and an authority that has forgotten it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator, Callable, Coroutine
 
 import pytest
 
@@ -34,13 +33,6 @@ class Authority:
 
     async def close(self) -> None:
         return None
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(tmp_path)
-    yield made
-    made.close()
 
 
 @pytest.fixture(autouse=True)

@@ -1,23 +1,11 @@
 """A host that outlived its lease takes its session up again, unless a later process has taken its place."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
 from holdfast.authority.outcome import InDoubt, Seen
 from holdfast.authority.sessions import NoSession, read_session, resume_session
 from holdfast.model.ids import HostId
 from recipe_bench import Bench
 
 A = HostId("a")
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(tmp_path)
-    yield made
-    made.close()
 
 
 def test_a_living_process_keeps_its_incarnation(bench: Bench) -> None:

@@ -1,19 +1,17 @@
 """What is planned for a group is done to exactly the group that it was planned for (PROTOCOL T1)."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
-from holdfast.authority.groups import GroupRecord, Placement, create_group, read_group, reserve_group
+from holdfast.authority.groups import read_group
 from holdfast.authority.outcome import Seen
 from holdfast.authority.placing import remove_member
-from holdfast.authority.views import View, ViewMember, read_view
+from holdfast.authority.views import View, read_view
 from holdfast.control.planning import Action, Forget, Place, Remove, Tune
 from holdfast.control.steps import take_steps
 from holdfast.control.wishes import GroupFact
-from holdfast.model.ids import GroupId, HostId, Incarnation, Opening, StoreId
+from holdfast.model.ids import GroupId, HostId
 from recipe_bench import Bench, Treatment
 
 A, B, C, D, E = map(HostId, "abcde")
@@ -22,7 +20,7 @@ WHY = "for a reason"
 
 @dataclass(frozen=True)
 class Domain:
-    """One group on a, b and c, two of which must hold everything."""
+    """One group on a, b and c."""
 
     bench: Bench
     group: GroupId
@@ -48,25 +46,8 @@ class Domain:
 
 
 @pytest.fixture
-def domain(tmp_path: Path) -> Iterator[Domain]:
-    bench = Bench(tmp_path)
-    number = bench.run(reserve_group(nonce=bench.nonce()))
-    assert isinstance(number, int)
-    record = GroupRecord(
-        group=GroupId(number),
-        class_name="bank:Ledger",
-        style="warm_passive",
-        members=tuple(Placement(host=host, store=StoreId("")) for host in (A, B, C)),
-        nonce=bench.nonce(),
-        min_in_sync=1,
-    )
-    members = tuple(
-        ViewMember(host=each, store=StoreId(f"store-{each}"), incarnation=Incarnation(1), opening=Opening(1))
-        for each in (A, B, C)
-    )
-    assert isinstance(bench.run(create_group(record, A, members)), Seen)
-    yield Domain(bench, record.group)
-    bench.close()
+def domain(bench: Bench) -> Domain:
+    return Domain(bench, bench.group_on((A, B, C)))
 
 
 def test_all_steps_of_one_plan_are_taken_one_from_the_other(domain: Domain) -> None:
