@@ -30,7 +30,7 @@ class Clock(Protocol):
 
 class Timers(Protocol):
     """One-shot timers; each calls ``on_timer(tag)`` once, unless cancelled first: perhaps late, and on a real
-    machine perhaps a millisecond early."""
+    machine perhaps a millisecond and a half early. Who finds that it is not time yet sets another."""
 
     def set(self, delay_ns: int, tag: Hashable) -> TimerId: ...
 

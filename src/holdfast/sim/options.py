@@ -11,6 +11,9 @@ MICROSECOND: Final = 1_000
 MILLISECOND: Final = 1_000_000
 SECOND: Final = 1_000_000_000
 
+TIMERS_EARLY_NS: Final = 1_500 * MICROSECOND
+"""How early a timer of uvloop fires at most: it cuts its clock to milliseconds, and rounds the delay."""
+
 
 class FaultEvent(Struct, frozen=True, kw_only=True):
     """One fault of the schedule. *parameters* are JSON values that the fault's kind understands."""
@@ -57,5 +60,7 @@ class Options(Struct, frozen=True, kw_only=True):
     disk: DiskOptions = DiskOptions()
     points: float = 0.0
     """Share of the cores' fault points (``fault.maybe``) that are active in this run."""
+    timers_early_ns: int = 0
+    """Each timer fires up to so much before its time; zero in what was kept before there was this."""
     planted: str | None = None
     """The planted bug that the run is to find."""

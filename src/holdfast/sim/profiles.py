@@ -26,6 +26,7 @@ from holdfast.sim.options import (
     MICROSECOND,
     MILLISECOND,
     SECOND,
+    TIMERS_EARLY_NS,
     DiskOptions,
     FaultEvent,
     NetworkOptions,
@@ -126,6 +127,7 @@ def expand_for(
         network=_network(rng),
         disk=mix.disk or _disk(rng),
         points=0.0 if chosen == CALM else rng.choice((0.0, 0.25, 0.5)),
+        timers_early_ns=rng.choice((0, TIMERS_EARLY_NS, TIMERS_EARLY_NS)),
         planted=planted,
     )
 

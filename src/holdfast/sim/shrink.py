@@ -30,7 +30,7 @@ class Shrinker:
     def shrink(self, options: Options) -> Options:
         """The smallest options found that break the same rule."""
         options = self._without_faults(options)
-        for change in ({"points": 0.0}, {"network": NetworkOptions()}):
+        for change in ({"points": 0.0}, {"timers_early_ns": 0}, {"network": NetworkOptions()}):
             simpler = structs.replace(options, **change)
             if simpler != options and self._still_fails(simpler):
                 options = simpler

@@ -1,6 +1,6 @@
 """Bugs planted in changes of a group's members: who is dropped, who is let in, what a learner keeps (M)."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from holdfast.storage.record import HEADER
 
 _changed = Inquiry._changed
 _go_on_joining = Membership._go_on_joining
+_on_turnstiles_timer = Turnstiles._on_timer
 
 
 def _undercut(view: View, me: ViewMember, *, min_in_sync: int, is_released: bool) -> tuple[ViewMember, ...]:
@@ -62,6 +63,12 @@ def _take_by_number(acceptance: Acceptance, submit: Submit) -> Position:
                 return store.tail.position
             store.append_received(encoded)
     return Position(max(verified, store.tail.position))
+
+
+def _look_when_due_only(turnstiles: Turnstiles, tag: Hashable) -> None:
+    """A timer that comes a moment early finds nothing due, and is not set again."""
+    if turnstiles._look is not None and turnstiles._clock.now() >= turnstiles._look[0]:
+        _on_turnstiles_timer(turnstiles, tag)
 
 
 @contextmanager
@@ -132,6 +139,15 @@ PLANTED = (
         "_on_timer",
         lambda turnstiles, tag: None,
         "network",
+    ),
+    _bug(
+        "waits-for-a-timer-that-was",
+        "M3",
+        "The timer of those who wait before they ask came a moment early, and is not set again.",
+        Turnstiles,
+        "_on_timer",
+        _look_when_due_only,
+        "changes",
     ),
     _bug(
         "waits-for-the-slow",
