@@ -75,6 +75,7 @@ NARROW: Final[dict[str, Narrow]] = {
     "views": Narrow(kinds=("authority_mute", "host_away", "primary_falls"), gap_ns=350 * MILLISECOND),
     "terms": Narrow(kinds=("usurp", "stall", "authority_mute"), gap_ns=350 * MILLISECOND),
     "parted": Narrow(kinds=("coordinator_parted",), gap_ns=500 * MILLISECOND),
+    "alone": Narrow(kinds=("primary_parted",), gap_ns=700 * MILLISECOND),
     "deaf": Narrow(kinds=("deaf_for_good",), gap_ns=100 * MILLISECOND),
     "stuck": Narrow(kinds=("stuck_for_good",), gap_ns=100 * MILLISECOND),
     "lags": Narrow(kinds=("lags_under_load",), gap_ns=500 * MILLISECOND),

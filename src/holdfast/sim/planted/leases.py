@@ -130,6 +130,6 @@ PLANTED: Final = (
         LeaseConfig,
         "grace_ns",
         property(_short_grace),
-        "network",
+        "alone",
     ),
 )

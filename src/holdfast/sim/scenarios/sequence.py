@@ -33,6 +33,7 @@ from holdfast.sim.sequence.client import Client
 from holdfast.sim.sequence.host import CONFIG, Host
 from holdfast.sim.sequence.lagging import LAGGING, LAGS
 from holdfast.sim.sequence.messages import Codec
+from holdfast.sim.sequence.parting import PARTING
 from holdfast.sim.world import World
 
 HOSTS: Final = ("h1", "h2", "h3")
@@ -50,7 +51,7 @@ class Sequence(Scenario):
     nodes = (AUTHORITY, *HOSTS)
     clients = CLIENTS
     kinds = (*PROCESS_KINDS, *POWER_KINDS, *NETWORK_KINDS, *CLOCK_KINDS, *DISK_KINDS)
-    own_kinds = (*damage.FAULTS, *turmoil.FAULTS, turmoil.STICKING, LAGGING)
+    own_kinds = (*damage.FAULTS, *turmoil.FAULTS, turmoil.STICKING, LAGGING, PARTING)
     bounds = (Bound(kinds=damage.NAMES, nodes=1), Bound(kinds=(LAGS,), per_run=1))
     fault_ns: ClassVar[int] = 10 * SECOND
     heal_ns: ClassVar[int] = 12 * SECOND

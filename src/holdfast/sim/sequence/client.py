@@ -24,7 +24,7 @@ class Client:
         self._ports = ports
         self._book = book
         self._hosts = hosts
-        self._group = group
+        self.group = group
         self._rng = ports.random.stream("client")
         self._guess = self._rng.choice(hosts)
         self._timers = ports.timers(self._on_timer)
@@ -33,7 +33,13 @@ class Client:
         self._handle = Handle(0)
         self._began = 0
         self._tries = 0
+        self._reads_at = ""
+        self._reads_there_until = 0
         self._timers.set(THINK_NS, "next")
+
+    def read_at(self, host: str, for_ns: int) -> None:
+        """For so long, ask for nothing but reads, and of nobody but *host*; what is asked already goes on."""
+        self._reads_at, self._reads_there_until = host, self._ports.clock.now() + for_ns
 
     def _on_timer(self, tag: object) -> None:
         if tag == "next":
@@ -43,7 +49,8 @@ class Client:
                 self._book.history.unknown(self._handle)
                 self._rest()
             else:
-                self._guess = self._rng.choice(self._hosts)
+                if self._ask.token or not self._is_bound():
+                    self._guess = self._rng.choice(self._hosts)
                 self._send()
 
     def _begin(self) -> None:
@@ -51,13 +58,16 @@ class Client:
             return
         self._number += 1
         client = ClientId(f"{self._ports.name}#{self._ports.incarnation}")
-        is_read = self._rng.random() < READS
+        is_bound = self._is_bound()
+        is_read = is_bound or self._rng.random() < READS
         token = "" if is_read else f"{client}/{self._number}"
-        self._ask = Ask(self._group, client, self._number, token)
+        self._ask = Ask(self.group, client, self._number, token)
         request = Read() if is_read else Append(token)
-        self._handle = self._book.history.begin(client, key_of(self._group), request)
+        self._handle = self._book.history.begin(client, key_of(self.group), request)
         self._began = self._ports.clock.now()
-        if self._rng.random() < WANDERS:
+        if is_bound:
+            self._guess = self._reads_at
+        elif self._rng.random() < WANDERS:
             self._guess = self._rng.choice(self._hosts)
         self._send()
 
@@ -75,9 +85,12 @@ class Client:
             self._book.history.ok(self._handle, message.place if ask.token else message.tokens)
             self._book.done(ask.group)
             self._rest()
-        elif message.primary and message.primary != peer and self._guess == peer:
+        elif message.primary and message.primary != peer and self._guess == peer and not self._is_bound():
             self._guess = message.primary
             self._send()
+
+    def _is_bound(self) -> bool:
+        return self._ports.clock.now() < self._reads_there_until
 
     def _rest(self) -> None:
         self._ask = None
