@@ -1,6 +1,7 @@
 """The client on real sockets: calls, failovers, lost replies, redirections, both faces."""
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -125,6 +126,12 @@ def test_errors_of_the_method_and_of_the_call_are_told_apart() -> None:
             typed.deposit("alice", "five")
         with pytest.raises(BadCall):
             group.deposit("alice", object())
+        with pytest.raises(BadCall):
+            group.deposit("half \ud800", 1)
+        with pytest.raises(BadCall):
+            group.call("half \ud800")
+        with pytest.raises(InvalidRequest, match="there is no group"):
+            await domain.group("half \ud800")
         with pytest.raises(InvalidRequest):
             await domain.group("absent")
         with pytest.raises(InvalidRequest):
@@ -581,6 +588,38 @@ def test_an_address_where_nobody_listens_is_unavailable() -> None:
 def test_urls_that_mean_nothing_are_refused(url: str) -> None:
     with pytest.raises(InvalidRequest):
         hf.connect(url)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"duration_s": math.nan},
+        {"duration_s": math.inf},
+        {"duration_s": -1.0},
+        {"outcome_s": math.inf},
+        {"stale_s": math.nan},
+        {"consistency": "strong"},
+    ],
+)
+def test_options_that_mean_nothing_are_refused(options: dict[str, Any]) -> None:
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        group = await domain.group("ledger")
+        with pytest.raises(InvalidRequest):
+            group.options(**options)
+
+    tell(story)
+
+
+def test_a_domain_of_another_name_is_named_in_the_error() -> None:
+    """The address is right, and so whoever reads of it must learn what is not."""
+
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        policy = CallPolicy(duration_ns=500 * MILLISECOND)
+        with pytest.raises(Unavailable, match="peer is of domain 'other'"):
+            async with hf.connect(cluster.url.rpartition("/")[0] + "/other", policy=policy):
+                pass
+
+    tell(story)
 
 
 def test_the_sync_face_calls_from_ordinary_functions() -> None:

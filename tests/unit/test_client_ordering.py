@@ -5,10 +5,11 @@ import asyncio
 import pytest
 
 from holdfast.client import ordering
-from holdfast.client.ordering import order
-from holdfast.model.errors import OutcomeUnknown, Unavailable
+from holdfast.client.ordering import AboutGroups, order
+from holdfast.model.errors import InvalidRequest, OutcomeUnknown, Unavailable
 from holdfast.model.orders import (
     STARTING,
+    CreateGroup,
     DeleteGroup,
     GroupList,
     ListGroups,
@@ -57,7 +58,7 @@ class Host:
         return await serve(ANY_PORT, lambda _: self, Endpoint(Identity("d", Role.HOST, "h")))
 
 
-async def ordered(*hosts: Host, wanted: ListGroups | DeleteGroup = LIST) -> object:
+async def ordered(*hosts: Host, wanted: AboutGroups = LIST) -> object:
     servers = [await host.listen() for host in hosts]
     try:
         endpoint = Endpoint(Identity("d", Role.ADMIN, "test"))
@@ -72,6 +73,24 @@ def test_a_host_that_is_still_starting_is_passed_over() -> None:
     starting, ready = Host(BUSY), Host(NOTHING)
     assert asyncio.run(ordered(starting, ready)) == ()
     assert (starting.asked, ready.asked) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        (CreateGroup(name="", class_name="a:B"), "name: Expected `str` of length >= 1"),
+        (CreateGroup(name="x", class_name="a:B", replicas=-1), "replicas: Expected `int` >= 0"),
+        (CreateGroup(name="x", class_name="a:B", replicas=1 << 70), "can't serialize ints"),
+        (CreateGroup(name="half \ud800", class_name="a:B"), "surrogates not allowed"),
+        (DeleteGroup(name="x" * 101), "name: Expected `str` of length <= 100"),
+    ],
+)
+def test_an_order_that_no_host_could_read_is_not_sent(wanted: AboutGroups, said: str) -> None:
+    """It would cost the connection, and nobody could say whether it was carried out."""
+    host = Host(NOTHING)
+    with pytest.raises(InvalidRequest, match=said):
+        asyncio.run(ordered(host, wanted=wanted))
+    assert host.asked == 0
 
 
 def test_when_all_hosts_are_starting_that_is_what_is_said() -> None:

@@ -1,5 +1,7 @@
 """Names of groups and numbers of hosts at the authority: no two share one."""
 
+import pytest
+
 from holdfast.authority.groups import (
     GroupRecord,
     NameTaken,
@@ -10,7 +12,9 @@ from holdfast.authority.groups import (
 )
 from holdfast.authority.outcome import InDoubt, Removed, Seen
 from holdfast.authority.replicas import ensure_replica
+from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import GroupId, HostId
+from holdfast.model.reference import check_group_name
 from recipe_bench import Bench
 
 A, B = HostId("a"), HostId("b")
@@ -37,6 +41,22 @@ def test_a_name_belongs_to_one_group_until_that_is_removed(bench: Bench) -> None
     assert bench.run(remove_group(GroupId(1), nonce=bench.nonce())) == Removed()
     assert bench.run(find_group("ledger")) == NoSuchName("ledger")
     assert isinstance(bench.run(create_group(second, A, ())), Seen)
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\u00e9" * 300, ""])
+def test_a_name_that_no_group_can_have_is_nobodys(bench: Bench, name: str) -> None:
+    assert bench.run(find_group(name)) == NoSuchName(name)
+
+
+@pytest.mark.parametrize("name", ["ledger", "\u00fcber-konto 2", "a.b:c"])
+def test_a_name_that_people_can_write_is_taken(name: str) -> None:
+    check_group_name(name)
+
+
+@pytest.mark.parametrize("name", ["a/b", "a\nb", " a", "a ", "\t", "a\0", "\x1b[31m", "\u202ea"])
+def test_a_name_that_would_confuse_a_log_or_a_path_is_refused(name: str) -> None:
+    with pytest.raises(InvalidRequest, match="is no name for a group"):
+        check_group_name(name)
 
 
 def test_a_creation_whose_answer_was_lost_is_settled_by_the_same_one(bench: Bench) -> None:

@@ -96,6 +96,7 @@ def test_styles_have_the_numbers_of_the_standard_and_voting_is_refused() -> None
         ("ACTIVE_WITH_VOTING", 4),
     ]
     assert style_named("warm_passive") is Style.WARM_PASSIVE
+    assert style_named("voting") is Style.ACTIVE_WITH_VOTING
     with pytest.raises(InvalidRequest, match="cold_passive"):
         style_named("lukewarm")
     with pytest.raises(UnsupportedProperty):

@@ -331,6 +331,8 @@ def read_group(group: GroupId) -> Recipe[Seen[GroupRecord] | NoGroup]:
 @answering
 def find_group(name: str) -> Recipe[Seen[GroupRecord] | NoSuchName]:
     """The group that has that name now."""
+    if not keys.is_word(name):
+        return NoSuchName(name)  # nor can any group have it
     named = yield from read(keys.group_name(name), GroupName)
     if named.value is None:
         return NoSuchName(name)

@@ -79,7 +79,12 @@ def transaction(cas: int) -> str:
     return f"{TRANSACTION_LOG}{cas:020d}"
 
 
+def is_word(text: str) -> bool:
+    """Whether *text* can be part of a key."""
+    return bool(text) and len(text.encode()) <= NAME_BYTES_MAX and "\0" not in text
+
+
 def _word(text: str) -> str:
-    if not text or len(text.encode()) > NAME_BYTES_MAX or "\0" in text:
+    if not is_word(text):
         raise InvalidRequest(f"not a name of 1 to {NAME_BYTES_MAX} bytes: {text[:40]!r}")
     return text

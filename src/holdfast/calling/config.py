@@ -11,6 +11,14 @@ DURATION_NS_MAX: Final = 24 * HOUR
 """No request is kept longer by the members of a group."""
 
 
+def rounded(duration: float) -> int:
+    """The nearest whole number of whatever it counts. Raises ``InvalidRequest`` for what is none."""
+    try:
+        return round(duration)
+    except (ValueError, OverflowError):  # nan, inf
+        raise InvalidRequest(f"{duration} is no duration") from None
+
+
 class CallPolicy(Struct, frozen=True, kw_only=True):
     """How one call is made: set for a domain, a group or a single call."""
 

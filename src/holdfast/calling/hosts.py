@@ -69,6 +69,11 @@ class Hosts:
     def connected(self) -> list[HostId]:
         return list(self._connections)
 
+    @property
+    def failures(self) -> list[str]:
+        """Why hosts could not be reached when that was last tried, each reason once."""
+        return list(dict.fromkeys(link.failure for link in self._links.values() if link.failure))
+
     def keep(self, wanted: Iterable[Address]) -> None:
         """Be connected to these addresses, and to no others."""
         addresses = dict.fromkeys(wanted)

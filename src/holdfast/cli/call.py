@@ -1,11 +1,12 @@
 """`holdfast call`: one call of one method, arguments and answer in JSON."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import uvloop
 
-from holdfast.calling.config import CallPolicy
+from holdfast.calling.config import CallPolicy, rounded
 from holdfast.cli.domain import Dir
 from holdfast.cli.output import print_json
 from holdfast.client.domain import connect
@@ -25,26 +26,50 @@ def call(name: str, method: str, *args: str, dir: Dir = DIRECTORY_DEFAULT, timeo
     method
         The method's name.
     args
-        Its arguments, each as JSON: '"alice"' is a text, 5 a number.
+        Its arguments, each as JSON: '"alice"' is a text, 5 a number; amount=5 is one given by name.
     timeout
         Seconds for which the call is tried, wherever it may be served.
     """
-    arguments = [_decoded(each) for each in args]
-    print_json(uvloop.run(_call(Layout(dir), name, method, arguments, timeout)))
+    positional, named = parse_arguments(args)
+    print_json(uvloop.run(_call(Layout(dir), name, method, positional, named, timeout)))
     return 0
 
 
-async def _call(layout: Layout, name: str, method: str, arguments: list[Any], timeout: float) -> Any:
-    policy = CallPolicy(duration_ns=round(timeout * SECOND))
+async def _call(
+    layout: Layout,
+    name: str,
+    method: str,
+    positional: list[Any],
+    named: dict[str, Any],
+    timeout: float,
+) -> Any:
+    policy = CallPolicy(duration_ns=rounded(timeout * SECOND))
     async with connect(await url_of(layout, layout.read()), policy=policy) as domain:
         group = await domain.group(name)
-        return await group.call(method, *arguments)
+        return await group.call(method, *positional, **named)
+
+
+def parse_arguments(args: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:
+    """Those given by position, and those by name. Raises ``InvalidRequest``."""
+    positional: list[Any] = []
+    named: dict[str, Any] = {}
+    for each in args:
+        name, equals, value = each.partition("=")
+        if not equals or not name.isidentifier():  # no JSON begins with a name and "="
+            if named:
+                raise InvalidRequest(f"the argument {each} follows one given by name")
+            positional.append(_decoded(each))
+        elif name in named:
+            raise InvalidRequest(f"the argument {name} is given twice")
+        else:
+            named[name] = _decoded(value)
+    return positional, named
 
 
 def _decoded(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
         raise InvalidRequest(
             f"the argument {text} is not JSON ({error}); a text is written '\"text\"'"
         ) from None

@@ -22,10 +22,10 @@ from holdfast.client.proxy import Group
 from holdfast.client.reach import Reach
 from holdfast.model.abroad import SCHEME
 from holdfast.model.calls import RequestId
-from holdfast.model.errors import InvalidRequest
+from holdfast.model.errors import InvalidRequest, NoSuchGroup
 from holdfast.model.ids import ClientId
 from holdfast.model.orders import CreateGroup, DeleteGroup, GroupInfo, GroupList, ListGroups
-from holdfast.model.reference import NAME_CHARACTERS_MAX
+from holdfast.model.reference import NAME_CHARACTERS_MAX, is_sendable
 from holdfast.model.units import SECOND
 from holdfast.net import Address, Endpoint, Expected, Identity, Role, Tls
 from holdfast.styles.interface import Interface
@@ -172,6 +172,8 @@ class Domain:
         :meth:`group`."""
         if not 0 < len(name) <= NAME_CHARACTERS_MAX:
             raise InvalidRequest(f"a group's name has 1 to {NAME_CHARACTERS_MAX} characters")
+        if not is_sendable(name):
+            raise NoSuchGroup(f"there is no group {name!r}")
         return await self._callers.find(name=name)
 
     @overload
@@ -250,7 +252,7 @@ class Domain:
                 membership=membership,
                 properties=msgspec.json.encode(dict(properties)).decode(),
             )
-        except (TypeError, OverflowError, RecursionError) as error:
+        except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise InvalidRequest(f"the arguments of {cls} have no form in JSON: {error}") from None
         await self._order(wanted)
         return await self.group(name) if isinstance(cls, str) else await self.group(name, cls)

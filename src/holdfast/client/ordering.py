@@ -28,6 +28,7 @@ from holdfast.model.orders import (
     OrderRefused,
     RemoveMember,
     ShowHistory,
+    decode_order,
     decode_order_answer,
     encode_order,
 )
@@ -144,6 +145,7 @@ async def give(
     """
     if isinstance(wanted, Marked) and not wanted.nonce:
         wanted = msgspec.structs.replace(wanted, nonce=secrets.token_hex(16))
+    order = _encoded(wanted)
     endpoint = replace(endpoint, expected=Expected(roles=frozenset({Role.HOST})))
     failure: HoldfastError = Unavailable("no host of the domain is known to live")
     for address in addresses:
@@ -158,7 +160,7 @@ async def give(
             continue
         try:
             deadline_s = ASK_S if is_asked_on else ORDER_S
-            body = await giver.requests.ask(Kind.GROUP_ORDER, encode_order(wanted), deadline_s=deadline_s)
+            body = await giver.requests.ask(Kind.GROUP_ORDER, order, deadline_s=deadline_s)
         except OutcomeUnknown:
             if is_asked_on:
                 continue
@@ -172,6 +174,18 @@ async def give(
             continue
         return _taken(answer, kind)
     raise failure
+
+
+def _encoded(wanted: Order) -> bytes:
+    """*wanted* as it travels, and read as the host will: what does not fit is not sent. Raises
+    ``InvalidRequest``."""
+    try:
+        order = encode_order(wanted)
+        decode_order(order)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:  # msgspec's are among them
+        said, _, field = str(error).partition(" - at `$.")
+        raise InvalidRequest(f"{field.rstrip('`') or 'the order'}: {said}") from None
+    return order
 
 
 def _taken(answer: OrderAnswer, kind: type[Given]) -> Given:

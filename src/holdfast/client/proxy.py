@@ -7,7 +7,7 @@ from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, TypeVar
 import msgspec
 
 from holdfast.calling.caller import Answer, Caller
-from holdfast.calling.config import CallPolicy
+from holdfast.calling.config import CallPolicy, rounded
 from holdfast.calling.lane import Lane
 from holdfast.client.criteria import NONE
 from holdfast.client.members import Members
@@ -17,6 +17,7 @@ from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import GroupId
 from holdfast.model.object_orders import GroupReference
 from holdfast.model.orders import GroupInfo
+from holdfast.model.reference import is_sendable
 from holdfast.model.units import SECOND
 from holdfast.styles.interface import BadCall, Interface
 from holdfast.styles.operation import encode_arguments
@@ -113,9 +114,9 @@ class Group(Generic[T]):
         """
         changes: dict[str, Any] = {}
         if duration_s is not None:
-            changes["duration_ns"] = round(duration_s * SECOND)
+            changes["duration_ns"] = rounded(duration_s * SECOND)
         if outcome_s is not None:
-            changes["outcome_ns"] = round(outcome_s * SECOND)
+            changes["outcome_ns"] = rounded(outcome_s * SECOND)
         if reinvoke is not None:
             changes["is_reinvoked"] = reinvoke
         if wait is not None:
@@ -124,8 +125,10 @@ class Group(Generic[T]):
         policy.validate()
         lane = self._lane if ordered is None else Lane() if ordered else None
         stale_ms = self._stale_ms
+        if consistency not in (None, "linearizable", "stale"):
+            raise InvalidRequest(f'consistency is "linearizable" or "stale", not {consistency!r}')
         if consistency == "stale" or stale_s is not None:
-            stale_ms = round((stale_s if stale_s is not None else 1.0) * 1000)
+            stale_ms = rounded((stale_s if stale_s is not None else 1.0) * 1000)
             if consistency == "linearizable" or not 0 <= stale_ms <= STALE_MS_MAX:
                 raise InvalidRequest('stale_s goes with consistency="stale" and lies within a day')
         elif consistency == "linearizable":
@@ -204,6 +207,8 @@ class Group(Generic[T]):
     def _method(self, name: str) -> Callable[..., Answer]:
         if not 0 < len(name) <= METHOD_CHARACTERS_MAX:
             raise BadCall("a method's name has 1 to 200 characters")
+        if not is_sendable(name):
+            raise BadCall(f"{name!r} cannot be a method's name")
         caller, policy, lane, stale_ms = self._caller, self._policy, self._lane, self._stale_ms
         call = caller.call_traced if caller.is_followed else caller.call
         operation = self._interface.operation(name) if self._interface is not None else None
@@ -224,5 +229,5 @@ class Group(Generic[T]):
 def _encoded(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
     try:
         return bytes(encode_arguments(args, kwargs)) if kwargs else _encode(args)
-    except (TypeError, OverflowError, RecursionError) as error:
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise BadCall(f"{name}: an argument has no form on the wire: {error}") from None

@@ -53,7 +53,9 @@ class Reach:
                 await self._connected.wait()
         except TimeoutError:
             where = ", ".join(map(str, self._given))
-            raise Unavailable(f"none of {where} could be reached within {within_s:g} s") from None
+            why = "; ".join(self._hosts.failures)
+            said = f"none of {where} could be reached within {within_s:g} s"
+            raise Unavailable(f"{said}: {why}" if why else said) from None
 
     async def close(self) -> None:
         """Hang up."""

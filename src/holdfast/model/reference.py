@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
+from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import Epoch, GroupId, HostId
 
 MEMBERS_MAX: Final = 64
@@ -16,6 +17,21 @@ ADDRESS_CHARACTERS_MAX: Final = 300
 
 Name = Annotated[str, Meta(min_length=1, max_length=NAME_CHARACTERS_MAX)]
 AddressText = Annotated[str, Meta(max_length=ADDRESS_CHARACTERS_MAX)]
+
+
+def is_sendable(text: str) -> bool:
+    """Whether it can be sent at all: half a surrogate pair cannot."""
+    return text == text.encode(errors="ignore").decode()
+
+
+def check_group_name(name: str) -> None:
+    """Raises ``InvalidRequest`` unless a new group may have that name: one that fits into a line of a log, a
+    command and the path of a URL."""
+    if not name.isprintable() or name != name.strip() or "/" in name:
+        raise InvalidRequest(
+            f"{name!r} is no name for a group: it may hold no slashes and no control characters, "
+            "and neither begin nor end with a space"
+        )
 
 
 class MemberAddress(Struct, frozen=True, array_like=True):

@@ -73,6 +73,11 @@ class Link:
         self.connection.send(kind, payload)
         return True
 
+    @property
+    def failure(self) -> str | None:
+        """Why the last attempt failed, if it did."""
+        return self._last_failure
+
     def hurry(self) -> None:
         """Try again now: something suggests that the peer is back or has moved."""
         self._hurry.set()

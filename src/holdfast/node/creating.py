@@ -37,6 +37,7 @@ from holdfast.model.ids import Epoch, GroupId, HostId, Nonce
 from holdfast.model.membership import NoFactory
 from holdfast.model.orders import CreateGroup, DeleteGroup, GroupInfo, GroupList, ListGroups
 from holdfast.model.properties import REPLICATION_STYLE, Properties, Style
+from holdfast.model.reference import check_group_name
 from holdfast.model.system_groups import check_not_system, is_system
 from holdfast.node.census import location_of, wish_of
 from holdfast.node.classes import check_makes, definition_of
@@ -114,6 +115,7 @@ class Creating:
         itself. Raises ``InvalidRequest`` for what cannot be, ``Unavailable`` when too few hosts live."""
         if not is_system:
             check_not_system(order.name)
+        check_group_name(order.name)
         nonce = Nonce(order.nonce) if order.nonce else self._nonces()
         known = self._directory.made_by(nonce)
         if known is not None:

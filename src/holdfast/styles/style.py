@@ -14,13 +14,15 @@ from holdfast.styles.self_kept import SelfKept
 from holdfast.styles.stateless import Stateless
 from holdfast.styles.warm import Warm
 
+VOTING: Final = {"voting": "active_with_voting"}
+"""What people call it for short."""
 PASSIVE: Final = (Style.COLD_PASSIVE, Style.WARM_PASSIVE)
 
 
 def style_named(name: str) -> Style:
     """``"warm_passive"`` and so on, as people write it. Raises ``InvalidRequest``."""
     try:
-        return Style[name.upper()]
+        return Style[VOTING.get(name.lower(), name).upper()]
     except KeyError:
         known = ", ".join(style.name.lower() for style in Style)
         raise InvalidRequest(f"there is no style {name!r}; the styles are {known}") from None
