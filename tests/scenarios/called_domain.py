@@ -33,6 +33,7 @@ from holdfast.sim.groups.losses import Losses
 from holdfast.sim.groups.stage import CALLING, Stage
 from holdfast.sim.sequence import damage
 from holdfast.sim.sequence.host import CONFIG, LEASES
+from holdfast.styles.config import StyleConfig
 from holdfast.styles.operation import Call, Sent, encode_arguments, encode_calls
 
 CLIENT = ClientId("client")
@@ -78,9 +79,12 @@ def _in_words(outcome: Any) -> str:
 class CalledDomain(Domain):
     """Commands besides those of every domain: ``call``, ``outcome``, ``show``, ``jump``."""
 
-    def __init__(self) -> None:
+    def __init__(self, style: StyleConfig | None = None) -> None:
         super().__init__()
+        self._style = style or StyleConfig()
         self._patience_ns = ANSWER_NS
+        self._expirations: dict[str, int] = {}
+        """Of requests: one that is sent again expires when it would have."""
 
     def groups(self, style: str) -> Iterator[str]:
         """``groups warm_passive``"""
@@ -90,7 +94,7 @@ class CalledDomain(Domain):
         stage = Stage(
             hosts,
             (_record("g", style, hosts), _record("h", style, hosts[-1:])),
-            HouseConfig(leases=LEASES, sequence=CONFIG, calling=CALLING),
+            HouseConfig(leases=LEASES, sequence=CONFIG, style=self._style, calling=CALLING),
             turn_ns=0,
             hand_overs=0.0,
             deadly=0,
@@ -109,8 +113,9 @@ class CalledDomain(Domain):
         """``call a 1 append x``: request 1, to host a; the same number is the same request. Lists of groups
         to call are written ``[h]``."""
         found = [each[1:-1].split(",") if each.startswith("[") else each for each in arguments]
-        call = Call(int(number), method, encode_arguments(tuple(found), {}), self._expiration_s())
-        sent = Sent(CLIENT, 1, self._expiration_s(), encode_calls([call]))
+        expires_s = self._expirations.setdefault(number, self._expiration_s())
+        call = Call(int(number), method, encode_arguments(tuple(found), {}), expires_s)
+        sent = Sent(CLIENT, 1, expires_s, encode_calls([call]))
         yield self._ask_host(host, lambda seen: Calls(1, GROUP, *seen, msgspec.Raw(_raw.encode(sent))))
 
     def leave(self, *words: str) -> Iterator[str]:
@@ -130,6 +135,12 @@ class CalledDomain(Domain):
         execution = self._housing(view.primary).housed[view.group].replica.execution
         assert execution is not None
         yield f"{name} {attribute}: {' '.join(getattr(execution.line.instance, attribute)) or 'none'}"
+
+    def hand(self, _over: str, _from: str, host: str, _to: str, other: str) -> Iterator[str]:
+        """``hand over from a to b``"""
+        self._housing(host).ask_hand_over(GROUP, HostId(other))
+        self._run_until(lambda: damage.views(self.world)[0].primary == other and self._is_served())
+        yield from ()
 
     def jump(self, host: str, hours: str) -> Iterator[str]:
         """``jump a 2``: its clock is set that many hours ahead"""
@@ -173,7 +184,7 @@ class CalledDomain(Domain):
 def _record(name: str, style: str, hosts: tuple[HostId, ...]) -> GroupRecord:
     return GroupRecord(
         group=NAMES[name],
-        class_name="tokens",
+        class_name="echo" if style == "stateless" else "tokens",
         style=style,
         members=tuple(Placement(host=host, store=StoreId("")) for host in hosts),
         nonce=Nonce(f"create/{name}"),

@@ -5,23 +5,16 @@ Told to the simulated domains of :mod:`transcript`, so nothing here depends on t
 
 import pytest
 from called_domain import CalledDomain
+from telling import DETECTED, listed, primary, told
 from transcript import GROUP, HOSTS, Domain
 
 from holdfast.model.ids import Epoch, Position
 from holdfast.model.units import MILLISECOND
 from holdfast.sequence.member import Member
 from holdfast.sequence.standing import is_volatile
-from holdfast.sim.sequence import damage
 
-DETECTED = "run 1000ms"
-"""By then whoever is silent has been taken for dead: a few times the grace."""
 TRIES_MAX = 100
 """Each waits for a tenth of a second: ten seconds of the domain's time."""
-
-
-def told(domain: Domain, *commands: str) -> list[str]:
-    """Everything that is seen of these commands."""
-    return [line for command in commands for line in domain.do(command)]
 
 
 def members(domain: Domain) -> dict[str, Member]:
@@ -32,14 +25,6 @@ def members(domain: Domain) -> dict[str, Member]:
 
 def held(member: Member) -> list[bytes]:
     return [bytes(record.body) for record in member.read(Position(1), member.tail)]
-
-
-def primary(domain: Domain) -> str:
-    return damage.views(domain.world)[0].primary
-
-
-def listed(domain: Domain) -> list[str]:
-    return sorted(member.host for member in damage.views(domain.world)[0].members)
 
 
 # --- detection
