@@ -1,10 +1,10 @@
-"""The arguments of `holdfast call`: JSON, by position or by name."""
+"""`holdfast call`: arguments in JSON, by position or by name, and what was returned."""
 
 from typing import Any
 
 import pytest
 
-from holdfast.cli.call import parse_arguments
+from holdfast.cli.call import NotShown, parse_arguments, show
 from holdfast.model.errors import InvalidRequest
 
 
@@ -39,3 +39,13 @@ def test_arguments_are_read(args: list[str], positional: list[Any], named: dict[
 def test_what_is_no_argument_is_refused_by_name(args: list[str], said: str) -> None:
     with pytest.raises(InvalidRequest, match=said):
         parse_arguments(args)
+
+
+def test_what_has_no_form_in_json_is_shown_with_the_word_that_the_call_was_executed() -> None:
+    with pytest.raises(NotShown, match=r"was executed.*\{\(1, 2\): 3\}"):
+        show({(1, 2): 3})
+
+
+def test_what_was_returned_is_one_line_of_json(capsys: pytest.CaptureFixture[str]) -> None:
+    show({"a": [1, None, "two\nlines"]})
+    assert capsys.readouterr().out == '{"a":[1,null,"two\\nlines"]}\n'

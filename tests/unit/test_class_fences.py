@@ -99,6 +99,86 @@ def test_every_fault_is_named_and_nothing_else() -> None:
     assert found("Base") == [("shuffled", "randomness", "random.shuffle")]
 
 
+STATE = """
+import random as dice
+import time
+import uuid
+from collections import Counter
+from random import Random, choice
+
+import holdfast as hf
+from holdfast import query
+
+SEEN = []
+LIMITS: dict[str, int] = {}
+SIZE = 5
+
+
+def helper():
+    return time.time()
+
+
+class Shop:
+    shared = []
+    count = 0
+
+    def choose(self):
+        return choice([1, 2]), dice.random(), Random(5).random(), dice.Random(6).random()
+
+    def helper(self):
+        return helper()
+
+    def note(self, name):
+        SEEN.append(name)
+        LIMITS[name] = SIZE
+        Shop.count += 1
+        type(self).count = 2
+        self.names.append(name)
+        self.total, self.last = 1, name
+        return uuid.uuid5(uuid.NAMESPACE_DNS, name)
+
+    def local(self, LIMITS):
+        SEEN = [1]
+        SEEN.append(2)
+        LIMITS["x"] = 1
+        found = Counter()
+        found.update("x")
+        return [SEEN, LIMITS, found.pop("x")]
+
+    @hf.query
+    def peek(self):
+        self.looked = 1
+        self.by_name["x"] = 2
+        del self.by_name["y"]
+        self.names.append("z")
+        return self.names.index("z"), self.by_name.get("x")
+
+    @query
+    async def quiet(self):
+        found = dict(self.by_name)
+        found["x"] = 2
+        found.update(y=1)
+        return sorted(found)
+"""
+
+
+def test_state_that_is_not_captured_is_named_and_nothing_else() -> None:
+    found = cautions_in(STATE, "shop.py", "Shop")
+    assert [(each.method, each.kind, each.what) for each in found] == [
+        ("helper", "clock", "time.time"),
+        ("choose", "randomness", "random.choice"),
+        ("choose", "randomness", "random.random"),
+        ("note", "state", "SEEN, a variable of the module"),
+        ("note", "state", "LIMITS[name], a variable of the module"),
+        ("note", "state", "Shop.count, which all groups of the class share"),
+        ("note", "state", "type(self).count, which all groups of the class share"),
+        ("peek", "state", "a query changes self.looked"),
+        ("peek", "state", "a query changes self.by_name['x']"),
+        ("peek", "state", "a query changes self.by_name['y']"),
+        ("peek", "state", "a query changes self.names"),
+    ]
+
+
 def test_each_caution_says_where_and_what_to_use() -> None:
     lines = FAULTY.splitlines()
     cautions = cautions_in(FAULTY, "shop.py", "Shop")

@@ -428,6 +428,25 @@ def test_the_groups_time_never_goes_back() -> None:
     assert outcome.value[0] == 20
 
 
+def test_a_timer_with_arguments_that_do_not_fit_is_refused_when_it_is_set() -> None:
+    """When it falls due nobody is there to be told."""
+
+    class Setter:
+        def later(self) -> int:
+            return hf.context.call_later(5, self.note)
+
+        def again(self) -> int:
+            return hf.context.cron("* * * * *", "note", 5)
+
+        def note(self, text: str) -> None: ...
+
+    execution = machine(Setter)
+    for outcome in run(execution, call(1, "later"), call(2, "again")):
+        assert isinstance(outcome, Raised)
+        assert outcome.type_name.endswith("BadCall")
+    assert execution.timers.next_due_ns() is None
+
+
 def test_a_timer_for_a_method_that_does_not_exist_is_refused_when_it_is_set() -> None:
     class Hasty:
         def go(self) -> None:

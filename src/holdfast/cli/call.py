@@ -10,10 +10,16 @@ from holdfast.calling.config import CallPolicy, rounded
 from holdfast.cli.domain import Dir
 from holdfast.cli.output import print_json
 from holdfast.client.domain import connect
-from holdfast.model.errors import InvalidRequest
+from holdfast.model.errors import HoldfastError, InvalidRequest
 from holdfast.model.units import SECOND
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 from holdfast.node.reaching import url_of
+
+
+class NotShown(HoldfastError):
+    """Raised when a call was executed, and what it returned cannot be printed."""
+
+    code = "not_shown"
 
 
 def call(name: str, method: str, *args: str, dir: Dir = DIRECTORY_DEFAULT, timeout: float = 30.0) -> int:
@@ -31,8 +37,17 @@ def call(name: str, method: str, *args: str, dir: Dir = DIRECTORY_DEFAULT, timeo
         Seconds for which the call is tried, wherever it may be served.
     """
     positional, named = parse_arguments(args)
-    print_json(uvloop.run(_call(Layout(dir), name, method, positional, named, timeout)))
+    show(uvloop.run(_call(Layout(dir), name, method, positional, named, timeout)))
     return 0
+
+
+def show(returned: Any) -> None:
+    """Print what a call returned. Raises :class:`NotShown`."""
+    try:
+        print_json(returned)
+    except TypeError as error:  # as for a dictionary whose keys are no texts
+        said = "the call was executed, but what it returned has no form in JSON"
+        raise NotShown(f"{said} ({error}): {returned!r}") from None
 
 
 async def _call(

@@ -177,7 +177,7 @@ class Group(Generic[T]):
 
     def __getattr__(self, name: str) -> Callable[..., Answer]:
         if name.startswith("_"):
-            raise AttributeError(name)
+            raise AttributeError(f"{name} is private to the group")
         try:
             method = self._method(name)
         except BadCall as error:

@@ -233,9 +233,12 @@ class SyncGroup:
     def call(self, method: str, /, *args: Any, **kwargs: Any) -> Any:
         return self._domain.run(self._call(method, args, kwargs))
 
+    def __repr__(self) -> str:
+        return repr(self._group)
+
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_"):
-            raise AttributeError(name)
+            raise AttributeError(f"{name} is private to the group")
         return lambda *args, **kwargs: self.call(name, *args, **kwargs)
 
     async def _call(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from holdfast.sim.class_state import ATTRIBUTE, Finding, Function, uncaptured
 from holdfast.sim.fences import FORBIDDEN_MODULES, touches
 from holdfast.sim.hash_order import INSTEAD as ORDER_INSTEAD
 from holdfast.sim.hash_order import set_walks
@@ -39,6 +40,10 @@ HARMLESS: Final = frozenset(
         "uuid.UUID",
         "uuid.uuid3",
         "uuid.uuid5",
+        "uuid.NAMESPACE_DNS",
+        "uuid.NAMESPACE_URL",
+        "uuid.NAMESPACE_OID",
+        "uuid.NAMESPACE_X500",
         "io.BytesIO",
         "io.StringIO",
         "os.path",
@@ -77,16 +82,11 @@ def cautions_in(source: str, file: str, class_name: str) -> list[Caution]:
     places = _places(tree, methods)
     found = [
         Caution(file, line, places[line], kind, what, instead)
-        for line, kind, what, instead in _findings(tree)
+        for line, kind, what, instead in (*_findings(tree), *uncaptured(tree, methods, class_name))
         if line in places and line not in excused
     ]
     # The general fences and the imports may both name the same use.
     return sorted(dict.fromkeys(found), key=lambda each: (each.line, each.what))
-
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
-Finding = tuple[int, str, str, str]
-"""(line, kind, what, what instead)"""
 
 
 def _findings(tree: ast.Module) -> Iterator[Finding]:
@@ -106,7 +106,7 @@ def _findings(tree: ast.Module) -> Iterator[Finding]:
                     node.lineno,
                     "state",
                     f"global {', '.join(names)}",
-                    "an attribute of the object: other state is not captured",
+                    ATTRIBUTE,
                 )
 
 
@@ -117,13 +117,16 @@ def _use(node: ast.Name | ast.Attribute, imported: dict[str, str]) -> Iterator[F
         return
     module = name.partition(".")[0]
     port = FORBIDDEN_MODULES.get(module)
+    if module == "random" and name not in ("random", "random.Random"):
+        # The module itself is none of the forbidden: one may seed a generator of one's own.
+        port = "the Random port"
     is_whole = "." not in name
     if port is None or is_whole or module in HARMLESS_MODULES:
         return
     if any(name == each or name.startswith(each + ".") for each in HARMLESS):
         return
     kind, instead = ADVICE.get(port, ("io", port))
-    if module == "asyncio" and name.endswith(".sleep"):
+    if name in ("asyncio.sleep", "time.sleep"):
         instead = "hf.context.call_later(...), and end the method here"
     yield node.lineno, kind, name, instead
 
@@ -167,7 +170,8 @@ def _places(tree: ast.Module, methods: list[Function]) -> dict[int, str]:
     """Every line that runs when a method is called, with the name of its function."""
     functions = {node.name: node for node in tree.body if isinstance(node, Function)}
     places: dict[int, str] = {}
-    waiting, seen = list(methods), {method.name for method in methods}
+    waiting: list[Function] = list(methods)
+    seen: set[str] = set()
     while waiting:
         function = waiting.pop()
         for line in range(function.lineno, (function.end_lineno or function.lineno) + 1):

@@ -195,14 +195,15 @@ class Context:
             raise InvalidRequest(f"a delay is between 0 and {DELAY_S_MAX} s, not {delay_s}")
         scope, timers = _ordered("sets a timer")
         due_ns = scope.time_ns + round(delay_s * SECOND)
-        return timers.set(due_ns, _name(scope, method), encode_arguments(args, {}))
+        arguments = encode_arguments(args, {})
+        return timers.set(due_ns, _name(scope, method, arguments), arguments)
 
     def cron(self, schedule: str, method: str | Callable[..., object], *args: object) -> int:
         """Call a method again and again at the times of a five-field cron expression, in UTC."""
         scope, timers = _ordered("sets a timer")
         due_ns = parse_schedule(schedule).after(scope.time_ns)
         arguments = encode_arguments(args, {})
-        return timers.set(due_ns, _name(scope, method), arguments, schedule=schedule)
+        return timers.set(due_ns, _name(scope, method, arguments), arguments, schedule=schedule)
 
     def cancel(self, timer: int) -> bool:
         """Whether the timer was still to come; it will not."""
@@ -230,7 +231,10 @@ def _ordered(does: str) -> tuple[Scope, Timers]:
     return scope, scope.timers
 
 
-def _name(scope: Scope, method: str | Callable[..., object]) -> str:
-    """The name of a method of the object itself, checked now rather than when the timer falls due."""
+def _name(scope: Scope, method: str | Callable[..., object], arguments: msgspec.Raw) -> str:
+    """The name of a method of the object itself. It and its *arguments* are checked now rather than when the
+    timer falls due and nobody is there to be told. Raises ``BadCall``."""
     name = method if isinstance(method, str) else getattr(method, "__name__", "")
-    return scope.interface.operation(name).name
+    operation = scope.interface.operation(name)
+    operation.decoded(arguments)
+    return operation.name
