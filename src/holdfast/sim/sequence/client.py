@@ -38,7 +38,7 @@ class Client:
         self._timers.set(THINK_NS, "next")
 
     def read_at(self, host: str, for_ns: int) -> None:
-        """For so long, ask for nothing but reads, and of nobody but *host*; what is asked already goes on."""
+        """For so long, begin nothing but reads, and ask nobody but *host*; an append under way goes on."""
         self._reads_at, self._reads_there_until = host, self._ports.clock.now() + for_ns
 
     def _on_timer(self, tag: object) -> None:
@@ -49,8 +49,8 @@ class Client:
                 self._book.history.unknown(self._handle)
                 self._rest()
             else:
-                if self._ask.token or not self._is_bound():
-                    self._guess = self._rng.choice(self._hosts)
+                bound_to = "" if self._ask.token else self._bound_to()
+                self._guess = bound_to or self._rng.choice(self._hosts)
                 self._send()
 
     def _begin(self) -> None:
@@ -58,15 +58,15 @@ class Client:
             return
         self._number += 1
         client = ClientId(f"{self._ports.name}#{self._ports.incarnation}")
-        is_bound = self._is_bound()
-        is_read = is_bound or self._rng.random() < READS
+        bound_to = self._bound_to()
+        is_read = bool(bound_to) or self._rng.random() < READS
         token = "" if is_read else f"{client}/{self._number}"
         self._ask = Ask(self.group, client, self._number, token)
         request = Read() if is_read else Append(token)
         self._handle = self._book.history.begin(client, key_of(self.group), request)
         self._began = self._ports.clock.now()
-        if is_bound:
-            self._guess = self._reads_at
+        if bound_to:
+            self._guess = bound_to
         elif self._rng.random() < WANDERS:
             self._guess = self._rng.choice(self._hosts)
         self._send()
@@ -85,12 +85,15 @@ class Client:
             self._book.history.ok(self._handle, message.place if ask.token else message.tokens)
             self._book.done(ask.group)
             self._rest()
-        elif message.primary and message.primary != peer and self._guess == peer and not self._is_bound():
+        elif not ask.token and self._bound_to():
+            pass  # it asks there again
+        elif message.primary and message.primary != peer and self._guess == peer:
             self._guess = message.primary
             self._send()
 
-    def _is_bound(self) -> bool:
-        return self._ports.clock.now() < self._reads_there_until
+    def _bound_to(self) -> str:
+        """The only host it reads at; empty while it may go where it likes."""
+        return self._reads_at if self._ports.clock.now() < self._reads_there_until else ""
 
     def _rest(self) -> None:
         self._ask = None
