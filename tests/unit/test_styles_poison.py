@@ -6,8 +6,11 @@ from group_classes import A, B, Spy, call, definition, sent
 from style_groups import group, lines, told, write
 
 from holdfast.model.errors import Unavailable
+from holdfast.model.ids import Position
 from holdfast.model.outcome import Poisoned, Returned, decode_outcome
+from holdfast.model.units import SECOND
 from holdfast.styles.attempts import NO_GROUP, Attempt, Attempts
+from holdfast.styles.operation import decode_record, stamp_of
 from holdfast.styles.stateless import Stateless
 
 
@@ -101,6 +104,26 @@ def test_an_active_call_that_ends_processes_is_given_up_by_all() -> None:
         ("again", [1], [Poisoned(2, "write('line 1')")]),
         ("again", [2], [Returned(1)]),
     ]
+
+
+def test_stamps_go_on_from_what_was_ordered_behind_a_call_that_may_not_run() -> None:
+    """S1: the object of the next primary stands before that call, and has not seen the newest stamp; the host
+    that gave it was ahead in time. *Without it:* requests expire before their time, by the older stamps."""
+    made = group("active")
+    made.clock.jump_ns = 5 * SECOND
+    write(made, 1, 2)
+    made.replicas["a"].turn()
+    for name in "abc":
+        made.replicate(name)
+    made.clock.jump_ns = 0
+    made.attempts["b"].ended(Attempt(NO_GROUP, A, 1, 1, 2))
+    made.fail_over("b", is_crash=True)
+    made.settle()
+    member = made.members["b"]
+    records = [decode_record(each.body) for each in member.read(Position(1), member.tail)]
+    csns = [stamp.csn for stamp in map(stamp_of, records) if stamp is not None]
+    assert len(csns) >= 2
+    assert csns == sorted(set(csns))
 
 
 def test_a_stateless_call_that_ended_two_processes_is_not_run_by_a_third() -> None:

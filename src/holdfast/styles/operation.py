@@ -214,10 +214,17 @@ Record = (
     | Marked
     | Digested
 )
+Stamped = Calls | Executed | NestedReply | TimerFired | Settled | Poison
+"""Those that move the group's time on."""
 
 _records: Final[msgspec.msgpack.Decoder[Record]] = msgspec.msgpack.Decoder(Record)
 _calls: Final = msgspec.msgpack.Decoder(list[TracedCall])
 _encode: Final = msgspec.msgpack.Encoder().encode
+
+
+def stamp_of(record: Record) -> Stamp | None:
+    """When it was ordered; None for one that takes no time of its own."""
+    return record.stamp if isinstance(record, Stamped) else None
 
 
 def ends_of_portions(outcomes: list[bytes], bytes_max: int) -> list[int]:

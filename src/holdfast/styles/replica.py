@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from holdfast.model.calls import Request
+from holdfast.model.csn import Csn
 from holdfast.model.errors import DISK_ERRORS, BrokenInvariant, Overloaded, Rejected, Unavailable
 from holdfast.model.ids import ClientId, Epoch, Position
 from holdfast.model.outcome import Refused, encode_outcome
@@ -41,7 +42,9 @@ from holdfast.styles.operation import (
     Settled,
     TimerFired,
     decode_calls,
+    decode_record,
     encode_record,
+    stamp_of,
 )
 from holdfast.styles.poison import Poisonous, among_calls, in_words
 from holdfast.styles.ports import Sequence, StylePorts, Token
@@ -136,7 +139,9 @@ class Replica(ABC):
             return
         try:
             if self.sequence.committed == self.sequence.tail:
-                self._take_up(self._ready())
+                execution = self._ready()
+                self._stamping.resume(*self._newest_stamp(execution))
+                self._take_up(execution)
         except Overloaded:
             self._ports.wake()  # records could not be read just now, or there is more to load
         except DISK_ERRORS:
@@ -152,7 +157,17 @@ class Replica(ABC):
         self._incapacity.end()
         self._calling_out.take_up(self.sequence.committed)
         self._ports.trace.note("taken_up", group=self.definition.group, position=execution.position)
-        self._stamping.resume(execution.csn, execution.time_ns)
+
+    def _newest_stamp(self, execution: Execution) -> tuple[Csn, int]:
+        """The CSN and the time of what was ordered last. An object that stands before a call which must not
+        run (E4) does not know them yet: what comes after that call was stamped all the same."""
+        csn, time_ns = execution.csn, execution.time_ns
+        if execution.position < self.sequence.committed:
+            for each in self.sequence.read(Position(execution.position + 1), self.sequence.committed):
+                stamp = stamp_of(decode_record(each.body))
+                if stamp is not None:
+                    csn, time_ns = max(csn, stamp.csn), max(time_ns, stamp.time_ns)
+        return csn, time_ns
 
     def on_following(self) -> None:
         self._is_reigning = self._is_primary = False

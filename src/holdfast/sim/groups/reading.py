@@ -9,7 +9,7 @@ from holdfast.model.ids import Position
 from holdfast.sequence.ports import Kept, chunks_of
 from holdfast.styles.definition import Definition
 from holdfast.styles.execution import Execution
-from holdfast.styles.operation import Calls, Poison, decode_calls, decode_record
+from holdfast.styles.operation import Calls, Poison, decode_calls, decode_record, stamp_of
 
 
 class Replay:
@@ -23,6 +23,8 @@ class Replay:
             self.execution = Execution.load(definition, b"".join(chunks_of(kept)))
             self.execution.go_on()
         self.divergence = ""
+        self.went_back = ""
+        """Where a stamp is not after the one before it."""
 
     def run_to(self, up_to: Position) -> None:
         """Execute the records up to here."""
@@ -38,6 +40,9 @@ class Replay:
             if each.first > execution.position and each.last <= up_to:
                 if isinstance(record, Calls):
                     execution.line.poisoned.update(_known(record, ends))
+                before, stamp = execution.csn, stamp_of(record)
+                if stamp is not None and stamp.csn <= before:
+                    self.went_back = f"{stamp.csn} at {each.first} follows {before}"
                 effects = execution.apply(each.first, record)
                 self.divergence = self.divergence or effects.divergence
 

@@ -222,6 +222,8 @@ class Groups(Scenario):
             replay.run_to(up_to)
             if replay.divergence:
                 world.violation("E1", f"{record.name} on {name}: {replay.divergence}")
+            if replay.went_back:
+                world.violation("S1", f"{record.name} on {name}: {replay.went_back}")
             timekeeping.check(self.book, record.name, replay.execution.time_ns)
             digests.setdefault(replay.execution.digest(), name)
             if not replay.execution.is_idle:
