@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 import uvloop
 from call_server import Cluster
@@ -174,6 +175,29 @@ def test_a_broken_connection_is_invisible_and_nothing_runs_twice() -> None:
         assert 3 <= len(again) <= 6  # 300 calls, together, and perhaps a redirection
 
     tell(story)
+
+
+def test_a_call_that_lost_two_hosts_is_not_sent_to_a_third_at_once() -> None:
+    """It may have ended both, and the third must hear of that before it runs the call (E4)."""
+    rest_s = 0.4
+
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        group, a, b = await domain.group("ledger"), cluster.hosts["a"], cluster.hosts["b"]
+        now = asyncio.get_running_loop().time
+        await group.deposit("alice", 0)
+        a.holds_replies = b.holds_replies = True
+        calling = group.deposit("alice", 1)
+        await until(lambda: len(a.held) == 1)
+        cluster.move_to("b")
+        await a.stop()
+        await until(lambda: len(b.held) == 1)
+        cluster.move_to("c")
+        lost_at = now()
+        await b.stop()
+        assert await calling == 1
+        assert now() - lost_at >= 0.9 * rest_s
+
+    tell(story, config=msgspec.structs.replace(QUICK, rest_deaths_ns=round(rest_s * SECOND)))
 
 
 @pytest.mark.covers("FTC-74", "FTC-76", "FTC-78", "FTC-85")

@@ -61,6 +61,8 @@ class ClientConfig(Struct, frozen=True, kw_only=True):
     """The pause after nobody could serve; doubled each time, and jittered. Whoever serves next says so at
     once: shorter only makes it later, when a host dies of whose groups a client calls a thousand."""
     rest_most_ns: int = 400 * MILLISECOND
+    rest_deaths_ns: int = 150 * MILLISECOND
+    """The pause after a call has lost its second host: hosts hear of a death in a tenth of that."""
     heartbeat_interval_ns: int = 500 * MILLISECOND
     """Between two heartbeats on a connection (FTC-116). Shorter notices a dead host sooner."""
     heartbeat_timeout_ns: int = 2 * SECOND

@@ -345,6 +345,8 @@ class Invocations:
         """Nothing is known of what was sent to *host* and not answered (completion *maybe*)."""
         lost = [each for flight in self._flights.take_all_to(host) for each in self._carried(flight)]
         self._telling.failed("a call was lost", host, lost, failure.name.lower())
+        if failure is Failure.COMM_FAILURE and any(each.is_maybe for each in lost):
+            self._rest.begin_after_deaths()
         for request in lost:
             request.flight = None
             request.is_maybe = True

@@ -18,7 +18,14 @@ class Rest:
         self._rng = ports.random.stream("rest")
         self._shortest_ns = config.rest_ns
         self._longest_ns = config.rest_most_ns
+        self._deaths_ns = config.rest_deaths_ns
         self._taken = 0
+
+    def begin_after_deaths(self) -> None:
+        """Two hosts are gone that had a call: it may be what ended them, and who is asked next must have
+        heard of both deaths by then (E4). Whoever serves ends this rest at once, as any."""
+        self.is_on = True
+        self._alarm.by(self._clock.now() + self._deaths_ns)
 
     def begin(self) -> None:
         most_ns = min(self._longest_ns, self._shortest_ns << min(self._taken, 20))
