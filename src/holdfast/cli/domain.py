@@ -7,6 +7,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Annotated, TypeVar
 
+import msgspec
 import uvloop
 from cyclopts import Parameter
 from rich.console import Console, Group
@@ -14,8 +15,8 @@ from rich.live import Live
 from rich.text import Text
 
 from holdfast.cli.ordering import ensure_groups
-from holdfast.cli.output import Output, print_json, talk
-from holdfast.cli.picture import one_line, picture
+from holdfast.cli.output import Output, out, print_json, talk
+from holdfast.cli.picture import one_line, picture, url_in
 from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
 from holdfast.model.orders import CreateGroup
 from holdfast.node.asking import status_of
@@ -110,9 +111,9 @@ def status(*, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
     description = layout.read()
     found = uvloop.run(status_of(layout, description))
     if output == "json":
-        print_json(found)
+        print_json(msgspec.structs.replace(found, url=url_in(found)))
         return 0
-    Console().print(picture(found))
+    out().print(picture(found))
     if found.agent is None:
         talk.print(_why_no_agent(layout), soft_wrap=True)
     return 0

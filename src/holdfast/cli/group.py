@@ -1,5 +1,6 @@
 """`holdfast group`: create, list, show, history, handover, members, recover, delete."""
 
+import sys
 from typing import Annotated, Literal
 
 import msgspec
@@ -10,9 +11,9 @@ from holdfast.cli.domain import Dir
 from holdfast.cli.history import print_history, print_poisoned
 from holdfast.cli.members import add_member, primary_set, remove_member, set_primary
 from holdfast.cli.ordering import check_host, give_at, order_at
-from holdfast.cli.output import Output, print_json, print_table, talk
+from holdfast.cli.output import Output, is_agreed, print_json, print_table, talk
 from holdfast.cli.properties import assignments, set_group
-from holdfast.cli.recover import recover
+from holdfast.cli.recover import EXIT_DECLINED, recover
 from holdfast.model.orders import (
     CreateGroup,
     DeleteGroup,
@@ -184,14 +185,27 @@ def handover(name: str, host: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Outp
 
 
 @app.command
-def delete(name: str, *, dir: Dir = DIRECTORY_DEFAULT) -> int:
-    """Delete a group, and its state with it.
+def delete(
+    name: str,
+    *,
+    yes: Annotated[bool, Parameter(negative="")] = False,
+    dir: Dir = DIRECTORY_DEFAULT,
+) -> int:
+    """Delete a group, and its state with it. At a terminal it shows the group and asks.
 
     Parameters
     ----------
     name
         Its name.
+    yes
+        Do not ask.
     """
+    if not yes and sys.stdin.isatty():
+        _print(_done(dir, ListGroups(name=name)))
+        question = f"Delete {name}, and its state on all its hosts? This cannot be undone. [y/N] "
+        if not is_agreed(question):
+            talk.print("nothing was changed")
+            return EXIT_DECLINED
     _done(dir, DeleteGroup(name=name))
     talk.print(f"{name} is deleted", markup=False)
     return 0

@@ -16,6 +16,17 @@ talk = Console(stderr=True)
 """For everything that is not the answer: progress, warnings, what to do next."""
 
 
+def is_agreed(question: str) -> bool:
+    """Ask the person at the terminal; anything but yes is no."""
+    return talk.input(question, markup=False).strip().lower() in ("y", "yes")
+
+
+def out() -> Console:
+    """For the answer. Into a pipe or a file nothing is folded: whoever reads it there has no width to tell
+    us."""
+    return Console(width=None if sys.stdout.isatty() else PIPED_WIDTH)
+
+
 def print_json(value: object) -> None:
     """One JSON object on one line of stdout."""
     sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
@@ -28,5 +39,4 @@ def print_table(
     table = Table(*columns, title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for row in rows:
         table.add_row(*(str(cell) for cell in row))
-    # Into a pipe or a file a table is not folded: whoever reads it there has no width to tell us.
-    Console(width=None if sys.stdout.isatty() else PIPED_WIDTH).print(table)
+    out().print(table)

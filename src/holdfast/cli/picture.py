@@ -20,7 +20,7 @@ def picture(status: DomainStatus) -> RenderableType:
     )
     for host in status.hosts:
         table.add_row(*_row(host))
-    reached = Text(_reached(status), style="dim", overflow="fold")
+    reached = Text(url_in(status), style="dim", overflow="fold")
     doors = (Text(line, style="dim", overflow="fold") for line in _doors(status))
     return Group(table, reached, *doors, *(Text(line, style="yellow") for line in _cuts(status)))
 
@@ -51,7 +51,7 @@ def _row(host: HostStatus) -> list[str | Text]:
     ]
 
 
-def _reached(status: DomainStatus) -> str:
+def url_in(status: DomainStatus) -> str:
     """What clients connect to; nothing, when no host lives."""
     addresses = ",".join(host.address for host in status.hosts if host.alive and host.address)
     return f"holdfast://{addresses}/{status.domain}" if addresses else ""

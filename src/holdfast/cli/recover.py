@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from holdfast.cli.domain import Dir
 from holdfast.cli.ordering import check_host, give_at, here
-from holdfast.cli.output import Output, print_json, print_table, talk
+from holdfast.cli.output import Output, is_agreed, print_json, print_table, talk
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import HostId
 from holdfast.model.orders import GroupInspected, GroupRecovered, HeldInfo, InspectGroup, RecoverGroup
@@ -105,4 +105,4 @@ def _is_agreed(held: HeldInfo) -> bool:
     talk.print(f"{held.text}. This cannot be undone.", markup=False, highlight=False, soft_wrap=True)
     if not sys.stdin.isatty():
         raise InvalidRequest("nobody is there to be asked; say --yes if this is meant")
-    return talk.input(f"Go on from {held.host}? [y/N] ").strip().lower() in ("y", "yes")
+    return is_agreed(f"Go on from {held.host}? [y/N] ")

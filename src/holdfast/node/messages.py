@@ -112,6 +112,8 @@ class DomainStatus(Struct, frozen=True, tag="domain_status", kw_only=True):
     authority: AuthorityStatus
     agent: AgentStatus | None
     """None when no agent answers; the rest is then what the processes' locks tell."""
+    url: str = ""
+    """What clients connect to, as `holdfast status` says it; empty when no host lives."""
 
 
 class Subscribe(Struct, frozen=True, tag="subscribe"):
