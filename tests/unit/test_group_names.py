@@ -48,13 +48,13 @@ def test_a_name_that_no_group_can_have_is_nobodys(bench: Bench, name: str) -> No
     assert bench.run(find_group(name)) == NoSuchName(name)
 
 
-@pytest.mark.parametrize("name", ["ledger", "\u00fcber-konto 2", "a.b:c"])
+@pytest.mark.parametrize("name", ["ledger", "\u00fcber-konto 2", "a.b:c", "orders/eu"])
 def test_a_name_that_people_can_write_is_taken(name: str) -> None:
     check_group_name(name)
 
 
-@pytest.mark.parametrize("name", ["a/b", "a\nb", " a", "a ", "\t", "a\0", "\x1b[31m", "\u202ea"])
-def test_a_name_that_would_confuse_a_log_or_a_path_is_refused(name: str) -> None:
+@pytest.mark.parametrize("name", ["a\nb", " a", "a ", "\t", "a\0", "\x1b[31m", "\u202ea"])
+def test_a_name_that_would_confuse_a_log_is_refused(name: str) -> None:
     with pytest.raises(InvalidRequest, match="is no name for a group"):
         check_group_name(name)
 

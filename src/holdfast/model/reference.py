@@ -25,11 +25,11 @@ def is_sendable(text: str) -> bool:
 
 
 def check_group_name(name: str) -> None:
-    """Raises ``InvalidRequest`` unless a new group may have that name: one that fits into a line of a log, a
-    command and the path of a URL."""
-    if not name.isprintable() or name != name.strip() or "/" in name:
+    """Raises ``InvalidRequest`` unless a new group may have that name: one that fits into a line of a log
+    and of a command."""
+    if not name.isprintable() or name != name.strip():
         raise InvalidRequest(
-            f"{name!r} is no name for a group: it may hold no slashes and no control characters, "
+            f"{name!r} is no name for a group: it may hold no control characters, "
             "and neither begin nor end with a space"
         )
 
