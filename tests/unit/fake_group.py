@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from holdfast.model.csn import Csn
-from holdfast.model.errors import Corruption, Overloaded, Rejected, Unavailable
+from holdfast.model.errors import Corruption, InvalidRequest, Overloaded, Rejected, Unavailable
 from holdfast.model.ids import Epoch, GroupId, Position, ReplicaId
 from holdfast.model.ports import NoTrace, Trace
 from holdfast.model.units import SECOND
+from holdfast.sequence.config import SequenceConfig
 from holdfast.sequence.ports import Captured, Kept
 from holdfast.storage.record import ORIGIN
 from holdfast.storage.record import Record as Stored
@@ -28,6 +29,8 @@ from holdfast.styles.lines import CallLines
 from holdfast.styles.ports import Copied, NotCopied, Onlooker, Snapshot, StylePorts, Token
 from holdfast.styles.replica import Replica
 from holdfast.styles.warm import Warm
+
+RECORD_BYTES_MAX = SequenceConfig().record_bytes_max
 
 STYLES: dict[str, type[Replica]] = {"cold": Cold, "warm": Warm, "active": Active}
 
@@ -107,6 +110,7 @@ class FakeMember:
     """Raised by the next submissions."""
     damage: Corruption | None = None
     """Raised by every read."""
+    log_bytes_max: int = 1 << 40
     unreadable: int = 0
     """How many of the next reads fail for the moment."""
     read_from: list[Position] = field(default_factory=list)
@@ -125,6 +129,10 @@ class FakeMember:
             raise Unavailable("not serving")
         if self.refuses is not None:
             raise self.refuses
+        if len(body) > RECORD_BYTES_MAX:
+            raise InvalidRequest(f"a record of {len(body)} bytes; at most {RECORD_BYTES_MAX}")
+        if self.log_bytes + len(body) > self.log_bytes_max:
+            raise Overloaded("the log is full")
         first = Position(self.tail + 1)
         self.log.append(Stored(GroupId(1), self.group.epoch, first, count, 0, 0, body))
         return self.tail

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from msgspec import Raw
+from slot_notes import Notes
 
 from holdfast.housing.suspects import Suspects
 from holdfast.model.calls import Request
@@ -25,19 +26,6 @@ class Clock:
         return self.time_ns
 
 
-class Notes:
-    """A slot that remembers everything."""
-
-    def __init__(self) -> None:
-        self.written: list[tuple[ClientId, int, int, int] | None] = []
-
-    def note(self, group: GroupId, client: ClientId, first: int, last: int, attempts: int) -> None:
-        self.written.append((client, first, last, attempts))
-
-    def clear(self) -> None:
-        self.written.append(None)
-
-
 def calls(*numbers: int) -> list[Call]:
     return [Call(number, "write", Raw(b"\x90"), 1000) for number in numbers]
 
@@ -48,6 +36,19 @@ def test_a_frame_is_noted_as_a_whole_until_there_are_suspects() -> None:
     assert attempts.enter(A, calls(7, 9, 5)) is None
     attempts.leave()
     assert notes.written == [(A, 5, 9, 1), None]
+
+
+def test_a_call_that_is_noted_by_itself_leaves_the_note_of_its_frame() -> None:
+    """*Without it:* what runs behind it in the frame is under no suspicion."""
+    notes = Notes()
+    attempts = Attempts(GROUP, slot=notes, clock=Clock())
+    attempts.enter(A, calls(5, 6, 7))
+    attempts.enter_one(A, 6)
+    attempts.leave_one()
+    attempts.leave()
+    attempts.enter_one(A, 8)
+    attempts.leave_one()
+    assert notes.written == [(A, 5, 7, 1), (A, 6, 6, 1), (A, 5, 7, 1), None, (A, 8, 8, 1), None]
 
 
 def test_after_a_death_calls_are_noted_one_by_one_with_what_they_ended_before() -> None:

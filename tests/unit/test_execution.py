@@ -53,6 +53,7 @@ from holdfast.styles.operation import (
     TimerFired,
     encode_arguments,
 )
+from holdfast.styles.timers import Timers
 
 
 def machine(cls: type = Counter) -> Execution:
@@ -571,3 +572,13 @@ def test_a_class_whose_state_is_not_in_attributes_is_refused(kind: type) -> None
     """A checkpoint of it would be empty, and no object could be made of that."""
     with pytest.raises(NotCapturable, match="Shelf is more than its attributes"):
         machine(type("Shelf", (kind,), {}))
+
+
+def test_such_a_class_may_be_stateless() -> None:
+    """Nothing is captured of it."""
+
+    class Shelf(dict[str, int]):
+        def count(self) -> int:
+            return len(self)
+
+    assert definition(Shelf).make(Timers()) == {}

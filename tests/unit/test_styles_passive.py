@@ -1,12 +1,14 @@
 """Cold and warm passive groups in normal operation, at failover, for new and for returning members."""
 
+from contextlib import suppress
+
 import msgspec
 import pytest
 from group_classes import Spy, call, sent
-from style_groups import CONFIG, PASSIVE, group, lines, pass_interval, told, write
+from style_groups import ALL, CONFIG, PASSIVE, group, lines, pass_interval, told, write
 
 import holdfast as hf
-from holdfast.model.errors import Overloaded, Unavailable
+from holdfast.model.errors import InvalidRequest, Overloaded, Unavailable
 from holdfast.model.outcome import Raised, Returned, encode_outcome
 
 
@@ -167,7 +169,7 @@ class Giver:
     def __init__(self) -> None:
         self.given = 0
 
-    def give(self, size: int) -> bytes:
+    def give(self, size: int, taken: bytes = b"") -> bytes:
         self.given += 1
         return bytes(size)
 
@@ -213,6 +215,49 @@ def test_an_answer_that_no_record_takes_is_told_as_such_and_what_was_changed_sta
     ((_, _, [outcome]),) = told(made)
     assert isinstance(outcome, Raised if is_too_long else Returned)
     assert lines(made, "a") == 1
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_an_answer_that_no_record_takes_beside_its_call_is_told_as_such(style: str) -> None:
+    """And is told again so, by every member: the call before it in the frame is answered as ever."""
+    made = group(style, Giver)
+    frame = sent(call(1, "give", 10), call(2, "give", 990_000, bytes(100_000)))
+    for token, primary in ("first", "a"), ("again", "b"):
+        if primary != made.primary:
+            made.fail_over(primary, is_crash=True)
+        made.replicas[primary].on_calls(token, frame)
+        made.settle()
+        outcomes = {n: o for t, ns, os in told(made) if t == token for n, o in zip(ns, os, strict=True)}
+        assert isinstance(outcomes[1], Returned)
+        assert isinstance(outcomes[2], Raised)
+        assert lines(made, primary) == 2
+    assert made.faults == []
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_operations_that_no_record_takes_are_refused_before_they_run(style: str) -> None:
+    """*Without it:* a passive member runs it, cannot order it, and gives up its object each time."""
+    made = group(style, Giver)
+    with pytest.raises(InvalidRequest, match="at most 1000000"):
+        made.replicas["a"].on_calls("t", sent(call(1, "give", 1, bytes(1_000_000))))
+    made.settle()
+    assert lines(made, "a") == 0
+    assert (made.replicas["a"].is_ready, made.forsaken) == (True, [])
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_a_frame_that_could_not_be_ordered_whole_is_ordered_bit_by_bit(style: str) -> None:
+    """*Without it:* it is ordered from its beginning each time that it comes, and never gets further."""
+    made = group(style, Giver, msgspec.structs.replace(CONFIG, record_bytes=700))
+    frame = sent(*(call(number, "give", 300) for number in range(1, 9)))
+    member = made.members["a"]
+    for coming in range(4):
+        member.log_bytes_max = member.log_bytes + 1000  # one record of two calls
+        with suppress(Overloaded):
+            made.replicas["a"].on_calls(coming, frame)
+        made.settle()
+    assert sum(record.count for record in member.log) == 8
+    assert lines(made, "a") == 8
 
 
 def test_a_nested_answer_that_no_record_takes_is_raised_in_the_method() -> None:

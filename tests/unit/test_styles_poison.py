@@ -1,16 +1,21 @@
 """Calls that end the processes which execute them, in every style (E4)."""
 
+from dataclasses import replace
+
 import pytest
 from fake_group import FakeClock
 from group_classes import A, B, Spy, call, definition, sent
+from slot_notes import Notes
 from style_groups import group, lines, told, write
 
+from holdfast.model.csn import ZERO
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import Position
 from holdfast.model.outcome import Poisoned, Returned, decode_outcome
 from holdfast.model.units import SECOND
 from holdfast.styles.attempts import NO_GROUP, Attempt, Attempts
-from holdfast.styles.operation import decode_record, stamp_of
+from holdfast.styles.execution import Execution
+from holdfast.styles.operation import Stamp, decode_calls, decode_record, stamp_of
 from holdfast.styles.stateless import Stateless
 
 
@@ -20,7 +25,7 @@ def test_a_passive_call_that_ends_processes_is_given_up() -> None:
     made.attempts["a"].ended(Attempt(NO_GROUP, A, 1, 1, 2))
     write(made, 1, 2)
     made.settle()
-    assert told(made) == [("t", [1, 2], [Poisoned(2, "write('line 1')"), Returned(1)])]
+    assert told(made) == [("t", [1], [Poisoned(2, "write('line 1')")]), ("t", [2], [Returned(1)])]
     assert Spy.runs == ["line 2"]
     assert [kind for _, kind, _ in made.faults] == ["poisoned"]
     made.attempts["b"].ended(Attempt(NO_GROUP, A, 1, 1, 2))
@@ -106,6 +111,33 @@ def test_an_active_call_that_ends_processes_is_given_up_by_all() -> None:
     ]
 
 
+def test_a_call_behind_one_that_may_wait_is_noted_as_it_runs() -> None:
+    """E4: methods that may wait are noted one by one, and what follows in their frame is noted again."""
+
+    class Seen(Notes):
+        def __init__(self) -> None:
+            super().__init__()
+            self.at_look: list[object] = []
+
+    notes = Seen()
+
+    class Mixed:
+        def __init__(self) -> None:
+            self.looks = 0
+
+        def look(self) -> None:
+            self.looks += 1
+            notes.at_look.append(notes.written[-1])
+
+        async def pause(self) -> None:
+            return None
+
+    made = Execution(replace(definition(Mixed), attempts=Attempts(slot=notes)))
+    frame = sent(call(1, "look"), call(2, "pause"), call(3, "look"))
+    made.calls(Position(1), Stamp(ZERO), frame, decode_calls(frame.calls))
+    assert notes.at_look == [(A, 1, 3, 1)] * 2
+
+
 def test_stamps_go_on_from_what_was_ordered_behind_a_call_that_may_not_run() -> None:
     """S1: the object of the next primary stands before that call, and has not seen the newest stamp; the host
     that gave it was ahead in time. *Without it:* requests expire before their time, by the older stamps."""
@@ -135,8 +167,13 @@ def test_a_stateless_call_that_ended_two_processes_is_not_run_by_a_third() -> No
             runs.append(1)
             return 1
 
-    attempts = Attempts()
-    member = Stateless(definition(Fragile), FakeClock(), attempts=attempts)
+    attempts, faults = Attempts(), list[tuple[str, str]]()
+    member = Stateless(
+        definition(Fragile),
+        FakeClock(),
+        attempts=attempts,
+        fault=lambda kind, what: faults.append((kind, what)),
+    )
     for host in (1, 2):
         member.execute(sent(call(7, "go")))
         assert len(runs) == host
@@ -144,4 +181,5 @@ def test_a_stateless_call_that_ended_two_processes_is_not_run_by_a_third() -> No
     _, (outcome,) = member.execute(sent(call(7, "go")))
     assert len(runs) == 2
     assert decode_outcome(outcome) == Poisoned(2, "go()")
+    assert faults == [("poisoned", "go() of request a/7 ended 2 processes and is not tried again")]
     assert decode_outcome(member.execute(sent(call(8, "go")))[1][0]) == Returned(1)

@@ -192,7 +192,8 @@ class Invocations:
     def on_connected(self, host: HostId) -> None:
         self._addresses.on_connected(host)
         self._ports.network.send(host, Follow(self.reference.group))
-        self._stop_resting()
+        if not self._rest.is_after_deaths:
+            self._stop_resting()
 
     def on_disconnected(self, host: HostId) -> None:
         """The connection has ended: of what was sent on it nothing is known."""
@@ -345,10 +346,11 @@ class Invocations:
         """Nothing is known of what was sent to *host* and not answered (completion *maybe*)."""
         lost = [each for flight in self._flights.take_all_to(host) for each in self._carried(flight)]
         self._telling.failed("a call was lost", host, lost, failure.name.lower())
-        if failure is Failure.COMM_FAILURE and any(each.is_maybe for each in lost):
+        if failure is Failure.COMM_FAILURE and any(each.losses for each in lost):
             self._rest.begin_after_deaths()
         for request in lost:
             request.flight = None
+            request.losses += failure is Failure.COMM_FAILURE
             request.is_maybe = True
             request.is_plain = False
             if may_retry(failure, Completion.MAYBE, is_reinvoked=request.is_reinvoked):

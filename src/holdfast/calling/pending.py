@@ -32,6 +32,8 @@ class Pending(msgspec.Struct, eq=False):  # a Struct, as one is made for every c
     """Nothing below is set: an outcome ends it without further thought."""
     is_maybe: bool = False
     """A copy was sent of which nothing was heard: it may have been executed."""
+    losses: int = 0
+    """Connections that ended while a copy was on its way or being executed there."""
     turned_by: RefusalCode | None = None
     """Why it was last turned away, unexecuted."""
     is_reinvoked: bool = True

@@ -19,15 +19,24 @@ class Rest:
         self._shortest_ns = config.rest_ns
         self._longest_ns = config.rest_most_ns
         self._deaths_ns = config.rest_deaths_ns
+        self._deaths_until_ns = 0
         self._taken = 0
+
+    @property
+    def is_after_deaths(self) -> bool:
+        return self.is_on and self._clock.now() < self._deaths_until_ns
 
     def begin_after_deaths(self) -> None:
         """Two hosts are gone that had a call: it may be what ended them, and who is asked next must have
-        heard of both deaths by then (E4). Whoever serves ends this rest at once, as any."""
+        heard of both deaths by then (E4). A new primary ends this rest, as any; a connection does not."""
         self.is_on = True
-        self._alarm.by(self._clock.now() + self._deaths_ns)
+        self._deaths_until_ns = self._clock.now() + self._deaths_ns
+        self._alarm.cancel()
+        self._alarm.by(self._deaths_until_ns)
 
     def begin(self) -> None:
+        if self.is_after_deaths:
+            return
         most_ns = min(self._longest_ns, self._shortest_ns << min(self._taken, 20))
         self._taken += 1
         self.is_on = True

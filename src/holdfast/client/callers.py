@@ -96,7 +96,7 @@ class Callers:
                 self._callers[group].on_message(host, message)
             case Redirected(reference=reference) if reference.group in self._callers:
                 self._callers[reference.group].on_message(host, message)
-            case Located(frame=frame) | Turned(frame=frame):
+            case Located(frame=frame) | Turned(frame=frame, group=0):
                 question = self._questions.get(frame)
                 if question is not None and not question.done():
                     question.set_result(message)

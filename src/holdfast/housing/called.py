@@ -52,6 +52,9 @@ class Called:
     def __iter__(self) -> Iterator[GroupId]:
         return iter(self._groups)
 
+    def __contains__(self, group: GroupId) -> bool:
+        return group in self._groups
+
     def __len__(self) -> int:
         return len(self._groups)
 

@@ -79,8 +79,9 @@ class Nesting:
 
     def on_reference(self, reference: Reference) -> None:
         """This host has heard of a newer view of a group."""
-        self._called.on_message(reference.primary, Redirected(NO_FRAME, reference))
-        self._keep_connected_soon()
+        if reference.group in self._called:
+            self._called.on_message(reference.primary, Redirected(NO_FRAME, reference))
+            self._keep_connected_soon()
 
     def on_hosts(self) -> None:
         """Hosts have come, gone, or listen elsewhere."""

@@ -131,6 +131,12 @@ def value_of(outcome: Outcome) -> Any:
             raise NestedOutcomeUnknown(text)
 
 
+def error_in_words(error: BaseException) -> str:
+    """Its type and what it says, for people."""
+    text = text_of(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
 def text_of(error: BaseException) -> str:
     """What *error* says, as a text that can be sent: half a surrogate pair is written out."""
     try:

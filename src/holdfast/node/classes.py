@@ -14,6 +14,7 @@ from holdfast.housing.tuning import is_self_kept
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import HostId
 from holdfast.model.membership import ObjectNotAdded
+from holdfast.model.outcome import error_in_words
 from holdfast.model.properties import Style
 from holdfast.styles.capture import Checkpointable
 from holdfast.styles.definition import Definition, NotMade
@@ -86,7 +87,7 @@ def _loaded(module_name: str, path: str) -> Any:
         found: Any = run_own(importlib.import_module, module_name)
     except Exception as error:
         # Importing runs the user's code, which may fail in any way.
-        raise BadClass(f"{module_name} cannot be imported: {type(error).__name__}: {error}") from None
+        raise BadClass(f"{module_name} cannot be imported: {error_in_words(error)}") from None
     for part in path.split("."):
         found = getattr(found, part, None)
     return found

@@ -86,6 +86,7 @@ class Managing:
     async def work(self) -> None:
         """Look and act until cancelled. Whatever goes wrong here ends no host: its groups serve without."""
         while True:
+            self._is_told.clear()  # first: of what is told meanwhile this look may not know
             try:
                 is_busy = await self._look()
             except HoldfastError as error:
@@ -96,7 +97,6 @@ class Managing:
     async def _rest(self, longest_s: float) -> None:
         """Until the next look; less, if a fault is told, but never none: a host that dies with thousands of
         groups is told of in as many reports."""
-        self._is_told.clear()
         await asyncio.sleep(BUSY_LOOK_S)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(longest_s - BUSY_LOOK_S):

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from holdfast.model.calls import Request
 from holdfast.model.errors import DISK_ERRORS, Overloaded
 from holdfast.model.ids import Position
+from holdfast.model.outcome import error_in_words
 from holdfast.sequence.ports import Kept, chunks_of
 from holdfast.styles.checkpointing import Checkpointing
 from holdfast.styles.config import StyleConfig
@@ -120,7 +121,7 @@ class Active(Replica):
             raise
         except Exception as error:
             self._failure = error
-            self._ports.fault("object_failed", f"the state was not taken: {error!r}")
+            self._ports.fault("object_failed", f"the state was not taken: {error_in_words(error)}")
 
     def _renounce(self) -> None:
         """As one that follows: nobody who waits here is told by this member. What it ordered it executes when

@@ -78,6 +78,8 @@ class Attempts:
         self._clock = clock
         self._limit = limit
         self._suspects: list[tuple[int, Attempt]] = []
+        self._frame: tuple[ClientId, int, int] | None = None
+        """The note that stands for all calls of the frame which runs now."""
 
     @property
     def has_suspects(self) -> bool:
@@ -113,14 +115,25 @@ class Attempts:
             # Not one after the other, as most frames are: so look at each.
             numbers = [each.number for each in calls]
             first, last = min(numbers), max(numbers)
+        self._frame = (client, first, last)
         self._slot.note(self._group, client, first, last, 1)
         return None
 
     def enter_one(self, client: ClientId, number: int) -> None:
-        """One call is about to run, or to go on. :meth:`leave` follows."""
+        """One call is about to run, or to go on, maybe one of a frame. :meth:`leave_one` follows."""
         self._note_one(client, number)
 
+    def leave_one(self) -> None:
+        """It has ended, or waits. *Without the frame's note:* a call behind it that ends the process is under
+        no suspicion, and ends every process in turn."""
+        if self._frame is None:
+            self._slot.clear()
+        else:
+            self._slot.note(self._group, *self._frame, 1)
+
     def leave(self) -> None:
+        """The frame has ended."""
+        self._frame = None
         self._slot.clear()
 
     def _note_one(self, client: ClientId, number: int) -> None:

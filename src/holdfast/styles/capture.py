@@ -76,9 +76,6 @@ class Capture:
                 f"{cls.__name__} has {given[0]} without its counterpart; give both or neither"
             )
 
-        if not self.is_checkpointable:
-            _check_bare(cls)
-
     def state_of(self, instance: object) -> bytes:
         """The whole state. Raises :class:`NotCapturable`, or what ``get_state`` raises."""
         if isinstance(instance, Checkpointable):
@@ -150,6 +147,7 @@ class Capture:
         if isinstance(instance, Checkpointable):
             self.state_of(instance)
             return
+        _check_bare(self._cls)
         for name, value in _attributes(instance):
             kind = self._types.get(name, Any)
             try:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from holdfast.model.ids import Position
+from holdfast.model.outcome import error_in_words
 from holdfast.model.units import MILLISECOND
 from holdfast.sequence.ports import Captured, Kept
 from holdfast.styles.capture import NoStateAvailable
@@ -156,7 +157,7 @@ class Checkpointing:
             return None
         except Exception as error:
             # The group serves on, and its log grows until somebody looks.
-            self._ports.fault("object_failed", f"no state could be captured: {error!r}")
+            self._ports.fault("object_failed", f"no state could be captured: {error_in_words(error)}")
             return None
 
     def nothing_since(self, position: Position) -> None:

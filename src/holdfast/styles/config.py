@@ -30,9 +30,8 @@ class StyleConfig(Struct, frozen=True, kw_only=True):
     """A warm backup may lack so much execution time (E5): about what a failover adds. It looks for steps of
     the primary as often, while anything is committed."""
     record_bytes: int = 512 * 1024
-    """Of outcomes in one record, unless a single one is longer: more go as several records. And of an update:
-    instead of a longer one, warm backups replay. Half of what a sequence takes as one record, in which calls
-    lie beside their outcomes."""
+    """Of calls and their outcomes in one record, unless a single one is longer: more go as several records.
+    And of an update: instead of a longer one, warm backups replay."""
     sent_state_bytes_max: int = 64 * 1024
     """A state up to this size is sent to warm backups whole; beyond, they replay instead."""
     inline_state_bytes_max: int = 512 * 1024

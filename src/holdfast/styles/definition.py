@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import ClientId
+from holdfast.model.outcome import error_in_words
 from holdfast.styles.attempts import Attempts
 from holdfast.styles.capture import Capture, NotCapturable
 from holdfast.styles.context import OnRaised, Scope, scope_now
@@ -61,7 +62,7 @@ class Definition:
             return made if self.own is None else run_own(self.own, made)
         except Exception as error:
             # It is the user's code, which may fail in any way.
-            raise NotMade(f"{self.cls.__name__} cannot be made: {type(error).__name__}: {error}") from error
+            raise NotMade(f"{self.cls.__name__} cannot be made: {error_in_words(error)}") from error
         finally:
             scope_now.reset(token)
 
@@ -74,5 +75,5 @@ class Definition:
         except NotCapturable:
             raise
         except Exception as error:
-            raise NotMade(f"{self.cls.__name__} gives no state: {type(error).__name__}: {error}") from error
+            raise NotMade(f"{self.cls.__name__} gives no state: {error_in_words(error)}") from error
         return instance

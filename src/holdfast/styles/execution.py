@@ -63,6 +63,7 @@ from holdfast.styles.operation import (
 )
 from holdfast.styles.poison import Poisonous
 from holdfast.styles.saving import Saved
+from holdfast.styles.stepping import ORDERED_BYTES_MAX, SHORT_BYTES, fitted
 from holdfast.styles.timers import Timers, is_timer
 from holdfast.styles.weight import weighs_over
 
@@ -174,6 +175,8 @@ class Execution:
                     note(number)
                 outcome = start(each, client, time_ns, chain, last)
                 if outcome is not None:
+                    if len(outcome) > SHORT_BYTES:
+                        outcome = fitted(outcome, ORDERED_BYTES_MAX - len(each.arguments) - len(each.method))
                     finish(client, number, outcome)
                 outcomes.append(outcome)
         finally:
@@ -191,7 +194,7 @@ class Execution:
         try:
             return run_at_once(self.line.instance, definition.interface, scope, method, arguments)
         finally:
-            self.definition.attempts.leave()
+            self.definition.attempts.leave_one()
 
     def why_not_alive(self) -> str:
         """By the object's own word (FTC-247); empty when it is alive. Only while at rest."""
@@ -202,7 +205,7 @@ class Execution:
         try:
             return why_not_alive(self.line.instance, scope)
         finally:
-            self.definition.attempts.leave()
+            self.definition.attempts.leave_one()
 
     # --- state
 

@@ -195,7 +195,7 @@ class Line:
         try:
             return call(method, args, kwargs)
         finally:
-            self._definition.attempts.leave()
+            self._definition.attempts.leave_one()
             scope_now.reset(token)
 
     def _step(
@@ -203,7 +203,7 @@ class Line:
     ) -> bytes | None:
         self._definition.attempts.enter_one(job.client, job.number)
         reached = step(coroutine, scope, send)
-        self._definition.attempts.leave()
+        self._definition.attempts.leave_one()
         if isinstance(reached, bytes):
             self._running = None
             return reached

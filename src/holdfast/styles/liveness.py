@@ -10,6 +10,7 @@ from typing import Final
 
 from holdfast.model.errors import EndsProcess
 from holdfast.model.ids import ClientId
+from holdfast.model.outcome import error_in_words
 from holdfast.styles.context import Scope, scope_now
 from holdfast.styles.stepping import close
 
@@ -31,7 +32,7 @@ def why_not_alive(instance: object, scope: Scope) -> str:
     except EndsProcess:
         raise
     except BaseException as error:
-        return f"is_alive raised {error!r}"
+        return f"is_alive raised {error_in_words(error)}"
     finally:
         scope_now.reset(token)
     return "" if answer is True else f"is_alive answered {answer!r}"

@@ -227,18 +227,16 @@ def stamp_of(record: Record) -> Stamp | None:
     return record.stamp if isinstance(record, Stamped) else None
 
 
-def ends_of_portions(outcomes: list[bytes], bytes_max: int) -> list[int]:
-    """Where to cut *outcomes*, so that no portion is longer, unless it is a single one."""
-    if sum(map(len, outcomes)) <= bytes_max:  # as nearly always
-        return [len(outcomes)] if outcomes else []
+def ends_of_portions(lengths: list[int], bytes_max: int) -> list[int]:
+    """Where to cut what has these *lengths*, so that no portion is longer, unless it is a single one."""
     ends: list[int] = []
     size = 0
-    for index, outcome in enumerate(outcomes):
-        size += len(outcome)
+    for index, length in enumerate(lengths):
+        size += length
         if size > bytes_max and index > (ends[-1] if ends else 0):
             ends.append(index)
-            size = len(outcome)
-    return [*ends, len(outcomes)]
+            size = length
+    return [*ends, len(lengths)] if lengths else []
 
 
 def encode_record(record: Record) -> bytes:

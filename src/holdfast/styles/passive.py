@@ -34,6 +34,7 @@ from holdfast.model.errors import (
     invariant,
 )
 from holdfast.model.ids import Position
+from holdfast.model.outcome import error_in_words
 from holdfast.sequence.ports import Kept
 from holdfast.storage.record import Record as Stored
 from holdfast.styles.config import StyleConfig
@@ -249,12 +250,17 @@ class Passive(Replica):
     def _order_executed(
         self, token: Token, stamp: Stamp, sent: Sent, calls: list[Call], outcomes: list[bytes]
     ) -> None:
-        """As one record; as several, where their outcomes are too long for one."""
+        """As one record; as several, where they are too long for one."""
+        if len(sent.calls) + sum(map(len, outcomes)) <= self._config.record_bytes:  # as nearly always
+            last = self._submit_executed(Executed(stamp, sent, outcomes), len(calls))
+            self._waiting.until(last, token, [each.number for each in calls], outcomes)
+            return
         begin = 0
-        for end in ends_of_portions(outcomes, self._config.record_bytes):
+        lengths = [len(each.arguments) + len(ended) for each, ended in zip(calls, outcomes, strict=True)]
+        for end in ends_of_portions(lengths, self._config.record_bytes):
             part, ended = calls[begin:end], outcomes[begin:end]
-            its_own = sent if len(part) == len(calls) else sent.of(part)
-            last = self._submit_executed(Executed(stamp.part(begin), its_own, ended), len(part))
+            executed = Executed(stamp.part(begin), sent.of(part), ended)
+            last = self._submit_executed(executed, len(part))
             self._waiting.until(last, token, [each.number for each in part], ended)
             begin = end
 
@@ -287,7 +293,7 @@ class Passive(Replica):
         self._spent(began)
         position = self._submit_executed(record, 1)
         begin = 0
-        for end in ends_of_portions([reply.outcome for reply in effects.later], self._config.record_bytes):
+        for end in ends_of_portions([len(each.outcome) for each in effects.later], self._config.record_bytes):
             replied = Replied(effects.later[begin:end])
             execution.apply(Position(position + 1), replied)
             position = self._submit_executed(replied, 1)
@@ -374,7 +380,7 @@ class Passive(Replica):
         except (Overloaded, *DISK_ERRORS):
             raise
         except Exception as error:
-            self._ports.fault("object_failed", f"the state was not taken: {error!r}")
+            self._ports.fault("object_failed", f"the state was not taken: {error_in_words(error)}")
             self._discard_object()
 
     def _take_steps(self, up_to: Position) -> Iterator[None]:

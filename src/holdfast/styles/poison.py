@@ -30,6 +30,11 @@ class Poisonous:
     traceparent: bytes = b""
     """As the call carried it."""
 
+    @property
+    def fault(self) -> str:
+        """What is reported of it."""
+        return f"{self.call} of request {self.request} ended {self.attempts} processes and is not tried again"
+
 
 def among_calls(attempts: Attempts, client: ClientId, calls: Iterable[Call]) -> Iterator[Poisonous]:
     for each in calls:

@@ -28,19 +28,22 @@ class Repetitions:
         self._waiting = waiting
         self._tell = tell
 
-    def answer(self, execution: Execution, token: Token, client: ClientId, calls: list[Call]) -> bool:
-        """Answer a frame of which nothing is new; False if something is."""
-        retention = execution.retention
-        if retention.judge(client, calls[0].number, calls[0].expiration_s) is FRESH:
-            return False
-        verdicts = [retention.judge(client, each.number, each.expiration_s) for each in calls]
-        if any(verdict is FRESH for verdict in verdicts):
-            return False
-        for each, verdict in zip(calls, verdicts, strict=True):
+    def sift(self, execution: Execution, token: Token, client: ClientId, calls: list[Call]) -> list[Call]:
+        """Answer those calls of a frame that are known, and leave the others. A frame that begins with a new
+        one is left whole, as nearly all are: what is known of the others is found when it is executed."""
+        judge = execution.retention.judge
+        if judge(client, calls[0].number, calls[0].expiration_s) is FRESH:
+            return calls
+        fresh: list[Call] = []
+        for each in calls:
+            verdict = judge(client, each.number, each.expiration_s)
+            if verdict is FRESH:
+                fresh.append(each)
+                continue
             # A reply is final with its own position; a refusal rests on all that the table was made of.
             rests_on = Position(0) if isinstance(verdict, Repeated) else execution.position
             self._answer_verdict(verdict, Request(client, each.number), token, rests_on)
-        return True
+        return fresh
 
     def settled(self, effects: Effects, record: Settled, token: Token, position: Position) -> None:
         """Somebody asked what became of a request; *record*, ordered at *position*, says so for good (X3)."""

@@ -15,7 +15,14 @@ import msgspec
 
 from holdfast.model.calls import Request
 from holdfast.model.csn import Csn
-from holdfast.model.errors import DISK_ERRORS, BrokenInvariant, Overloaded, Rejected, Unavailable
+from holdfast.model.errors import (
+    DISK_ERRORS,
+    BrokenInvariant,
+    InvalidRequest,
+    Overloaded,
+    Rejected,
+    Unavailable,
+)
 from holdfast.model.ids import ClientId, Epoch, Position
 from holdfast.model.outcome import Refused, encode_outcome
 from holdfast.model.units import MILLISECOND
@@ -43,6 +50,7 @@ from holdfast.styles.operation import (
     TimerFired,
     decode_calls,
     decode_record,
+    encode_calls,
     encode_record,
     stamp_of,
 )
@@ -51,7 +59,7 @@ from holdfast.styles.ports import Sequence, StylePorts, Token
 from holdfast.styles.queries import Queries
 from holdfast.styles.repetition import Repetitions
 from holdfast.styles.stamping import Stamping
-from holdfast.styles.stepping import ORDERED_REPLY_BYTES_MAX, too_long
+from holdfast.styles.stepping import ORDERED_BYTES_MAX, fitted
 from holdfast.styles.waiting import Waiting
 
 CALLS_PER_RECORD_MAX: Final = 4096
@@ -199,7 +207,8 @@ class Replica(ABC):
     def on_calls(self, token: Token, sent: Sent) -> None:
         """Calls of one client frame, operations and queries; answers follow when they are final.
 
-        Raises ``Unavailable`` or ``Overloaded`` when nothing was done, ``BadCall`` for what is no frame.
+        Raises ``Unavailable``, ``Overloaded`` or ``InvalidRequest`` when nothing was done or what was done is
+        known when the frame comes again, ``BadCall`` for what is no frame.
         """
         execution = self._serving()
         try:
@@ -220,14 +229,20 @@ class Replica(ABC):
         if self._log_bytes() > self._config.log_bytes_max:
             raise Overloaded(f"group {self.definition.group}: its log waits for checkpoints")
         queries, operations = self._asking.split(calls)
+        if len(sent.calls) > ORDERED_BYTES_MAX:
+            _check_length(operations)
         if queries:
             self._ask(execution, token, sent.client, queries)
         if self._ports.attempts.has_suspects:
             self._poison_calls(execution, sent.client, operations)
         if len(operations) < len(calls):
             sent = sent.of(operations)
-        if operations and not self._repetitions.answer(execution, token, sent.client, operations):
-            self._order_calls(execution, token, sent, operations)
+        fresh = self._repetitions.sift(execution, token, sent.client, operations) if operations else []
+        if fresh:
+            # What was ordered of a frame that could not be ordered whole is not ordered again: so each time
+            # that the frame comes there is less of it.
+            sent = sent if len(fresh) == len(operations) else sent.of(fresh)
+            self._order_calls(execution, token, sent, fresh)
 
     def on_stale_queries(self, token: Token, client: ClientId, calls: list[Call]) -> None:
         """Answer from what this member holds, as soon as that is committed: an old state will do, one that
@@ -287,8 +302,7 @@ class Replica(ABC):
         if not self._calling_out.is_awaited(caller, call):
             return
         self._audience.came_back(outcome)
-        if len(outcome) > ORDERED_REPLY_BYTES_MAX:
-            outcome = too_long(outcome)  # a query may return more than a record takes
+        outcome = fitted(outcome)  # a query may return more than a record takes
         try:
             self._order(self._serving(), NestedReply(self._stamping.next(), *caller, call, outcome))
         except (Rejected, Unavailable):
@@ -307,8 +321,7 @@ class Replica(ABC):
             attempts=found.attempts,
         )
         self._audience.given_up(found)
-        ended = f"{found.call} of request {found.request} ended {found.attempts} processes"
-        self._ports.fault("poisoned", f"{ended} and is not tried again")
+        self._ports.fault("poisoned", found.fault)
 
     def turn(self) -> None:
         """The end of whatever came in together: send it off, and do what has fallen due."""
@@ -469,3 +482,11 @@ class Replica(ABC):
                     words = in_words(timer.method, timer.arguments)
                     self.poison(Poisonous(timer.request, 0, ended, words))
                 self._order(execution, TimerFired(self._stamping.next(), timer.number, timer.due_ns))
+
+
+def _check_length(operations: list[Call]) -> None:
+    """Before anything is executed: what no record takes would cost the group its object. Raises
+    ``InvalidRequest``."""
+    length = len(encode_calls(operations))
+    if length > ORDERED_BYTES_MAX:
+        raise InvalidRequest(f"operations of {length} bytes; at most {ORDERED_BYTES_MAX}")

@@ -25,7 +25,7 @@ class SelfKept(Stateless):
     """A member of such a group."""
 
     def __init__(self, definition: Definition, ports: StylePorts, audience: Audience | None = None) -> None:
-        super().__init__(definition, ports.clock, audience, ports.attempts)
+        super().__init__(definition, ports.clock, audience, ports.attempts, ports.fault)
         self._ports = ports
         self._is_reigning = False
         self._is_ready = False

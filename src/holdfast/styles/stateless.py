@@ -5,7 +5,8 @@ again, which by the class's own promise does no harm. Timers and calls to other 
 made once, and are refused.
 """
 
-from holdfast.model.calls import Request
+from collections.abc import Callable
+
 from holdfast.model.ids import ClientId, Epoch, Position
 from holdfast.model.outcome import Poisoned, encode_outcome
 from holdfast.model.ports import Clock
@@ -17,7 +18,7 @@ from holdfast.styles.definition import Definition
 from holdfast.styles.line import run_at_once
 from holdfast.styles.liveness import ASKED_BY, why_not_alive
 from holdfast.styles.operation import Call, Sent, decode_calls
-from holdfast.styles.poison import in_words
+from holdfast.styles.poison import Poisonous, among_calls
 from holdfast.styles.timers import Timers
 
 
@@ -30,11 +31,13 @@ class Stateless:
         clock: Clock,
         audience: Audience | None = None,
         attempts: Attempts | None = None,
+        fault: Callable[[str, str], None] | None = None,
     ) -> None:
         self.definition = definition
         self._clock = clock
         self._attempts = attempts or definition.attempts
         self._audience = audience
+        self._fault = fault
         self._on_raised = audience.raised if audience is not None else None
         self._instance = definition.make(Timers())
 
@@ -66,15 +69,21 @@ class Stateless:
         return self._audience.asked(self._execute, each, client, scope)
 
     def _execute(self, each: Call, client: ClientId, scope: Scope) -> bytes:
-        ended = self._attempts.given_up(Request(client, each.number))
-        if ended:
-            # Like a query, it needs no record: it changes nothing (E4).
-            return encode_outcome(Poisoned(ended, in_words(each.method, each.arguments)))
+        for found in among_calls(self._attempts, client, (each,)):
+            return self._give_up(found)
         self._attempts.enter_one(client, each.number)
         try:
             return run_at_once(self._instance, self.definition.interface, scope, each.method, each.arguments)
         finally:
-            self._attempts.leave()
+            self._attempts.leave_one()
+
+    def _give_up(self, found: Poisonous) -> bytes:
+        """It ended too many processes (E4). No record says so: every member was told of the deaths."""
+        if self._audience is not None:
+            self._audience.given_up(found)
+        if self._fault is not None:
+            self._fault("poisoned", found.fault)
+        return encode_outcome(Poisoned(found.attempts, found.call))
 
     def why_not_alive(self) -> str:
         """By the object's own word (FTC-247); empty when it is alive."""
@@ -84,7 +93,7 @@ class Stateless:
         try:
             return why_not_alive(self._instance, scope)
         finally:
-            self._attempts.leave()
+            self._attempts.leave_one()
 
     def make_anew(self, why: str) -> None:
         """The object is faulty: have another. Raises ``NotMade``."""

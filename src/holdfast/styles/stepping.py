@@ -17,9 +17,11 @@ REFUSED_AWAITS_MAX: Final = 16
 """How often a method may catch :class:`CannotAwait` and await something wrong again."""
 REPLY_BYTES_MAX: Final = 8 * 1024 * 1024
 """Of a query, or of a stateless group: it must fit into a frame, with others."""
-ORDERED_REPLY_BYTES_MAX: Final = 1_000_000
-"""Of an operation: its reply is a record of the sequence, and every member keeps it until its client has
-it."""
+ORDERED_BYTES_MAX: Final = 1_000_000
+"""Of an operation and its reply together: they are a record of the sequence, and every member keeps the reply
+until its client has it."""
+SHORT_BYTES: Final = 4096
+"""A record takes a reply so long beside any operation."""
 
 
 class CannotAwait(InvalidRequest):
@@ -78,15 +80,18 @@ def encoded(value: object) -> bytes:
         outcome = encode_returned(value)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         return encode_outcome(Raised("holdfast.NotEncodable", f"the method's result cannot be sent: {error}"))
-    if len(outcome) <= ORDERED_REPLY_BYTES_MAX:
+    if len(outcome) <= ORDERED_BYTES_MAX:
         return outcome
     scope = scope_now.get()
-    most = REPLY_BYTES_MAX if scope is not None and scope.timers is None else ORDERED_REPLY_BYTES_MAX
-    return outcome if len(outcome) <= most else too_long(outcome, most)
+    return fitted(
+        outcome, REPLY_BYTES_MAX if scope is not None and scope.timers is None else ORDERED_BYTES_MAX
+    )
 
 
-def too_long(outcome: bytes, most: int = ORDERED_REPLY_BYTES_MAX) -> bytes:
-    """What the caller gets in place of an outcome that is longer than *most*."""
+def fitted(outcome: bytes, most: int = ORDERED_BYTES_MAX) -> bytes:
+    """What the caller gets for an outcome that may have so many bytes at most: it, or that it has more."""
+    if len(outcome) <= most:
+        return outcome
     text = f"the method's result has {len(outcome)} bytes; at most {most}"
     return encode_outcome(Raised("holdfast.NotEncodable", text))
 

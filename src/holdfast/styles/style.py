@@ -43,7 +43,7 @@ def make_member(
     match style:
         case Style.STATELESS:
             audience = Audience(definition.group, ports, config.slow_ns)
-            return Stateless(definition, ports.clock, audience, ports.attempts)
+            return Stateless(definition, ports.clock, audience, ports.attempts, ports.fault)
         case Style.COLD_PASSIVE:
             return Cold(definition, ports, config)
         case Style.WARM_PASSIVE:
