@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 from fake_group import FakeGroup
-from group_classes import B, Counter, call, definition, sent
+from group_classes import B, Counter, Spy, call, definition, sent
 from style_groups import ALL, CONFIG, INTERVAL_NS, PASSIVE, group, lines, pass_interval, told, write
 
 from holdfast.model.calls import Request
@@ -193,6 +193,91 @@ def test_a_group_that_always_waits_still_gets_checkpoints(style: str) -> None:
     outcome = decode_outcome(execution.query("get", encode_arguments((), {}), Request(B, 1)))
     assert outcome == Returned(6)
     assert not made.faults
+
+
+def ask_on(made: FakeGroup, rounds: int) -> None:
+    """Two callers of a method that waits for another group: when one ends, the next one waits already. An
+    interval passes now and then."""
+    number = made.members[made.primary].tail + 1
+    made.replicas[made.primary].on_calls(
+        "t", sent(call(number, "ask", "first"), call(number + 1, "ask", "x"))
+    )
+    made.settle()
+    for index in range(rounds):
+        _, waits = made.outgoing[-1]
+        made.outgoing.clear()
+        primary = made.replicas[made.primary]
+        primary.on_nested_outcome(waits.caller, waits.call, encode_outcome(Returned(5)))
+        primary.on_calls("t", sent(call(number + 2 + index, "ask", f"line {index}")))
+        if index % 5 == 0:
+            made.clock.time_ns += INTERVAL_NS
+        made.settle()
+        execution = primary.execution
+        assert execution is not None
+        assert not execution.is_at_rest, "at the end of a turn it never is"
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_members_of_a_group_in_which_a_method_always_waits_all_get_checkpoints(style: str) -> None:
+    """Every step is ordered in the middle of a call. Without checkpoints, logs grow until they are full, and
+    then also a successor's is."""
+    made = group(style)
+    ask_on(made, rounds=60)
+    for member in made.members.values():
+        assert member.floor > member.committed - 60
+    assert not made.faults
+
+
+def test_a_cold_backup_holds_its_object_until_it_is_captured_and_replays_nothing_twice() -> None:
+    made = group("cold")
+    ask_on(made, rounds=60)
+    assert max(map(Spy.runs.count, Spy.runs)) == 3, "once per member"
+    made.clock.time_ns += INTERVAL_NS
+    made.settle()
+    backup = made.replicas["b"]
+    assert backup.execution is not None, "it waits for its moment of rest"
+    assert not backup.execution.is_at_rest
+    _, waits = made.outgoing.pop()
+    made.outgoing.clear()
+    made.replicas["a"].on_nested_outcome(waits.caller, waits.call, encode_outcome(Returned(5)))
+    made.settle()
+    assert backup.execution is None
+    assert made.members["b"].floor == made.members["a"].floor
+
+
+@pytest.mark.parametrize("is_crash", [True, False])
+def test_a_cold_backup_that_takes_over_goes_on_with_the_object_it_holds(is_crash: bool) -> None:
+    made = group("cold")
+    ask_on(made, rounds=11)
+    made.clock.time_ns += INTERVAL_NS
+    made.settle()
+    held = made.replicas["b"].execution
+    assert held is not None
+    made.fail_over("b", is_crash=is_crash)
+    assert made.replicas["b"].execution is held
+    before = made.members["b"].floor
+    for _ in range(2):
+        made.settle()
+        _, waits = made.outgoing.pop()
+        made.outgoing.clear()
+        made.replicas["b"].on_nested_outcome(waits.caller, waits.call, encode_outcome(Returned(5)))
+    made.settle()
+    assert lines(made, "b") == ["first", "x", *(f"line {index}" for index in range(11))]
+    assert made.members["b"].floor > before, "it was captured as a primary's"
+    assert not made.faults
+
+
+def test_a_cold_backup_gives_up_the_object_it_holds_when_it_follows_another() -> None:
+    made = group("cold")
+    ask_on(made, rounds=11)
+    made.clock.time_ns += INTERVAL_NS
+    made.settle()
+    before = made.members["b"].checkpoint
+    backup = made.replicas["b"]
+    assert backup.execution is not None
+    backup.on_following()
+    assert backup.execution is None
+    assert made.members["b"].checkpoint is before
 
 
 @pytest.mark.parametrize("style", ALL)

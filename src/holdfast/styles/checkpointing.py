@@ -65,6 +65,8 @@ class Checkpointing:
         """Where the newest checkpoint of this host stands: its log reaches back so far, and no further."""
         self._captured: Captured | None = None
         self._copying: _Copying | None = None
+        self._awaited: Execution | None = None
+        """The object that is captured at its next moment of rest."""
         self._committed = Position(0)
         self._state_bytes = 0
         """Of the last state captured or installed."""
@@ -120,11 +122,26 @@ class Checkpointing:
         self._bytes += record_bytes
 
     def maybe_capture(self, execution: Execution) -> None:
-        """Capture, if it is due. The state has its place in the sequence now or, if a method waits, between
-        it and the next one (FTC-291)."""
+        """Capture at rest, if it is due."""
         if self.is_due(execution):
-            self._restart()
-            execution.when_at_rest(lambda: self.capture(execution))
+            self.capture_at_rest(execution)
+
+    def capture_at_rest(self, execution: Execution) -> None:
+        """Capture, once. The state has its place in the sequence now or, if a method waits, between it and
+        the next one (FTC-291). Of an object that is discarded before there comes nothing."""
+        self._restart()
+        if self._awaited is not execution:
+            self._awaited = execution
+            execution.when_at_rest(lambda: self._capture_awaited(execution))
+
+    def _capture_awaited(self, execution: Execution) -> None:
+        if self._awaited is execution:
+            self._awaited = None
+        self.capture(execution)
+
+    def awaits(self, execution: Execution) -> bool:
+        """Whether it is still to be captured, at rest."""
+        return self._awaited is execution
 
     def capture(self, execution: Execution) -> bytes | None:
         """Capture now; None when the object has no state to give at this moment, or gives it to a copy

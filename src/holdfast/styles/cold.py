@@ -1,5 +1,5 @@
-"""Cold passive: a backup holds checkpoints and records; an object is made only when it must serve
-(FTC-128)."""
+"""Cold passive: a backup holds checkpoints and records; an object is made only when it must serve (FTC-128),
+and for as long as it takes to make a checkpoint of records."""
 
 from collections.abc import Iterator
 
@@ -42,12 +42,33 @@ class Cold(Passive):
 
     def _advance(self, records: list[Stored], step: Record) -> Iterator[None]:
         if isinstance(step, State):
+            if self._execution is not None:
+                self._discard_object()  # it waits for a moment of rest, and here is a later one
             self._checkpointing.keep(Captured(Position(records[-1].first - 1), step.saved))
             return
-        yield from self._make_object()  # for a moment: an object is not what a cold backup keeps
+        yield from self._make_object()
         execution = self._object()
         for page in self._pages(execution.position, records[-1].last):
             yield from self._replay(execution, page)
-        self._checkpointing.capture(execution)
+        self._checkpointing.capture_at_rest(execution)
+
+    def _take_steps(self, up_to: Position) -> Iterator[None]:
+        """An object is not what a cold backup keeps: it is made for as long as it takes to capture its state.
+        *Without its moment of rest:* where callers follow each other to a method that waits for another
+        group, every step comes while it waits, and no backup ever has a checkpoint."""
+        yield from super()._take_steps(up_to)
+        execution = self._execution
+        if execution is None:
+            return
+        yield from self._replay_to_rest(execution, up_to)
         self._checkpointing.on_committed(execution.position)
-        self._discard_object()
+        if not self._is_readying and not self._checkpointing.awaits(execution):
+            self._discard_object()
+
+    def _replay_to_rest(self, execution: Execution, up_to: Position) -> Iterator[None]:
+        """Replay until the state that is awaited has been captured."""
+        for page in self._pages(execution.position, up_to):
+            for record in page:
+                if not self._checkpointing.awaits(execution):
+                    return
+                yield from self._replay(execution, [record])
