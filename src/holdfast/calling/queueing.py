@@ -70,13 +70,16 @@ class _Waiting:
         self._policy = policy
         self._loop = loop
         self._until = loop.time() + policy.duration_ns / SECOND
-        late = Overloaded("there was no room for the call within its duration; it was not executed")
-        self._timer = loop.call_at(self._until, self.end, late)
+        self._late = Overloaded("there was no room for the call within its duration; it was not executed")
+        self._timer = loop.call_at(self._until, self.end, self._late)
 
     def begin(self) -> None:
         """Raises ``Overloaded`` when it must wait on."""
         left_ns = round((self._until - self._loop.time()) * SECOND)
-        if not self._answer.done() and left_ns > 0:
+        if left_ns <= 0:
+            self.end(self._late)  # its timer is due, and has not run yet
+            return
+        if not self._answer.done():
             try:
                 self._make(self._answer, self._policy.lasting(left_ns))
             except Overloaded:
