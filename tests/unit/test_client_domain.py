@@ -10,16 +10,17 @@ from typing import Any
 import msgspec
 import pytest
 import uvloop
-from call_server import Cluster
+from call_server import BEGAN_S, GROUP, Cluster
 from msgspec.msgpack import decode
 
 import holdfast as hf
 from holdfast.calling.config import CallPolicy, ClientConfig
+from holdfast.client.callers import new_client
 from holdfast.client.domain import parse_url
 from holdfast.client.proxy import Group
 from holdfast.client.reach import Reach
-from holdfast.model.calls import CallOutcomeUnknown, HostAt, RefusalCode, ToClient
-from holdfast.model.errors import InvalidRequest, Overloaded, Rejected, Unavailable
+from holdfast.model.calls import CallOutcomeUnknown, HostAt, RefusalCode, RequestId, ToClient
+from holdfast.model.errors import InvalidRequest, NoSuchGroup, Overloaded, Rejected, Unavailable
 from holdfast.model.ids import GroupId, HostId, Incarnation
 from holdfast.model.orders import GroupList, ListGroups
 from holdfast.model.outcome import CallRefused, MethodRaised
@@ -286,7 +287,11 @@ def test_a_group_that_stays_overloaded_says_so() -> None:
 def test_a_refusal_that_no_other_member_would_change_is_raised_at_once() -> None:
     async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
         group, a = await domain.group("ledger"), cluster.hosts["a"]
-        for code, error in ((RefusalCode.BAD_REFERENCE, Rejected), (RefusalCode.INVALID, InvalidRequest)):
+        for code, error in (
+            (RefusalCode.BAD_REFERENCE, Rejected),
+            (RefusalCode.INVALID, InvalidRequest),
+            (RefusalCode.NO_SUCH_GROUP, NoSuchGroup),
+        ):
             a.turns_away = code
             with pytest.raises(error, match="as told"):
                 await group.deposit("alice", 1)
@@ -681,5 +686,43 @@ def test_nothing_is_written_to_the_users_output(capfd: pytest.CaptureFixture[str
 
 @pytest.mark.covers("FTC-91")
 def test_every_client_has_an_id_of_its_own() -> None:
-    clients = [hf.connect("holdfast://127.0.0.1:1/main").client for _ in range(1000)]
+    clients = [new_client() for _ in range(1000)]
     assert len(set(clients)) == len(clients)
+
+
+@pytest.mark.covers("FTC-91", "FTC-93")
+def test_a_domain_that_is_entered_again_is_not_answered_with_earlier_replies() -> None:
+    """Its numbers begin anew, so its id does too; what it asked for before can still be asked about."""
+
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        again = hf.connect(cluster.url, config=QUICK)
+        async with again:
+            group = await again.group("ledger")
+            assert await group.deposit("alice", 5) == 5
+        ((client, number),) = cluster.state.executed
+        async with again:
+            group = await again.group("ledger")
+            assert await group.deposit("bob", 1) == 1
+            earlier = RequestId(GROUP, client, number, BEGAN_S + 60)
+            assert await again.outcome(earlier) == 5
+        assert ledger.calls == ["alice+5", "bob+1"]
+
+    tell(story)
+
+
+@pytest.mark.covers("FTC-91", "FTC-93")
+def test_a_group_that_was_said_to_be_gone_and_is_found_again_runs_what_is_new() -> None:
+    """A host may be mistaken when it says that there is no such group."""
+
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        group, a = await domain.group("ledger"), cluster.hosts["a"]
+        assert await group.deposit("alice", 5) == 5
+        a.turns_away = RefusalCode.NO_SUCH_GROUP
+        with pytest.raises(NoSuchGroup):
+            await group.deposit("alice", 1)
+        a.turns_away = None
+        found = await domain.group("ledger")
+        assert await found.deposit("bob", 1) == 1
+        assert ledger.calls == ["alice+5", "bob+1"]
+
+    tell(story)

@@ -6,7 +6,14 @@ from holdfast.calling.addresses import Addresses
 from holdfast.calling.pending import Pending
 from holdfast.calling.ports import Ended
 from holdfast.model.calls import CallOutcomeUnknown, RefusalCode, RequestId, Turned
-from holdfast.model.errors import HoldfastError, InvalidRequest, Overloaded, Rejected, Unavailable
+from holdfast.model.errors import (
+    HoldfastError,
+    InvalidRequest,
+    NoSuchGroup,
+    Overloaded,
+    Rejected,
+    Unavailable,
+)
 from holdfast.model.ids import ClientId
 from holdfast.model.outcome import INVALID_POLICY, Refused, Unknown, decode_outcome
 from holdfast.model.ports import Clock
@@ -64,6 +71,8 @@ class Endings:
         text = turned.text or turned.code
         if turned.code is RefusalCode.BAD_REFERENCE:
             return self.unserved(request, Rejected(text))
+        if turned.code is RefusalCode.NO_SUCH_GROUP:
+            return self.unserved(request, NoSuchGroup(text))
         if request.relayed is not None and turned.code is RefusalCode.INVALID:
             return InvalidRequest(text)  # as every copy of it was: they are alike to the byte
         return self.unserved(request, InvalidRequest(text))

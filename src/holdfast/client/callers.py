@@ -1,6 +1,7 @@
 """The groups that a client calls: each is found by asking hosts, and has one place for its requests."""
 
 import asyncio
+import secrets
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -19,20 +20,24 @@ PAUSE_S: Final = 0.05
 NO_GROUP: Final = GroupId(0)
 
 
+def new_client() -> ClientId:
+    """An id under which a group remembers requests (FTC-91). One that numbers from 1 needs its own: under an
+    id that was used before, a new request would be answered with the reply to an old one."""
+    return ClientId(secrets.token_hex(12))
+
+
 class Callers:
     """Of one client. *hosts* are whom it is connected to, *on_reference* is told when a group may be reached
     at other places."""
 
     def __init__(
         self,
-        client: ClientId,
         policy: CallPolicy,
         config: ClientConfig,
         *,
         hosts: Callable[[], Hosts],
         on_reference: Callable[[], None],
     ) -> None:
-        self._client = client
         self._policy = policy
         self._config = config
         self._hosts = hosts
@@ -71,7 +76,7 @@ class Callers:
         if reference.group not in self._callers:
             self._callers[reference.group] = Caller(
                 reference,
-                self._client,
+                new_client(),
                 located.time_ns,
                 hosts=self._hosts(),
                 config=self._config,

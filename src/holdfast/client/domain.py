@@ -23,7 +23,6 @@ from holdfast.client.reach import Reach
 from holdfast.model.abroad import SCHEME
 from holdfast.model.calls import RequestId
 from holdfast.model.errors import InvalidRequest, NoSuchGroup
-from holdfast.model.ids import ClientId
 from holdfast.model.orders import CreateGroup, DeleteGroup, GroupInfo, GroupList, ListGroups
 from holdfast.model.reference import NAME_CHARACTERS_MAX, is_sendable
 from holdfast.model.units import SECOND
@@ -73,10 +72,7 @@ def parse_url(url: str) -> tuple[str, list[Address]]:
 
 
 class Domain:
-    """One client of one domain. Made by :func:`connect`; to be used by one event loop, within its context.
-
-    Every client has an id of its own, under which the groups remember its requests (FTC-91).
-    """
+    """One client of one domain. Made by :func:`connect`; to be used by one event loop, within its context."""
 
     def __init__(
         self,
@@ -89,11 +85,9 @@ class Domain:
     ) -> None:
         policy.validate()
         config.validate()
-        self.client = ClientId(secrets.token_hex(12))
         self._name = endpoint.identity.domain
         self._policy = policy
         self._callers = Callers(
-            self.client,
             policy,
             config,
             hosts=lambda: self._reach.hosts,
