@@ -1,150 +1,17 @@
 """A follower's rules, event by event: what it stores, drops, acknowledges and refuses (S2, M3, V3, V5)."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
+from sequence_follower import E1, E2, GROUP, C, Follower, submission
 
-from holdfast.authority.outcome import Seen
-from holdfast.authority.recipe import Recipes
-from holdfast.authority.views import View, ViewMember
 from holdfast.model.errors import BrokenInvariant
 from holdfast.model.ids import (
     Epoch,
-    GroupId,
-    HostId,
     Incarnation,
-    Nonce,
-    Opening,
     Position,
-    Revision,
     StoreId,
 )
-from holdfast.model.ports import NoTrace
-from holdfast.sequence.acceptance import Acceptance
-from holdfast.sequence.config import SequenceConfig
-from holdfast.sequence.durability import Durability
-from holdfast.sequence.footing import Footing
-from holdfast.sequence.leases import NOBODY
-from holdfast.sequence.memory_log import MemoryLog
 from holdfast.sequence.messages import Accepted, Hello, Knows, Submit
-from holdfast.sequence.ports import HostPorts
-from holdfast.sequence.standing import Standing
-from holdfast.sequence.store import GroupStore
-from holdfast.storage.record import ORIGIN, Point
-
-GROUP = GroupId(1)
-C = HostId("c")
-MANY_BYTES = 1 << 20
-E1, E2 = Epoch(1), Epoch(2)
-
-
-class Surroundings:
-    """Clock, network, leases and application of one follower, by hand."""
-
-    def __init__(self) -> None:
-        self.sent: list[Any] = []
-        self.committed: list[Position] = []
-
-    def now(self) -> int:
-        return 0
-
-    def wall(self) -> int:
-        return 0
-
-    def send(self, peer: str, message: object) -> None:
-        self.sent.append(message)
-
-    def latest_beat(self, host: HostId) -> tuple[Incarnation, int]:
-        return NOBODY, 17
-
-    def on_committed(self, up_to: Position) -> None:
-        self.committed.append(up_to)
-
-    def nothing(self, *_: object) -> Any:
-        return None
-
-
-class Follower:
-    """Host b with records of epoch 1, listed in a view of epoch 1."""
-
-    def __init__(self, records: int) -> None:
-        self.around = around = Surroundings()
-        durability: list[Durability] = []
-        self.log = MemoryLog(lambda number: durability[0].on_durable(number))
-        durability.append(Durability(lambda: self.log.durable))
-        self.store = GroupStore(GROUP, self.log, durability[0])
-        for number in range(records):
-            self.store.append(E1, b"%d" % number, 1)
-        self.log.flush()
-        me = ViewMember(host=HostId("b"), store=StoreId("b"), incarnation=Incarnation(1), opening=Opening(1))
-        view = View(group=GROUP, epoch=E1, primary=HostId("a"), members=(me,), nonce=Nonce("n"))
-        nothing: Callable[..., Any] = around.nothing
-        ports = HostPorts(
-            clock=around,
-            timers=nothing,
-            network=around,
-            random=nothing,  # type: ignore[arg-type]  # a follower draws nothing
-            trace=NoTrace(),
-            recipes=Recipes(around),  # type: ignore[arg-type]  # nor asks the authority
-            claims=around,  # type: ignore[arg-type]  # nothing of it
-            turnstiles=around,  # type: ignore[arg-type]  # nor asks by itself
-            leases=around,  # type: ignore[arg-type]  # of which it needs one answer
-            log=self.log,
-            durability=durability[0],
-            checkpoints=around,  # type: ignore[arg-type]  # and keeps no state
-            flush=nothing,
-            identity=nothing,
-            nonce=nothing,
-            on_doubt_settled=nothing,
-            on_lost=nothing,
-            on_superseded=nothing,
-            on_halted=nothing,
-        )
-        standing = Standing(me, Seen("views/1", view, Revision(1)))
-        self.on = Footing(
-            GROUP,
-            me,
-            SequenceConfig(),
-            ports,
-            around,
-            self.store,
-            standing,
-            Position(0),  # type: ignore[arg-type]
-        )
-        self.on.epoch = E1
-        self.acceptance = Acceptance(self.on)
-
-    def submit(self, submit: Submit) -> list[Any]:
-        """What it answers, once everything is synced."""
-        self.around.sent.clear()
-        self.acceptance.on_submit(C, submit)
-        self.log.flush()
-        return self.around.sent
-
-
-def submission(
-    claimant: GroupStore,
-    after: int,
-    records: int,
-    *,
-    epoch: Epoch = E2,
-    tail: Point | None = None,
-    committed: int = 0,
-    is_unproven: bool = False,
-) -> Submit:
-    previous = claimant.point_at(Position(after))
-    assert previous is not None
-    return Submit(
-        GROUP,
-        epoch,
-        Incarnation(1),
-        previous,
-        claimant.after(Position(after), records, MANY_BYTES)[0] if records else (),
-        Position(committed),
-        tail or claimant.tail,
-        is_unproven,
-    )
+from holdfast.storage.record import ORIGIN
 
 
 def test_beyond_the_claimed_tail_is_dropped_and_nothing_else() -> None:
@@ -258,3 +125,16 @@ def test_a_new_follower_begins_at_the_origin() -> None:
     (answer,) = b.submit(submission(c.store, 0, 2))
     assert answer.up_to == 2
     assert b.store.points()[-1] == ORIGIN
+
+
+def test_a_follower_is_settled_when_it_holds_durably_all_that_may_be_committed() -> None:
+    """D2, V5: the primary has claimed with ten records, and does not know yet that they are committed. One
+    that holds five of them, and was sure of itself, would take the group without the others."""
+    follower, claimant = Follower(2), Follower(10)
+    follower.on.is_doubtful = True
+    follower.submit(submission(claimant.store, 2, 3))
+    assert (follower.on.is_settled, follower.on.is_doubtful) == (False, True)
+    follower.acceptance.on_submit(C, submission(claimant.store, 5, 5))
+    assert not follower.on.is_settled, "nothing is synced yet"
+    follower.log.flush()
+    assert (follower.on.is_settled, follower.on.is_doubtful) == (True, False)

@@ -69,9 +69,9 @@ class Acceptance:
             # Nothing is acknowledged; the primary will send it again.
             on.note("log_full", why=str(full))
             return
-        if verified >= submit.committed:
-            on.settle()
-        on.store.when_durable(partial(self._acknowledge, submit.epoch, verified))
+        # What the primary claimed with may be committed, although it does not know that yet.
+        is_whole = verified >= max(submit.committed, submit.tail.position)
+        on.store.when_durable(partial(self._acknowledge, submit.epoch, verified, is_whole))
         on.ports.flush()
         on.advance(min(submit.committed, verified))
 
@@ -102,7 +102,7 @@ class Acceptance:
     def _accept_epoch(self, tail: Position) -> None:
         """Follow durably, and drop what lies beyond the claimed tail."""
         store = self._on.store
-        self._drop(min(store.tail.position, store.boundary_below(tail).position))
+        self._drop(store.boundary_below(min(tail, store.tail.position)).position)
 
     def _take(self, submit: Submit) -> Position:
         """Store what is new of the records; answers up to where this log now equals the primary's."""
@@ -129,11 +129,16 @@ class Acceptance:
         invariant(after >= on.committed, "what is committed is never dropped")
         on.store.drop(after, on.epoch)
 
-    def _acknowledge(self, epoch: Epoch, verified: Position) -> None:
+    def _acknowledge(self, epoch: Epoch, verified: Position, is_whole: bool) -> None:
+        """What equals the primary's log is durable; *is_whole*: all that may have been committed is."""
         on = self._on
         if epoch != on.epoch or self.primary is None or self.is_stopped:
             return
+        if is_whole:
+            on.settle()
         incarnation, beat = on.ports.leases.latest_beat(self.primary)
         on.confirm(self.primary, incarnation, epoch)
         me = on.me
-        on.send(self.primary, Accepted(on.group, epoch, me.store, me.incarnation, verified, beat))
+        on.send(
+            self.primary, Accepted(on.group, epoch, me.store, me.incarnation, verified, beat, incarnation)
+        )

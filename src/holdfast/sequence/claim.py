@@ -15,7 +15,7 @@ All backups may have the same ground: :mod:`.precedence` says who goes first.
 
 from collections.abc import Callable
 
-from holdfast.authority.views import ViewChange, Why
+from holdfast.authority.views import ViewChange, ViewMember, Why
 from holdfast.model.ids import Epoch, HostId
 from holdfast.sequence.footing import Footing
 from holdfast.sequence.messages import Compare, Compared
@@ -60,7 +60,7 @@ class Claim:
             return None
         if self._released == view.epoch:
             return Why.RELEASED
-        if primary is not None and on.is_dead(primary):
+        if primary is not None and on.is_dead(primary) and not self._is_bound_elsewhere(primary):
             return Why.DEAD
         if on.now < self.due():
             return None
@@ -128,6 +128,13 @@ class Claim:
             return False
         is_in_force = on.ports.leases.promised_until(*on.confirmed_to) > on.now
         return is_in_force and (primary is None or on.confirmed_to != (primary.host, primary.incarnation))
+
+    def _is_bound_elsewhere(self, primary: ViewMember) -> bool:
+        """Whether a host other than the primary's may read by what this member told it of an earlier epoch.
+        The claim of a process that has died meanwhile can be applied late, and its death says nothing of the
+        one that was primary before."""
+        bound_to = self._on.confirmed_to
+        return bound_to is not None and bound_to[0] != primary.host and self._waits_for_another()
 
     def _must_compare(self) -> bool:
         own = self._on.standing.own_entry

@@ -39,6 +39,8 @@ class Footing:
     """The primary that this process last told that it is in its epoch: its reads may rest on that (R1). None
     once that one is known to have left the epoch."""
     confirmed_in: Epoch = ORIGIN.epoch
+    overtaken_in: Epoch = ORIGIN.epoch
+    """The highest epoch that somebody has compared with: in an older one nothing is read any more."""
 
     dead: dict[HostId, Incarnation] = field(default_factory=dict)
     """The latest process of each host of whose death there is proof (K2). The member's."""

@@ -149,9 +149,10 @@ class Leases:
             case Confirm():
                 groups = tuple(pair for pair in message.groups if self._is_in(*pair, peer))
                 if groups:
-                    answer = Confirmed(self._incarnation, groups, self.latest_beat(peer)[1])
+                    beat_of, beat = self.latest_beat(peer)
+                    answer = Confirmed(self._incarnation, groups, beat, beat_of)
                     self._network.send(peer, answer)
-            case Confirmed():
+            case Confirmed(beat_of=beat_of) if beat_of == self._incarnation:
                 for group, epoch in message.groups:
                     self._on_confirmed(peer, message.incarnation, group, epoch, message.beat)
 

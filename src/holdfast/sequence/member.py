@@ -228,6 +228,10 @@ class Member:
             self._reign.on_message(peer, message)
             if message.epoch > on.epoch:
                 # Someone knows of a later epoch than ours: look who won it.
+                if isinstance(message, messages.Compare):
+                    # And waits, because of what it told us in ours: we read by that no more, and say so.
+                    on.overtaken_in = max(on.overtaken_in, message.epoch)
+                    on.send(peer, messages.Refused(on.group, message.epoch))
                 self._inquiry.read()
         else:
             self._on_message_as_follower(peer, message)

@@ -40,6 +40,9 @@ class Accepted(Struct, frozen=True, array_like=True, tag="accepted"):
     up_to: Position
     beat: int
     """The primary's host's latest heartbeat when this was written: what it confirms begins there (R1)."""
+    beat_of: Incarnation = Incarnation(0)
+    """The process whose heartbeat that was: another begins to count anew. *Without it:* a follower that has
+    not heard a new process yet confirms it, by an old number, until that one has beaten as often."""
 
 
 class Refused(Struct, frozen=True, array_like=True, tag="refused"):
@@ -222,6 +225,8 @@ class Confirmed(Struct, frozen=True, array_like=True, tag="confirmed"):
     incarnation: Incarnation
     groups: tuple[tuple[GroupId, Epoch], ...]
     beat: int
+    beat_of: Incarnation = Incarnation(0)
+    """As in :class:`Accepted`."""
 
 
 class Died(Struct, frozen=True, array_like=True, tag="died"):

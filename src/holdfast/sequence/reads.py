@@ -53,8 +53,10 @@ class Reads:
         on.ports.recipes.start(read_view(on.group), partial(self._confirmed, on.epoch, then))
 
     def _may_serve(self) -> bool:
-        # Once released, a read could miss what the successor commits (K5).
-        return self._submission.is_serving and self._handover.phase is not Phase.RELEASED
+        # Once released, a read could miss what the successor commits (K5); and once overtaken.
+        on = self._on
+        is_released = self._handover.phase is Phase.RELEASED
+        return self._submission.is_serving and not is_released and on.overtaken_in <= on.epoch
 
     def _is_confirmed(self, member: ViewMember) -> bool:
         follower = self._submission.followers.get(member)

@@ -167,7 +167,8 @@ class Submission:
         if not self._first_epoch <= accepted.epoch <= on.epoch:
             return  # meant for another reign
         follower.heard_at = on.now
-        follower.answered(accepted.incarnation, accepted.epoch, accepted.beat)
+        beat = accepted.beat if accepted.beat_of == on.me.incarnation else 0
+        follower.answered(accepted.incarnation, accepted.epoch, beat)
         follower.has(accepted.up_to)
         follower.next = max(follower.next, follower.acknowledged)
         is_square = follower.acknowledged >= on.store.tail.position and accepted.epoch == on.epoch
@@ -296,9 +297,9 @@ class Submission:
         for follower in self.followers.all():
             waited = on.now - follower.sent_at
             if follower.owing_since is not None and waited >= on.config.resend_ns:
-                if follower.acknowledged != NOTHING:
-                    follower.next = follower.acknowledged
-                    follower.lost_all()
+                is_known = follower.acknowledged != NOTHING
+                follower.next = follower.acknowledged if is_known else follower.agreed
+                follower.lost_all()
                 self.send(follower, even_nothing=True)
             elif follower.told < on.committed and waited >= on.config.notify_ns:
                 self.send(follower, even_nothing=True)
