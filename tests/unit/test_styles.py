@@ -11,7 +11,19 @@ from holdfast.model.errors import Overloaded, Unavailable
 from holdfast.model.outcome import Refused, Returned, Unknown, encode_outcome
 from holdfast.model.units import SECOND
 from holdfast.styles.interface import BadCall
-from holdfast.styles.operation import Calls, Executed, decode_record, encode_arguments
+from holdfast.styles.operation import Calls, Executed, LaneSent, decode_record, encode_arguments
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_query_of_a_lane_sees_what_was_called_before_it(style: str) -> None:
+    """X5: also when both come in one frame."""
+    made = group(style)
+    frame = sent(call(1, "write", "x"), call(2, "read"), call(3, "write", "y"))
+    lane = LaneSent(*msgspec.structs.astuple(frame), is_ordered=True)
+    made.replicas["a"].on_calls("t", lane)
+    made.settle()
+    answers = {n: o for _, ns, os in told(made) for n, o in zip(ns, os, strict=True)}
+    assert answers[2] == Returned(["x"])
 
 
 @pytest.mark.covers("FTC-100")

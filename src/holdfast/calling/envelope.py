@@ -8,7 +8,7 @@ from holdfast.calling.pending import Pending
 from holdfast.model.calls import Calls, Nested, Reads, Seen, Settle
 from holdfast.model.ids import ClientId
 from holdfast.model.reference import Reference
-from holdfast.styles.operation import Sent, encode_calls
+from holdfast.styles.operation import LaneSent, Sent, encode_calls
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 
@@ -24,7 +24,11 @@ def calls_frame(
     horizon_s: int,
 ) -> Calls:
     """Calls to be ordered. What the group keeps of them is encoded here, once for all members."""
-    sent = Sent(client, floor, horizon_s, encode_calls([each.call for each in requests]))
+    calls = encode_calls([each.call for each in requests])
+    if requests[0].lane is None:
+        sent = Sent(client, floor, horizon_s, calls)
+    else:
+        sent = LaneSent(client, floor, horizon_s, calls, is_ordered=True)
     return Calls(frame, reference.group, reference.version, seen, msgspec.Raw(_encode(sent)))
 
 

@@ -51,7 +51,7 @@ from holdfast.model.ports import Clock
 from holdfast.model.reference import Reference, Routing, route
 from holdfast.model.units import MILLISECOND
 from holdfast.styles.lines import CallLines
-from holdfast.styles.operation import Call, Sent, decode_calls
+from holdfast.styles.operation import Call, LaneSent, Sent, decode_calls
 from holdfast.styles.ports import Token
 from holdfast.styles.self_kept import SelfKept
 from holdfast.styles.stateless import Stateless
@@ -63,7 +63,7 @@ LOOK_UPS_MAX: Final = 16
 """Views that this host reads for requests that know of later ones than it does. Beyond, such a request is
 turned away: when a thousand groups move, the authority tells of their views sooner than it could be asked."""
 
-_sent: Final = msgspec.msgpack.Decoder(Sent)
+_sent: Final = msgspec.msgpack.Decoder(LaneSent)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

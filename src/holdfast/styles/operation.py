@@ -97,9 +97,20 @@ class Sent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     chain: tuple[str, ...] = ()
     """The groups that wait for these calls, outermost first (E3)."""
 
+    @property
+    def is_ordered(self) -> bool:
+        """Whether the calls run in the order of the frame, queries among them too (X5)."""
+        return False
+
     def of(self, calls: list[Call]) -> "Sent":
         """The same frame with these calls only."""
         return msgspec.structs.replace(self, calls=encode_calls(calls))
+
+
+class LaneSent(Sent, frozen=True, array_like=True, gc=False):
+    """A frame of a lane. Frames are made as either and read as this, as calls are (:class:`TracedCall`)."""
+
+    is_ordered: bool = False
 
 
 class Calls(msgspec.Struct, frozen=True, array_like=True, tag=1, gc=False):

@@ -229,6 +229,8 @@ class Replica(ABC):
         if self._log_bytes() > self._config.log_bytes_max:
             raise Overloaded(f"group {self.definition.group}: its log waits for checkpoints")
         queries, operations = self._asking.split(calls)
+        if sent.is_ordered and operations:
+            queries, operations = [], calls  # they shall see what those before them have done
         if len(sent.calls) > ORDERED_BYTES_MAX:
             _check_length(operations)
         if queries:
