@@ -4,12 +4,13 @@ from contextlib import suppress
 
 import msgspec
 import pytest
-from group_classes import Spy, call, sent
+from group_classes import Counter, Spy, call, sent
 from style_groups import ALL, CONFIG, PASSIVE, group, lines, pass_interval, told, write
 
 import holdfast as hf
 from holdfast.model.errors import InvalidRequest, Overloaded, Unavailable
 from holdfast.model.outcome import Raised, Returned, encode_outcome
+from holdfast.model.units import SECOND
 
 
 @pytest.mark.covers("FTC-11", "FTC-127")
@@ -272,3 +273,26 @@ def test_a_nested_answer_that_no_record_takes_is_raised_in_the_method() -> None:
     ((_, _, [outcome]),) = told(made)
     assert isinstance(outcome, Raised)
     assert "NotEncodable" in outcome.text
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_a_primary_that_gave_its_object_up_over_a_timer_is_woken_without_any_call(style: str) -> None:
+    """Whoever has only timers is called by nobody: they would never fire again."""
+    made = group(style, Counter)
+    made.replicas["a"].on_calls("t", sent(call(1, "repeat", "* * * * *", "tick")))
+    made.settle()
+    made.clock.time_ns += 60 * SECOND
+    made.members["a"].refuses = Overloaded("the log is full")
+    made.settle()
+    assert not made.replicas["a"].is_ready
+    made.members["a"].refuses = None
+    for _ in range(3):  # it is made anew, and looks at its timers
+        due_ns = made.replicas["a"].next_wake_ns()
+        assert due_ns is not None
+        made.clock.time_ns = max(made.clock.time_ns, due_ns)
+        made.replicas["a"].turn()
+        made.settle()
+    execution = made.replicas["a"].execution
+    assert execution is not None
+    assert isinstance(execution.line.instance, Counter)
+    assert execution.line.instance.seen[:1] == ["tick"]

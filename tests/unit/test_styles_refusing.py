@@ -1,9 +1,11 @@
 """What is refused before anything happens, and what methods may raise."""
 
+from datetime import datetime, tzinfo
 from pathlib import Path
 
 import msgspec
 import pytest
+from fake_group import FakeGroup
 from group_classes import A, Counter, Spy, call, sent
 from style_groups import ALL, CONFIG, PASSIVE, group, lines, told, write
 
@@ -14,7 +16,7 @@ from holdfast.model.outcome import INVALID_POLICY, Raised, Refused, Returned, en
 from holdfast.model.units import SECOND
 from holdfast.node.executing import open_slot
 from holdfast.sequence.retention import KEPT_S_MAX
-from holdfast.styles.attempts import Attempts
+from holdfast.styles.attempts import Attempts, NoSlot, Slot
 from holdfast.styles.interface import BadCall
 from holdfast.styles.operation import Sent
 
@@ -97,6 +99,14 @@ class Unbounded(BaseException):
     """No ``Exception``, as the cancellation of a task is none."""
 
 
+class Zoneless(tzinfo):
+    """Has no offset, which shows when a time in it is encoded."""
+
+
+class Unset(msgspec.Struct):
+    x: int = 0
+
+
 class Escaping(Spy):
     def escape(self) -> None:
         self.lines.append("half")
@@ -105,6 +115,22 @@ class Escaping(Spy):
     async def escape_later(self) -> None:
         await hf.context.group("other").get("x")
         raise Unbounded("out of here, later")
+
+    def unsendable(self, what: str) -> object:
+        self.lines.append("half")
+        return _unsendable(what)
+
+    async def unsendable_later(self, what: str) -> object:
+        await hf.context.group("other").get("x")
+        return _unsendable(what)
+
+
+def _unsendable(what: str) -> object:
+    if what == "time":
+        return datetime(2026, 1, 1, tzinfo=Zoneless())
+    found = Unset()
+    del found.x
+    return found
 
 
 @pytest.mark.parametrize("style", ALL)
@@ -136,6 +162,87 @@ def test_whatever_a_method_raises_after_it_waited_is_its_reply(style: str) -> No
     ((_, _, [raised]),) = told(made)
     assert isinstance(raised, Raised)
     assert raised.type_name.endswith("Unbounded")
+
+
+@pytest.mark.parametrize("what", ["time", "field"])
+@pytest.mark.parametrize("style", ALL)
+def test_whatever_the_encoding_of_a_result_raises_is_the_reply_and_positions_stay_in_line(
+    style: str, what: str
+) -> None:
+    """A result's own code runs when it is encoded: it may raise anything, and the call has been executed."""
+    made = group(style, Escaping)
+    made.replicas["a"].on_calls("t", sent(call(1, "unsendable", what)))
+    write(made, 2)
+    made.settle()
+    (_, _, [raised]), (_, _, [returned]) = told(made)
+    assert isinstance(raised, Raised)
+    assert raised.type_name == "holdfast.NotEncodable"
+    assert returned == Returned(2)
+    execution = made.replicas["a"].execution
+    assert execution is not None
+    assert execution.position == made.members["a"].tail
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_result_that_cannot_be_encoded_after_its_method_waited_is_a_reply(style: str) -> None:
+    made = group(style, Escaping)
+    made.replicas["a"].on_calls("t", sent(call(1, "unsendable_later", "time")))
+    made.settle()
+    ((_, outgoing),) = made.outgoing
+    made.replicas["a"].on_nested_outcome(outgoing.caller, outgoing.call, encode_outcome(Returned(1)))
+    made.settle()
+    ((_, _, [raised]),) = told(made)
+    assert isinstance(raised, Raised)
+    assert raised.type_name == "holdfast.NotEncodable"
+
+
+class FailingSlot(NoSlot):
+    """Takes no note of the call, or the timer, with that number."""
+
+    def __init__(self, fails_for: int) -> None:
+        self._fails_for = fails_for
+
+    def note(self, group: GroupId, client: ClientId, first: int, last: int, attempts: int) -> None:
+        if first == self._fails_for:
+            raise OSError("the slot cannot be written")
+
+
+def restarted(made: FakeGroup, slot: Slot) -> None:
+    """The primary in a new process, which notes what it executes in *slot*."""
+    made.attempts["a"] = Attempts(GroupId(1), slot=slot)
+    made.start("a")
+    made.members["a"].committed = made.members["a"].tail
+    made.members["a"].is_serving = True
+    made.replicas["a"].on_serving(made.epoch)
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_an_object_is_given_up_when_executing_fails_and_nothing_was_ordered(style: str) -> None:
+    """It has taken positions that are not in the log: the next call would be ordered at another one."""
+    made = group(style)
+    restarted(made, FailingSlot(2))
+    write(made, 1)
+    made.settle()
+    with pytest.raises(OSError, match="slot"):
+        write(made, 2)
+    assert not made.replicas["a"].is_ready
+    made.settle()
+    write(made, 3)
+    made.settle()
+    assert [numbers for _, numbers, _ in told(made)] == [[1], [3]]
+    assert lines(made, "a") == ["line 1", "line 3"]
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_an_object_is_given_up_when_a_timer_fails_and_nothing_was_ordered(style: str) -> None:
+    made = group(style, Counter)
+    restarted(made, FailingSlot(1))
+    made.replicas["a"].on_calls("t", sent(call(7, "remind", 1, "text")))
+    made.settle()
+    made.clock.time_ns += 2 * SECOND
+    with pytest.raises(OSError, match="slot"):
+        made.replicas["a"].turn()
+    assert not made.replicas["a"].is_ready
 
 
 BOUNDS = {

@@ -65,14 +65,20 @@ class Turns:
         self._wakes.close()
 
     def _take(self) -> None:
-        asked, self._asked = self._asked, {}
-        for housed in asked:
-            self._wakes.forget(housed.group)
-            due_ns = housed.turn()
-            self._after(housed)
-            # Within its turn it may have asked to be woken in a moment: that stands.
-            if due_ns is not None:
-                self._wakes.by(housed.group, due_ns)
+        asked, self._asked = iter(self._asked), {}
+        try:
+            for housed in asked:
+                self._wakes.forget(housed.group)
+                due_ns = housed.turn()
+                self._after(housed)
+                # Within its turn it may have asked to be woken in a moment: that stands.
+                if due_ns is not None:
+                    self._wakes.by(housed.group, due_ns)
+        except Exception:
+            # It is that group's alone: what the others behind it have ordered must leave.
+            for housed in asked:
+                self.later(housed)
+            raise
 
     def _on_wake(self, group: GroupId) -> None:
         housed = self._housed.get(group)

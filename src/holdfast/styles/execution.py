@@ -162,8 +162,8 @@ class Execution:
         admit, finish = self.retention.admit, self.retention.finish
         start = self.line.start if run is None else partial(run, self.line.start)
         outcomes: list[bytes | None] = []
-        token = scope_now.set(self.line.scope)
         note = self.definition.attempts.enter(client, calls)
+        token = scope_now.set(self.line.scope)
         try:
             for position, each in enumerate(calls, first):
                 number = each.number

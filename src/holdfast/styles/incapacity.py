@@ -10,6 +10,7 @@ member is able, the group must not be passed around without end.
 from typing import Final
 
 from holdfast.model.errors import HoldfastError
+from holdfast.model.outcome import error_in_words
 from holdfast.model.ports import Clock
 from holdfast.styles.config import StyleConfig
 
@@ -42,7 +43,7 @@ class Incapacity:
 
     def failed(self, error: Exception) -> None:
         """An attempt to make the object ended with *error*."""
-        said = str(error) if isinstance(error, HoldfastError) else repr(error)
+        said = str(error) if isinstance(error, HoldfastError) else error_in_words(error)
         self.gave_up(f"no object could be made: {said}")
 
     def gave_up(self, why: str) -> None:

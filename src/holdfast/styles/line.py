@@ -190,8 +190,8 @@ class Line:
         scope.begin(job.client, job.number, job.time_ns, job.traceparent)
         if operation.is_async:
             return self._step(job, method(*args, **kwargs), scope, None, position)
-        token = scope_now.set(scope)
         self._definition.attempts.enter_one(job.client, job.number)
+        token = scope_now.set(scope)
         try:
             return call(method, args, kwargs)
         finally:

@@ -239,8 +239,12 @@ class Passive(Replica):
         self._check_room(execution, len(calls))
         stamp, first = self._stamping.next(len(calls)), Position(execution.position + 1)
         began = self._ports.clock.now()
-        outcomes = execution.calls(first, stamp, sent, calls, self._audience.run).outcomes
-        self._audience.took(self._spent(began), sent.client, calls)
+        try:
+            outcomes = execution.calls(first, stamp, sent, calls, self._audience.run).outcomes
+            self._audience.took(self._spent(began), sent.client, calls)
+        except Exception:
+            self._give_up()  # the object may have gone on, and nothing of that is ordered
+            raise
         ended = [outcome for outcome in outcomes if outcome is not None]
         if len(ended) == len(calls):
             self._order_executed(token, stamp, sent, calls, ended)
@@ -289,7 +293,11 @@ class Passive(Replica):
     ) -> None:
         self._check_room(execution, 1)
         began = self._ports.clock.now()
-        effects = execution.apply(Position(execution.position + 1), record)
+        try:
+            effects = execution.apply(Position(execution.position + 1), record)
+        except Exception:
+            self._give_up()  # as above
+            raise
         self._spent(began)
         position = self._submit_executed(record, 1)
         begin = 0

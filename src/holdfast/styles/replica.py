@@ -66,7 +66,8 @@ CALLS_PER_RECORD_MAX: Final = 4096
 """So many calls share a record, and the turn that executes it."""
 
 OVERDUE_NS: Final = 20 * MILLISECOND
-"""How often a timer that is due and cannot be executed yet is looked at."""
+"""How often a timer that is due and cannot be executed yet is looked at, and whether an object that was given
+up can be made again."""
 
 Then = Callable[[Effects, Position], None]
 """Takes what a record brought about, and the position at which that is final."""
@@ -346,8 +347,10 @@ class Replica(ABC):
     def next_wake_ns(self) -> int | None:
         """When, by the wall clock, :meth:`turn` must be called even if nothing comes in."""
         execution = self.execution
-        if self._is_reigning and not self._is_primary and self._incapacity.wait_ns:
-            return self._ports.clock.wall() + self._incapacity.wait_ns
+        if self._is_reigning and not self._is_primary:
+            # Also one that gave its object up because something was not ordered: timers are due without any
+            # call, and nothing else may come in.
+            return self._ports.clock.wall() + (self._incapacity.wait_ns or OVERDUE_NS)
         due_ns = execution.timers.next_due_ns() if execution is not None and self._is_primary else None
         if due_ns is None:
             return None

@@ -8,7 +8,15 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from holdfast.model.errors import EndsProcess, InvalidRequest
-from holdfast.model.outcome import Outcome, Raised, encode_outcome, encode_raised, encode_returned
+from holdfast.model.outcome import (
+    TEXT_CHARACTERS_MAX,
+    Outcome,
+    Raised,
+    encode_outcome,
+    encode_raised,
+    encode_returned,
+    text_of,
+)
 from holdfast.styles.context import NestedCall, Scope, scope_now
 
 Suspended = Coroutine[Any, Any, Any]
@@ -75,11 +83,15 @@ def close(coroutine: Suspended) -> None:
 
 
 def encoded(value: object) -> bytes:
-    """What the caller gets for this value, which may be that it cannot travel."""
+    """What the caller gets for this value, which may be that it cannot travel. Encoding runs the value's own
+    code, which may raise anything: a time zone is asked for its offset, a field may not be set."""
     try:
         outcome = encode_returned(value)
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        return encode_outcome(Raised("holdfast.NotEncodable", f"the method's result cannot be sent: {error}"))
+    except EndsProcess:
+        raise
+    except BaseException as error:
+        said = text_of(error)[:TEXT_CHARACTERS_MAX] or type(error).__name__
+        return encode_outcome(Raised("holdfast.NotEncodable", f"the method's result cannot be sent: {said}"))
     if len(outcome) <= ORDERED_BYTES_MAX:
         return outcome
     scope = scope_now.get()
