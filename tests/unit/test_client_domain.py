@@ -14,6 +14,7 @@ from call_server import BEGAN_S, GROUP, Cluster
 from msgspec.msgpack import decode
 
 import holdfast as hf
+from holdfast.calling.caller import Typed, _end
 from holdfast.calling.config import CallPolicy, ClientConfig
 from holdfast.client.callers import new_client
 from holdfast.client.domain import parse_url
@@ -23,7 +24,7 @@ from holdfast.model.calls import CallOutcomeUnknown, HostAt, RefusalCode, Reques
 from holdfast.model.errors import InvalidRequest, NoSuchGroup, Overloaded, Rejected, Unavailable
 from holdfast.model.ids import GroupId, HostId, Incarnation
 from holdfast.model.orders import GroupList, ListGroups
-from holdfast.model.outcome import CallRefused, MethodRaised
+from holdfast.model.outcome import CallRefused, MethodRaised, encode_returned
 from holdfast.model.reference import Reference
 from holdfast.model.units import MILLISECOND, SECOND
 from holdfast.net import Endpoint, Identity, Limits, Role
@@ -42,6 +43,14 @@ class Account:
     owner: str
     balance: int
     history: tuple[int, ...]
+
+
+@dataclass
+class Picky:
+    owner: str
+
+    def __post_init__(self) -> None:
+        raise LookupError(self.owner)
 
 
 class Ledger:
@@ -70,6 +79,10 @@ class Ledger:
     @hf.query
     def owners(self) -> set[str]:
         return set(self.balances)
+
+    @hf.query
+    def picky(self, who: str) -> Picky:
+        return {"owner": who}  # type: ignore[return-value]  # as it travels: it could not be made here either
 
     @hf.query
     def promised(self) -> int:
@@ -155,6 +168,27 @@ def test_what_comes_back_is_of_the_annotated_type_where_the_class_is_given() -> 
         assert await typed.promised() == "not an int"
 
     tell(story)
+
+
+def test_a_value_whose_type_refuses_it_is_handed_on_and_disturbs_no_other_call() -> None:
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        group = await domain.group("ledger", Ledger)
+        calls = [group.picky("alice"), *(group.deposit("bob", 1) for _ in range(20))]
+        assert await asyncio.gather(*calls) == [{"owner": "alice"}, *range(1, 21)]
+
+    tell(story)
+
+
+def test_a_reply_that_cannot_be_read_ends_its_call_and_no_other() -> None:
+    async def run() -> None:
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        _end(answer, b"\xc1")
+        assert isinstance(answer.exception(), msgspec.DecodeError)
+        typed: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        _end(Typed(typed, object()), encode_returned(5))
+        assert await typed == 5
+
+    asyncio.run(run())
 
 
 @pytest.mark.covers("FTC-87", "FTC-93", "FTC-97", "FTC-99")

@@ -274,7 +274,8 @@ def _end(handle: Handle, how: Ended) -> None:
             answer.set_result(value if handle is answer else _made(value, cast(Typed, handle).returns))
         else:
             answer.set_result(value_of(outcome))
-    except (HoldfastError, msgspec.DecodeError) as error:
+    except Exception as error:
+        # Whatever it is, it is this call's alone: beyond here it would end the connection, and others' calls.
         answer.set_exception(error)
 
 
@@ -285,5 +286,5 @@ def _made(value: Any, returns: Any) -> Any:
         return value
     try:
         return msgspec.convert(value, returns)
-    except msgspec.ValidationError:
+    except Exception:  # also what the type's own code raises, in __post_init__
         return value
