@@ -256,6 +256,25 @@ def test_a_silent_host_is_given_up_and_a_speaking_one_is_not() -> None:
     assert all(isinstance(each, Ping) for each in pings)
 
 
+def test_a_connection_that_ends_as_it_is_pinged_does_not_keep_the_others_from_it() -> None:
+    """One whose host reads nothing ends as soon as more is written to it."""
+    machine, given_up = Machine(), list[HostId]()
+    heartbeats = beating(machine, given_up)
+    for host in (A, B, C):
+        heartbeats.on_connected(host)
+
+    def send(peer: str, message: object) -> None:
+        machine.sent.append((peer, message))
+        if peer == A:
+            heartbeats.on_disconnected(A)
+
+    machine.sent.clear()
+    machine.send = send  # type: ignore[method-assign]  # of this one
+    machine.time += 10
+    machine.on_timer("beat")
+    assert [peer for peer, _ in machine.sent] == [A, B, C]
+
+
 def test_a_process_that_stood_still_does_not_blame_its_hosts() -> None:
     machine, given_up = Machine(), list[HostId]()
     heartbeats = beating(machine, given_up)

@@ -60,7 +60,7 @@ class Heartbeats:
         if not self._is_ticking:
             return
         self._number += 1
-        for host in self._heard:
+        for host in list(self._heard):  # to send may end the connection
             self._network.send(host, Ping(self._number))
         self._due_ns = self._clock.now() + self._interval_ns
         self._timers.set(self._interval_ns, "beat")

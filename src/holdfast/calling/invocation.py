@@ -164,6 +164,7 @@ class Invocations:
         request.is_plain = False
         request.is_maybe = True
         request.relayed = sent
+        request.size = len(sent.calls)
         self._begin(request)
         return request.call.number
 

@@ -26,6 +26,7 @@ class Queueing:
         self.waiting: deque[_Waiting] = deque()
         """To be looked at only; nearly always empty."""
         self._bytes = 0
+        self._is_admitting = False
 
     def add(self, make: Make, policy: CallPolicy, size: int) -> asyncio.Future[Any]:
         """Put a request off; a future of its outcome. Its duration counts from now."""
@@ -40,19 +41,32 @@ class Queueing:
 
     def admit(self) -> None:
         """Let begin what there is room for."""
-        while self.waiting:
-            first = self.waiting[0]
-            try:
-                first.begin()
-            except Overloaded:
-                return
-            self.waiting.popleft()
-            self._bytes -= first.size
+        if self._is_admitting:
+            return  # a connection ended because of what begins just now; whoever began it goes on
+        self._is_admitting = True
+        try:
+            while self.waiting and self._has_begun(self.waiting.popleft()):
+                pass
+        finally:
+            self._is_admitting = False
+
+    def _has_begun(self, first: "_Waiting") -> bool:
+        """Let *first* begin, or put it back. It is not among those who wait meanwhile: what begins once
+        must not begin again, whatever happens as it does."""
+        self._bytes -= first.size
+        try:
+            first.begin()
+        except Overloaded:
+            self.waiting.appendleft(first)
+            self._bytes += first.size
+            return False
+        return True
 
     def close(self, error: HoldfastError) -> None:
         for each in self.waiting:
             each.end(error)
         self.waiting.clear()
+        self._bytes = 0
 
 
 class _Waiting:
