@@ -23,7 +23,7 @@ from holdfast.client.reach import Reach
 from holdfast.model.calls import CallOutcomeUnknown, HostAt, RefusalCode, RequestId, ToClient
 from holdfast.model.errors import InvalidRequest, NoSuchGroup, Overloaded, Rejected, Unavailable
 from holdfast.model.ids import GroupId, HostId, Incarnation
-from holdfast.model.orders import GroupList, ListGroups
+from holdfast.model.orders import CreateGroup, GroupInfo, GroupList, ListGroups
 from holdfast.model.outcome import CallRefused, MethodRaised, encode_returned
 from holdfast.model.reference import Reference
 from holdfast.model.units import MILLISECOND, SECOND
@@ -760,3 +760,38 @@ def test_a_group_that_was_said_to_be_gone_and_is_found_again_runs_what_is_new() 
         assert ledger.calls == ["alice+5", "bob+1"]
 
     tell(story)
+
+
+def test_a_group_that_is_made_is_the_one_that_was_made_not_an_earlier_one_of_its_name() -> None:
+    """Somebody else deleted the one that this client knows."""
+
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        old = await domain.group("ledger")
+        made = msgspec.structs.replace(cluster.move_to("a"), group=GroupId(8))
+        for host in cluster.hosts.values():
+            host.view = made
+
+        async def give(wanted: CreateGroup, kind: type[GroupList]) -> GroupList:
+            return GroupList(groups=(info_of(wanted, made),))
+
+        domain._give = give  # these hosts take no orders
+        new = await domain.create(Ledger, name="ledger")
+        assert new != old
+        assert new._caller.reference.group == GroupId(8)
+        assert await domain.group("ledger") == new
+
+    tell(story)
+
+
+def info_of(wanted: CreateGroup, made: Reference) -> GroupInfo:
+    return GroupInfo(
+        name=wanted.name,
+        group=made.group,
+        class_name=wanted.class_name,
+        style="warm_passive",
+        epoch=made.version,
+        primary=made.primary,
+        in_sync=(made.primary,),
+        placed_on=(made.primary,),
+        min_in_sync=1,
+    )

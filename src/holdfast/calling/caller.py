@@ -80,7 +80,7 @@ class Caller:
         # What the domain asks itself (pollers of the notifier, reports) is nobody's trace.
         self._telemetry = None if is_system(reference.name) else find_telemetry()
         self.is_gone = False
-        """A host said that there is no such group: another may have its name by now."""
+        """There is no such group any more: another may have its name by now."""
         self.has_answered = False
         """The group has replied to something: ``time_s`` is its own, not the guess of a host."""
         for host in hosts.connected:

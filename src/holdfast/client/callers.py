@@ -56,6 +56,12 @@ class Callers:
         if caller is not None:
             caller.close()
 
+    def supersede(self, name: str, *, by: GroupId) -> None:
+        """The group of that name is *by*: any other that had it was removed."""
+        for caller in self._callers.values():
+            if caller.reference.name == name and caller.reference.group != by:
+                caller.is_gone = True
+
     def close(self) -> None:
         """Calls that have not ended end now: as unknown, if they may have been executed."""
         for caller in self._callers.values():

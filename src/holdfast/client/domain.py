@@ -156,10 +156,7 @@ class Domain:
 
         Raises ``InvalidRequest`` when there is no such group, ``Unavailable`` when nobody could say.
         """
-        caller = await self.caller(name)
-        interface = Interface(cls) if cls is not None else None
-        members = Members(name, self._give)
-        return Group(caller, self._policy, interface, members=members, domain=self._name)
+        return self._proxy(await self.caller(name), cls)
 
     async def caller(self, name: str) -> Caller:
         """The requests to the group of that name, for whoever has arguments and ids of its own. Raises as
@@ -248,8 +245,11 @@ class Domain:
             )
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise InvalidRequest(f"the arguments of {cls} have no form in JSON: {error}") from None
-        await self._order(wanted)
-        return await self.group(name) if isinstance(cls, str) else await self.group(name, cls)
+        (made,) = await self._order(wanted)
+        # By its number: an earlier group of the name may still be known here.
+        self._callers.supersede(name, by=made.group)
+        caller = await self._callers.find(group=made.group)
+        return self._proxy(caller, None if isinstance(cls, str) else cls)
 
     async def delete(self, name: str) -> None:
         """End a group, and forget its state. Raises ``InvalidRequest`` when there is none of that name."""
@@ -269,6 +269,11 @@ class Domain:
         about = RequestId.parse(request) if isinstance(request, str) else request
         caller = await self._callers.find(group=about.group)
         return await caller.outcome(about, self._policy)
+
+    def _proxy(self, caller: Caller, cls: type[Any] | None) -> Group[Any]:
+        interface = Interface(cls) if cls is not None else None
+        members = Members(caller.reference.name, self._give)
+        return Group(caller, self._policy, interface, members=members, domain=self._name)
 
     async def _order(self, wanted: AboutGroups) -> tuple[GroupInfo, ...]:
         return (await self._give(wanted, GroupList)).groups
