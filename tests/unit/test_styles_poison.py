@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 from fake_group import FakeClock
-from group_classes import A, B, Spy, call, definition, sent
+from group_classes import A, B, Counter, Spy, call, definition, sent
 from slot_notes import Notes
 from style_groups import group, lines, told, write
 
 from holdfast.model.csn import ZERO
 from holdfast.model.errors import Unavailable
-from holdfast.model.ids import Position
+from holdfast.model.ids import ClientId, Position
 from holdfast.model.outcome import Poisoned, Returned, decode_outcome
 from holdfast.model.units import SECOND
 from holdfast.styles.attempts import NO_GROUP, Attempt, Attempts
@@ -109,6 +109,49 @@ def test_an_active_call_that_ends_processes_is_given_up_by_all() -> None:
         ("again", [1], [Poisoned(2, "write('line 1')")]),
         ("again", [2], [Returned(1)]),
     ]
+
+
+@pytest.mark.parametrize("is_one_batch", [False, True])
+def test_an_active_timer_that_ends_processes_is_given_up_by_all(is_one_batch: bool) -> None:
+    """E4: its firing was committed before it was known for what it is. *Without it:* every host replays the
+    firing, and none comes back."""
+    made = group("active", Counter)
+    made.replicas["a"].on_calls("t", sent(call(1, "remind", 1, "deadly")))
+    made.settle()
+    made.clock.time_ns += 2 * SECOND
+    made.replicas["a"].turn()
+    for name in "abc":
+        made.replicate(name)
+        made.attempts[name].ended(Attempt(NO_GROUP, ClientId("timer/1"), 1, 1, 2))
+    if is_one_batch:  # b executes nothing before it knows all of it, and the timer is set there as well
+        made.start("b")
+    made.fail_over("b", is_crash=True)
+    made.settle()
+    made.restart("a")
+    made.replicas["b"].on_calls("t", sent(call(2, "add", 5)))
+    made.settle()
+    assert told(made)[-1] == ("t", [2], [Returned(5)])
+    assert [(name, kind) for name, kind, _ in made.faults] == [("b", "poisoned")]
+    for name in "abc":
+        execution = made.replicas[name].execution
+        assert execution is not None
+        assert execution.position == made.members["b"].tail
+        assert execution.line.instance.seen == []  # type: ignore[attr-defined]  # a Counter
+        assert len(execution.timers) == 0
+        assert execution.line.poisoned == {}
+
+
+def test_an_active_call_given_up_before_it_was_ordered_leaves_nothing_behind() -> None:
+    """Its end comes first in the sequence and is all there is to it: calls go the short way again."""
+    made = group("active")
+    made.attempts["a"].ended(Attempt(NO_GROUP, A, 1, 1, 2))
+    write(made, 1, 2)
+    made.settle()
+    assert told(made) == [("t", [1, 2], [Poisoned(2, "write('line 1')"), Returned(1)])]
+    for name in "abc":
+        execution = made.replicas[name].execution
+        assert execution is not None
+        assert execution.line.poisoned == {}
 
 
 def test_a_call_behind_one_that_may_wait_is_noted_as_it_runs() -> None:

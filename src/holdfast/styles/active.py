@@ -8,7 +8,7 @@ Replicas that differ are found: at each checkpoint interval the primary orders a
 its state and its digest there, and the primary's digest follows as a record that the others compare (E1).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from holdfast.model.calls import Request
 from holdfast.model.errors import DISK_ERRORS, Overloaded
@@ -33,7 +33,7 @@ from holdfast.styles.operation import (
     decode_calls,
     decode_record,
 )
-from holdfast.styles.poison import Poisonous, among_calls, among_jobs
+from holdfast.styles.poison import End, Poisonous, among_calls, among_jobs, among_timers, ends_among
 from holdfast.styles.ports import StylePorts, Token
 from holdfast.styles.replica import Replica, Then
 
@@ -184,36 +184,66 @@ class Active(Replica):
 
     def _forewarned(
         self, records: list[tuple[Position, Record]], up_to: Position
-    ) -> list[tuple[Position, Record]]:
-        """The records that may be executed: up to the first that holds a call which ended too many processes.
-        Its end as poisoned comes after it in the sequence, and must be known before it is reached (E4)."""
-        ends = {each.request: each for _, each in records if isinstance(each, Poison)}
-        attempts, execution = self._ports.attempts, self._execution
+    ) -> Iterable[tuple[Position, Record]]:
+        """The records that may be executed, each to be taken when those before it have been: up to the first
+        that runs a call which ended too many processes. Its end as poisoned comes after it in the sequence,
+        and must be known before it is reached (E4)."""
         self._held = []
-        if not ends and not attempts.has_suspects:
+        ends = ends_among(record for _, record in records)
+        if not ends and not self._ports.attempts.has_suspects:
             return records
+        return self._one_by_one(records, ends, up_to)
+
+    def _one_by_one(
+        self, records: list[tuple[Position, Record]], ends: dict[Request, End], up_to: Position
+    ) -> Iterator[tuple[Position, Record]]:
+        line = self._execution.line
         # An end that is ordered and not committed yet is waited for: the primary knows more than this member.
-        coming = self._ends_beyond(up_to) if attempts.has_suspects else {}
-        in_line = execution.line.in_progress()
-        execution.line.poisoned.update(
-            (job.request, ends[job.request].outcome) for job in in_line if job.request in ends
-        )
-        for index, (_, record) in enumerate(records):
-            if isinstance(record, NestedReply):
-                # It lets the line move on, and with it what stands there.
-                self._held = [each for each in among_jobs(attempts, in_line) if each.request not in ends]
-                if self._held or any(job.request in coming for job in in_line):
-                    return records[:index]
-            if isinstance(record, Calls):
-                client, calls = record.sent.client, decode_calls(record.sent.calls)
-                found = among_calls(attempts, client, calls)
-                self._held = [each for each in found if each.request not in ends and execution.is_new(each)]
-                requests = [Request(client, each.number) for each in calls]
-                if self._held or any(request in coming for request in requests):
-                    return records[:index]
-                known = [ends[request] for request in requests if request in ends]
-                execution.line.poisoned.update((end.request, end.outcome) for end in known)
-        return records
+        coming = self._ends_beyond(up_to) if self._ports.attempts.has_suspects else {}
+        for first, record in records:
+            requests, found = self._set_going(record)
+            self._held = [each for each in found if each.request not in ends]
+            if self._held or any(request in coming for request in requests):
+                if isinstance(record, TimerFired):  # it is due still, and must not be ordered again
+                    self._fired[record.timer, record.due_ns] = None
+                return
+            for request in requests:
+                if request in ends and self._ends_with(record, request, ends[request]):
+                    line.poisoned[request] = ends[request].outcome
+            yield first, record
+            if isinstance(record, Poison):
+                ends.pop(record.request, None)
+
+    def _set_going(self, record: Record) -> tuple[list[Request], list[Poisonous]]:
+        """What may run when *record* is executed, and what of that ended too many processes."""
+        attempts, execution = self._ports.attempts, self._execution
+        match record:
+            case Calls(sent=sent):
+                calls = [
+                    each
+                    for each in decode_calls(sent.calls)
+                    if execution.is_new(Request(sent.client, each.number), each.expiration_s)
+                ]
+                requests = [Request(sent.client, each.number) for each in calls]
+                return requests, list(among_calls(attempts, sent.client, calls))
+            case NestedReply() | Poison():
+                # Either lets the line move on, and with it what stands there.
+                jobs = execution.line.in_progress()
+                return [job.request for job in jobs], list(among_jobs(attempts, jobs))
+            case TimerFired(timer=number, due_ns=due_ns):
+                timer = execution.timers.fired_by(number, due_ns)
+                if timer is not None and timer.request not in execution.line.poisoned:
+                    return [timer.request], list(among_timers(attempts, [timer]))
+        return [], []
+
+    def _ends_with(self, record: Record, request: Request, end: End) -> bool:
+        """Whether this is where a call is given up: before it begins; or, if it had answers of other groups,
+        before the last of them. That place follows from the sequence alone, so it is every member's. *Without
+        it:* one that had executed the first half has another state than one that replays."""
+        line = self._execution.line
+        if isinstance(record, NestedReply) and line.is_waiting_for(request, record.call):
+            return record.request == request and record.call == end.last_answer
+        return not end.last_answer and not line.is_running(request)
 
     def _ends_beyond(self, position: Position) -> dict[Request, None]:
         """Calls whose end as poisoned is ordered beyond *position*."""

@@ -61,7 +61,6 @@ from holdfast.styles.operation import (
     Upgraded,
     decode_calls,
 )
-from holdfast.styles.poison import Poisonous
 from holdfast.styles.saving import Saved
 from holdfast.styles.stepping import ORDERED_BYTES_MAX, SHORT_BYTES, fitted
 from holdfast.styles.timers import Timers, is_timer
@@ -116,9 +115,9 @@ class Execution:
         """The call to another group that is being waited for."""
         return self.line.outgoing()
 
-    def is_new(self, call: Poisonous) -> bool:
+    def is_new(self, request: Request, expiration_s: int) -> bool:
         """Whether it would run, were it met now."""
-        return self.retention.judge(*call.request, call.expiration_s) is FRESH
+        return self.retention.judge(*request, expiration_s) is FRESH
 
     # --- records
 
@@ -376,8 +375,11 @@ class Execution:
         request, outcome = record.request, record.outcome
         verdict = self.retention.judge(*request, record.expiration_s)
         # What stands in line runs, also when its client gave it up long ago: the table does not know of it.
-        if is_timer(request) or any(job.request == request for job in self.line.in_progress()):
+        is_in_line = any(job.request == request for job in self.line.in_progress())
+        if is_in_line or (is_timer(request) and self.timers.is_to_come(request)):
             self._end(self.line.poison(request, outcome, self.position), effects)
+        elif is_timer(request):
+            pass  # it was given up when it fired, or has been cancelled
         elif verdict is FRESH:
             self.retention.begin(*request, self.position, record.expiration_s)
             self.retention.finish(*request, outcome)

@@ -87,6 +87,10 @@ class Line:
         running = self._running
         return running is not None and running.waits_for.call == call and running.job.request == caller
 
+    def is_running(self, request: Request) -> bool:
+        """Whether it has begun, and waits in the middle."""
+        return self._running is not None and self._running.job.request == request
+
     # --- running
 
     def start(

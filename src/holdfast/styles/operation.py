@@ -148,6 +148,10 @@ class NestedReply(msgspec.Struct, frozen=True, array_like=True, tag=4, gc=False)
     """Which of its calls, counted from 1."""
     outcome: bytes
 
+    @property
+    def request(self) -> Request:
+        return Request(self.client, self.number)
+
 
 class TimerFired(msgspec.Struct, frozen=True, array_like=True, tag=5, gc=False):
     stamp: Stamp

@@ -221,7 +221,7 @@ class Passive(Replica):
         """A call that was answered, and that ends the processes in which it is executed again, can neither be
         given up nor left out: this member has no object, and the host lives on to say so."""
         for found in among_calls(self._ports.attempts, record.sent.client, decode_calls(record.sent.calls)):
-            if execution.is_new(found):
+            if execution.is_new(found.request, found.expiration_s):
                 raise CannotReplay(f"executed again, {found.call} ended {found.attempts} processes")
 
     def _after(self, position: Position, up_to: Position) -> list[Stored]:
@@ -346,8 +346,9 @@ class Passive(Replica):
         execution = self._execution
         if execution is not None:
             if self._ports.attempts.has_suspects:
-                for found in list(among_jobs(self._ports.attempts, execution.line.in_progress())):
-                    self.poison(found)
+                found = list(among_jobs(self._ports.attempts, execution.line.in_progress()))
+                for each in reversed(found):  # the one that runs is last: its end lets the line move on
+                    self.poison(each)
             self._step(execution)
 
     def _step_by(self, execution: Execution, record: Record) -> None:

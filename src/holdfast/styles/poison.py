@@ -12,7 +12,8 @@ from holdfast.net.frame import UNDECODABLE
 from holdfast.styles.attempts import Attempts
 from holdfast.styles.effects import Job
 from holdfast.styles.interface import POSITIONAL
-from holdfast.styles.operation import Call
+from holdfast.styles.operation import Call, NestedReply, Poison, Record
+from holdfast.styles.timers import Timer
 
 WORDS_MAX: Final = 300
 """Of a call, for people: it is in the log and in every checkpoint."""
@@ -51,6 +52,34 @@ def among_jobs(attempts: Attempts, jobs: Iterable[Job]) -> Iterator[Poisonous]:
         if ended:
             words = in_words(each.method, each.arguments)
             yield Poisonous(each.request, each.expiration_s, ended, words, each.traceparent)
+
+
+def among_timers(attempts: Attempts, timers: Iterable[Timer]) -> Iterator[Poisonous]:
+    for each in timers:
+        ended = attempts.given_up(each.request)
+        if ended:
+            yield Poisonous(each.request, 0, ended, in_words(each.method, each.arguments))
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a call is given up, by records that follow it."""
+
+    outcome: bytes
+    last_answer: int
+    """Which of its calls to other groups was the last to be answered before that; 0 if none was."""
+
+
+def ends_among(records: Iterable[Record]) -> dict[Request, End]:
+    """The calls that *records* give up. The first end of each counts: its client may have it."""
+    ends: dict[Request, End] = {}
+    answered: dict[Request, int] = {}
+    for each in records:
+        if isinstance(each, NestedReply):
+            answered[each.request] = max(each.call, answered.get(each.request, 0))
+        elif isinstance(each, Poison) and each.request not in ends:
+            ends[each.request] = End(each.outcome, answered.get(each.request, 0))
+    return ends
 
 
 def in_words(method: str, arguments: msgspec.Raw) -> str:

@@ -54,7 +54,7 @@ from holdfast.styles.operation import (
     encode_record,
     stamp_of,
 )
-from holdfast.styles.poison import Poisonous, among_calls, in_words
+from holdfast.styles.poison import Poisonous, among_calls, among_timers
 from holdfast.styles.ports import Sequence, StylePorts, Token
 from holdfast.styles.queries import Queries
 from holdfast.styles.repetition import Repetitions
@@ -453,7 +453,7 @@ class Replica(ABC):
     def _poison_calls(self, execution: Execution, client: ClientId, calls: list[Call]) -> None:
         """Order that those of a frame's operations never run which ended too many processes (E4)."""
         for found in among_calls(self._ports.attempts, client, calls):
-            if execution.is_new(found):
+            if execution.is_new(found.request, found.expiration_s):
                 self.poison(found)
 
     def _tell(self, position: Position, token: Token, numbers: list[int], outcomes: list[bytes]) -> None:
@@ -482,10 +482,8 @@ class Replica(ABC):
             return
         for timer in execution.timers.due(self._stamping.now_ns(), self._config.timers_per_turn_max):
             if not self._is_fired(timer.number, timer.due_ns):
-                ended = self._ports.attempts.given_up(timer.request)
-                if ended:
-                    words = in_words(timer.method, timer.arguments)
-                    self.poison(Poisonous(timer.request, 0, ended, words))
+                for found in among_timers(self._ports.attempts, [timer]):
+                    self.poison(found)
                 self._order(execution, TimerFired(self._stamping.next(), timer.number, timer.due_ns))
 
 

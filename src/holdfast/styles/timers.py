@@ -95,11 +95,20 @@ class Timers:
             heappush(self._by_due, (timer.due_ns, timer.number))
         return ripe
 
+    def fired_by(self, number: int, due_ns: int) -> Timer | None:
+        """The timer that a firing speaks of; None when that firing is out of date."""
+        timer = self._timers.get(number)
+        return timer if timer is not None and timer.due_ns == due_ns else None
+
+    def is_to_come(self, request: Request) -> bool:
+        """Whether it is the next firing of a timer."""
+        return any(timer.request == request for timer in self._timers.values())
+
     def fire(self, number: int, due_ns: int, time_ns: int) -> Timer | None:
         """The timer whose firing was ordered; None when that firing is out of date. One that comes again is
         set for its next time after *time_ns*: times missed while the group was down fire once, not each."""
-        timer = self._timers.get(number)
-        if timer is None or timer.due_ns != due_ns:
+        timer = self.fired_by(number, due_ns)
+        if timer is None:
             return None
         if timer.schedule:
             following = parse_schedule(timer.schedule).after(max(time_ns, due_ns))
