@@ -1,11 +1,12 @@
 """Active groups, and stateless ones."""
 
 import pytest
-from fake_group import FakeClock
+from fake_group import FakeClock, FakeGroup
 from group_classes import Counter, Spy, call, definition, sent
-from style_groups import group, lines, pass_interval, told, write
+from style_groups import CONFIG, group, lines, pass_interval, told, write
 
-from holdfast.model.errors import Overloaded
+from holdfast.model.errors import Overloaded, Unavailable
+from holdfast.model.ids import Position
 from holdfast.model.outcome import Raised, Returned, decode_outcome
 from holdfast.model.units import SECOND
 from holdfast.styles.stateless import Stateless
@@ -58,6 +59,73 @@ def test_a_mark_that_is_refused_is_ordered_again() -> None:
     made.settle()
     pass_interval(made)
     assert made.members["a"].checkpoint is not None
+
+
+def behind(made: FakeGroup) -> None:
+    """b returns with much to execute, of which each record takes a fifth of a slice and more."""
+    made.crash("b")
+    for number in range(1, 101):
+        write(made, number)
+        made.settle()
+    made.restart("b")
+    made.clock.step_ns = CONFIG.slice_ns // 10
+
+
+def test_a_member_that_is_behind_executes_slice_by_slice() -> None:
+    """A whole log in one event would be taken for a hang, and end one claimant after the other."""
+    made = group("active")
+    behind(made)
+    replica = made.replicas["b"]
+    made.tell_commit("b", made.members["a"].committed)
+    reached = 0
+    while reached < 100:
+        assert 0 < replica.reached - reached <= 5
+        assert "b" in made.woken, "it asks for a turn to go on in"
+        reached = replica.reached
+        made.woken.clear()
+        replica.turn()
+    assert lines(made, "b") == lines(made, "a")
+    assert [position for position in made.members["b"].read_from if position > 1] == [], "it reads them once"
+
+
+def test_what_is_committed_while_a_member_catches_up_is_executed_after_that() -> None:
+    made = group("active")
+    behind(made)
+    made.tell_commit("b", Position(50))
+    assert made.replicas["b"].reached < 50
+    made.tell_commit("b", made.members["a"].committed)
+    made.wake()
+    assert lines(made, "b") == lines(made, "a")
+
+
+def test_a_successor_that_is_behind_takes_calls_when_it_has_caught_up() -> None:
+    made = group("active")
+    behind(made)
+    made.fail_over("b", is_crash=True)
+    successor = made.replicas["b"]
+    turns = 0
+    while not successor.is_ready:
+        with pytest.raises(Unavailable):
+            write(made, 101)
+        successor.turn()
+        turns += 1
+    assert turns > 1
+    told(made)
+    write(made, 101)
+    write(made, 102)
+    made.settle()
+    assert [numbers for _, numbers, _ in told(made)] == [[101], [102]]
+    assert lines(made, "b") == [f"line {number}" for number in range(1, 103)]
+
+
+def test_a_member_that_is_made_anew_while_it_catches_up_begins_again() -> None:
+    made = group("active")
+    behind(made)
+    made.tell_commit("b", made.members["a"].committed)
+    assert 0 < made.replicas["b"].reached < 100
+    made.replicas["b"].make_anew("it says that it is not alive")
+    made.wake()
+    assert lines(made, "b") == lines(made, "a")
 
 
 class Unsteady:

@@ -48,6 +48,10 @@ class Active(Replica):
         """The object that takes its place, on its way from a checkpoint."""
         self._failure: Exception | None = None
         """Why none came of that."""
+        self._backlog: Iterator[tuple[Position, Record]] | None = None
+        """What was read and may be executed, to be gone on with slice by slice; None when all of it was."""
+        self._was_wary = False
+        """Whether any call was suspected when it was read."""
         self._then: dict[Position, tuple[Token, Then]] = {}
         """Who waits for a record that this primary ordered, and what to do with its effects, by its first
         position."""
@@ -97,7 +101,7 @@ class Active(Replica):
 
     def install(self, kept: Kept) -> None:
         self._execution.discard()
-        self._failure = None
+        self._failure = self._backlog = None
         self._loading = Execution.loading(self.definition, chunks_of(kept))
         self._checkpointing.installed(kept)
         self._ports.wake()
@@ -130,7 +134,7 @@ class Active(Replica):
         self.on_following()
         self._is_reigning = is_reigning
         self._execution.discard()
-        self._digested = self._told = self._failure = None
+        self._digested = self._told = self._failure = self._backlog = None
         self._loading = self._load()
 
     # --- executing
@@ -142,21 +146,47 @@ class Active(Replica):
             raise failure
         if self._loading is not None:
             raise Overloaded(f"group {self.definition.group} has more to load")
-        self._execute_up_to(self.sequence.committed)
+        if not self._execute_up_to(self.sequence.committed):
+            raise Overloaded(f"group {self.definition.group} has more to execute")
         return self._execution
 
-    def _execute_up_to(self, up_to: Position) -> None:
-        execution = self._execution
-        if execution.position >= up_to:
-            return
+    def _execute_up_to(self, up_to: Position) -> bool:
+        """Execute what is final; whether that was all that may be. Who serves has only what it ordered itself
+        left to do, and does it at once. Anybody else may have a whole log before it, and goes on in its turns
+        after a slice of time: in one event it would be taken for hung."""
+        until_ns = None if self._is_primary else self._ports.clock.now() + self._config.slice_ns
+        if self._ports.attempts.has_suspects and not self._was_wary:
+            self._backlog = None  # it was read by a member that suspected nothing
+        if not self._go_on_executing(until_ns):
+            return False
+        if self._execution.position < up_to:
+            self._backlog = self._read_on(up_to)
+        return self._go_on_executing(until_ns)
+
+    def _read_on(self, up_to: Position) -> Iterator[tuple[Position, Record]]:
+        position = self._execution.position
         stored = [
             record
-            for record in self.sequence.read(Position(execution.position + 1), up_to)
-            if record.first > execution.position and record.last <= up_to
+            for record in self.sequence.read(Position(position + 1), up_to)
+            if record.first > position and record.last <= up_to
         ]
         records = [(each.first, decode_record(each.body)) for each in stored]
-        for first, record in self._forewarned(records, up_to):
-            self._execute(first, record)
+        self._was_wary = self._ports.attempts.has_suspects
+        return iter(self._forewarned(records, up_to))
+
+    def _go_on_executing(self, until_ns: int | None) -> bool:
+        """Whether nothing that was read is left."""
+        try:
+            for first, record in self._backlog or ():
+                self._execute(first, record)
+                if until_ns is not None and self._ports.clock.now() >= until_ns:
+                    self._ports.again()
+                    return False
+        except BaseException:
+            self._backlog = None
+            raise
+        self._backlog = None
+        return True
 
     def _execute(self, first: Position, record: Record) -> None:
         execution = self._execution
