@@ -1,15 +1,14 @@
 """The same without an event loop of one's own: a thread runs one, and every call waits for its outcome."""
 
-import asyncio
-import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar, cast, overload
+from typing import Any, Self, TypeVar, overload
 
 from holdfast.calling.config import CallPolicy, ClientConfig
 from holdfast.client.domain import Domain, connect
 from holdfast.client.faults import Faults
+from holdfast.client.loop_thread import LoopThread
 from holdfast.client.properties import Properties
 from holdfast.client.proxy import Group
 from holdfast.faults.events import StructuredEvent
@@ -46,15 +45,12 @@ class SyncDomain:
     def __init__(self, make: Callable[[], Domain]) -> None:
         self._make = make
         self._domain: Domain | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._thread: LoopThread | None = None
 
     def __enter__(self) -> Self:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="holdfast client", daemon=True)
-        self._thread.start()
+        self._thread = LoopThread()
         try:
-            self._domain = self.run(self._open())
+            self._domain = self.run(self._open(), is_question=True)
         except BaseException:
             self._stop()
             raise
@@ -65,7 +61,7 @@ class SyncDomain:
     ) -> None:
         domain, self._domain = self._domain, None
         try:
-            if domain is not None:
+            if domain is not None and self._thread is not None and not self._thread.is_inherited:
                 self.run(domain.close())
         finally:
             self._stop()
@@ -79,7 +75,7 @@ class SyncDomain:
     def group(self, name: str, cls: type[Any] | None = None) -> Any:
         """The group of that name: its methods return what the group's do. With *cls* the type checker, too,
         takes it for one."""
-        found = self.run(self._group(name, cls))
+        found = self.run(self._group(name, cls), is_question=True)
         return SyncGroup(self, found)
 
     def create(self, cls: str | type[Any], *, name: str, **properties: Any) -> Any:
@@ -92,7 +88,7 @@ class SyncDomain:
 
     def groups(self) -> tuple[GroupInfo, ...]:
         """All groups of the domain."""
-        return self.run(self._running().groups())
+        return self.run(self._running().groups(), is_question=True)
 
     def outcome(self, request: RequestId | str) -> Any:
         """As :meth:`.domain.Domain.outcome`."""
@@ -112,12 +108,14 @@ class SyncDomain:
         """As :meth:`.domain.Domain.type_properties`."""
         return SyncProperties(self, self._running().type_properties(cls))
 
-    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Wait for *coroutine*, which runs in the domain's own thread."""
-        if self._loop is None:
+    def run(self, coroutine: Coroutine[Any, Any, T], *, is_question: bool = False) -> T:
+        """Wait for *coroutine*, which runs in the domain's own thread. If another thread leaves the domain
+        meanwhile, it ends: a *question*, which changes nothing, with ``Unavailable``."""
+        thread = self._thread
+        if thread is None:
             coroutine.close()
             raise Unavailable("the domain is closed: use it within `with`")
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+        return thread.run(coroutine, is_question=is_question)
 
     async def _open(self) -> Domain:
         domain = self._make()
@@ -134,11 +132,9 @@ class SyncDomain:
         return self._domain
 
     def _stop(self) -> None:
-        loop, thread = cast(asyncio.AbstractEventLoop, self._loop), cast(threading.Thread, self._thread)
-        self._loop = self._thread = None
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.stop()
 
 
 class SyncFaults:
@@ -155,12 +151,12 @@ class SyncFaults:
         news = self._faults.watch(where, after=after, parts=parts)
         try:
             while True:
-                yield self._domain.run(_next(news))
+                yield self._domain.run(_next(news), is_question=True)
         finally:
-            self._domain.run(_close(news))
+            self._domain.run(_close(news), is_question=True)
 
     def list(self, where: str = "", *, after: int = 0, parts: bool = False) -> "list[Told]":
-        return self._domain.run(self._faults.list(where, after=after, parts=parts))
+        return self._domain.run(self._faults.list(where, after=after, parts=parts), is_question=True)
 
     def push(self, fault: FaultReport | StructuredEvent, *, once: str = "") -> int:
         return self._domain.run(self._faults.push(fault, once=once))
@@ -182,10 +178,10 @@ class SyncProperties:
         self._properties = properties
 
     def get(self) -> dict[str, Any]:
-        return self._domain.run(self._properties.get())
+        return self._domain.run(self._properties.get(), is_question=True)
 
     def own(self) -> dict[str, Any]:
-        return self._domain.run(self._properties.own())
+        return self._domain.run(self._properties.own(), is_question=True)
 
     def set(self, **properties: Any) -> dict[str, Any]:
         return self._domain.run(self._properties.set(**properties))
@@ -219,7 +215,7 @@ class SyncGroup:
 
     def reference(self) -> GroupReference:
         """As :meth:`.members.Members.reference`."""
-        return self._domain.run(self._group.reference())
+        return self._domain.run(self._group.reference(), is_question=True)
 
     @property
     def properties(self) -> SyncProperties:
