@@ -127,9 +127,15 @@ class Submission:
             previous = on.store.point_at(follower.next)
             if previous is None or follower.next < on.store.floor.position:
                 return  # our log no longer reaches back so far; it will say what it holds
-            records, last = on.store.after(
-                follower.next, on.config.batch_records_max, on.config.batch_bytes_max
-            )
+            try:
+                records, last = on.store.after(
+                    follower.next, on.config.batch_records_max, on.config.batch_bytes_max
+                )
+            except Overloaded:
+                # They wait for a new file of our log. A sweep sends them; and who is sent nothing is not
+                # blamed for its silence (M1).
+                follower.owing_since = on.now
+                return
             self._submit(follower, previous, records)
             follower.next = last
             follower.sent(last, sum(map(len, records)))
