@@ -249,6 +249,8 @@ BOUNDS = {
     "a negative number": sent(call(-1, "write", "x")),
     "a number beyond 63 bits": sent(call(1 << 63, "write", "x")),
     "a floor beyond 63 bits": sent(call(1, "write", "x"), floor=(1 << 64) - 1),
+    "a method's name without end": sent(call(1, "\u20ac" * 240_000)),
+    "a chain without end": msgspec.structs.replace(sent(call(1, "write", "x")), chain=("h",) * 10_000),
     "a client's id without end": sent(call(1, "write", "x"), client=ClientId("x" * 70_000)),
 }
 
@@ -286,3 +288,15 @@ def test_a_circle_is_refused_as_such_also_when_the_line_is_full(style: str) -> N
     [outcome] = next(outcomes for token, _, outcomes in told(made) if token == "circle")
     assert isinstance(outcome, Refused)
     assert outcome.code == "call_cycle"
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_portions_of_a_long_frame_count_all_that_a_record_has_of_a_call(style: str) -> None:
+    """Also its method's name: without it the record of many calls with long names and short outcomes would be
+    longer than any may be, and cost the group its object."""
+    config = msgspec.structs.replace(CONFIG, uncommitted_max=4096, record_bytes=4096)
+    made = group(style, config=config)
+    made.replicas["a"].on_calls("t", sent(*(call(number, "\u20ac" * 200) for number in range(1, 101))))
+    made.settle()
+    assert sum(len(numbers) for _, numbers, _ in told(made)) == 100
+    assert max(len(each.body) for each in made.members["a"].log) <= 4096 + 200

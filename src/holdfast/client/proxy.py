@@ -12,7 +12,7 @@ from holdfast.calling.lane import Lane
 from holdfast.client.criteria import NONE
 from holdfast.client.members import Members
 from holdfast.client.properties import Properties
-from holdfast.model.calls import STALE_MS_MAX
+from holdfast.model.calls import METHOD_CHARACTERS_MAX, STALE_MS_MAX
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import GroupId
 from holdfast.model.object_orders import GroupReference
@@ -27,7 +27,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 Consistency = Literal["linearizable", "stale"]
-METHOD_CHARACTERS_MAX: Final = 200
 METHODS_KEPT_MAX: Final = 1_000
 """Names are the caller's: without a bound a mistake could fill the memory."""
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -206,7 +205,7 @@ class Group(Generic[T]):
 
     def _method(self, name: str) -> Callable[..., Answer]:
         if not 0 < len(name) <= METHOD_CHARACTERS_MAX:
-            raise BadCall("a method's name has 1 to 200 characters")
+            raise BadCall(f"a method's name has 1 to {METHOD_CHARACTERS_MAX} characters")
         if not is_sendable(name):
             raise BadCall(f"{name!r} cannot be a method's name")
         caller, policy, lane, stale_ms = self._caller, self._policy, self._lane, self._stale_ms

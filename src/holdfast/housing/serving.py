@@ -51,7 +51,7 @@ from holdfast.model.ports import Clock
 from holdfast.model.reference import Reference, Routing, route
 from holdfast.model.units import MILLISECOND
 from holdfast.styles.lines import CallLines
-from holdfast.styles.operation import Call, LaneSent, Sent, decode_calls
+from holdfast.styles.operation import Call, LaneSent, Sent, decode_sent_calls
 from holdfast.styles.ports import Token
 from holdfast.styles.self_kept import SelfKept
 from holdfast.styles.stateless import Stateless
@@ -249,7 +249,7 @@ class Serving:
         """What the primary may read now is not old at all (R1), once its object has come so far. Any other
         must find out how old its state is, and have reached what the client has seen (S7)."""
         housed, member = asker.housed, asker.housed.member
-        calls = decode_calls(asked.calls)
+        calls = decode_sent_calls(asked.calls)
         if asked.seen.epoch > member.epoch:
             self._turn(asker.client, asked, RefusalCode.BEHIND, "the client has seen a later view")
         elif member.is_serving and member.may_read() and housed.replica.reached >= member.committed:

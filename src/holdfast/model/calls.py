@@ -26,6 +26,9 @@ REPLIES_PER_FRAME_MAX: Final = 16_384
 CALL_BYTES_MAX: Final = 8 << 20
 """Arguments of one call, and a bound on one outcome: well below a connection's longest frame."""
 CLIENT_CHARACTERS_MAX: Final = 200
+METHOD_CHARACTERS_MAX: Final = 200
+CHAIN_CHARACTERS_MAX: Final = 8_000
+"""The names of the groups that wait for a call, together: a record takes them beside the longest call."""
 TEXT_CHARACTERS_MAX: Final = 1_000
 NO_FRAME: Final = 0
 """The number of no frame: theirs begin at 1."""

@@ -31,7 +31,7 @@ from typing import Annotated, Final, cast
 import msgspec
 from msgspec import Meta
 
-from holdfast.model.calls import Client, Number, Request
+from holdfast.model.calls import METHOD_CHARACTERS_MAX, Client, Number, Request
 from holdfast.model.csn import Csn
 from holdfast.model.ids import ClientId, Position
 from holdfast.model.outcome import Poisoned, encode_outcome
@@ -61,6 +61,12 @@ class TracedCall(Call, frozen=True, array_like=True, gc=False):
     take not a byte more for it."""
 
     traceparent: Annotated[bytes, Meta(max_length=TRACEPARENT_BYTES)] = b""
+
+
+class SentCall(TracedCall, frozen=True, array_like=True, gc=False):
+    """One that just came. What is in a log already is read whatever it is: it was executed, and is again."""
+
+    method: Annotated[str, Meta(max_length=METHOD_CHARACTERS_MAX)]
 
 
 def traced(call: Call, traceparent: bytes) -> Call:
@@ -234,6 +240,7 @@ Stamped = Calls | Executed | NestedReply | TimerFired | Settled | Poison
 
 _records: Final[msgspec.msgpack.Decoder[Record]] = msgspec.msgpack.Decoder(Record)
 _calls: Final = msgspec.msgpack.Decoder(list[TracedCall])
+_sent_calls: Final = msgspec.msgpack.Decoder(list[SentCall])
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
@@ -266,6 +273,11 @@ def decode_record(body: bytes) -> Record:
 def decode_calls(calls: msgspec.Raw | bytes) -> list[Call]:
     """Raises ``msgspec.DecodeError`` for anything that is not a list of calls."""
     return cast(list[Call], _calls.decode(calls))
+
+
+def decode_sent_calls(calls: msgspec.Raw | bytes) -> list[Call]:
+    """The same for calls that just came, which also keep their bounds (:class:`SentCall`)."""
+    return cast(list[Call], _sent_calls.decode(calls))
 
 
 def encode_calls(calls: list[Call]) -> msgspec.Raw:

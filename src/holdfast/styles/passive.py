@@ -59,6 +59,8 @@ from holdfast.styles.replica import CALLS_PER_RECORD_MAX, Replica, Then
 
 PAGE_POSITIONS: Final = 1024
 """So many are read from the log at a time."""
+CALL_BYTES: Final = 64
+"""What a record has of a call beside its method, arguments and outcome, at most: numbers, and a trace."""
 
 
 class CannotReplay(HoldfastError):
@@ -260,7 +262,10 @@ class Passive(Replica):
             self._waiting.until(last, token, [each.number for each in calls], outcomes)
             return
         begin = 0
-        lengths = [len(each.arguments) + len(ended) for each, ended in zip(calls, outcomes, strict=True)]
+        lengths = [
+            len(each.arguments) + len(each.method.encode()) + CALL_BYTES + len(ended)
+            for each, ended in zip(calls, outcomes, strict=True)
+        ]
         for end in ends_of_portions(lengths, self._config.record_bytes):
             part, ended = calls[begin:end], outcomes[begin:end]
             executed = Executed(stamp.part(begin), sent.of(part), ended)
@@ -301,7 +306,8 @@ class Passive(Replica):
         self._spent(began)
         position = self._submit_executed(record, 1)
         begin = 0
-        for end in ends_of_portions([len(each.outcome) for each in effects.later], self._config.record_bytes):
+        lengths = [len(each.client.encode()) + CALL_BYTES + len(each.outcome) for each in effects.later]
+        for end in ends_of_portions(lengths, self._config.record_bytes):
             replied = Replied(effects.later[begin:end])
             execution.apply(Position(position + 1), replied)
             position = self._submit_executed(replied, 1)

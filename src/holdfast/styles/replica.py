@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.model.calls import Request
+from holdfast.model.calls import CHAIN_CHARACTERS_MAX, Request
 from holdfast.model.csn import Csn
 from holdfast.model.errors import (
     DISK_ERRORS,
@@ -48,8 +48,8 @@ from holdfast.styles.operation import (
     Sent,
     Settled,
     TimerFired,
-    decode_calls,
     decode_record,
+    decode_sent_calls,
     encode_calls,
     encode_record,
     stamp_of,
@@ -213,11 +213,13 @@ class Replica(ABC):
         """
         execution = self._serving()
         try:
-            calls = decode_calls(sent.calls)
+            calls = decode_sent_calls(sent.calls)
         except UNDECODABLE as error:
             raise BadCall(f"the calls cannot be read: {error}") from None
         if not 1 <= len(calls) <= CALLS_PER_RECORD_MAX:
             raise BadCall(f"a frame has 1 to {CALLS_PER_RECORD_MAX} calls, not {len(calls)}")
+        if sum(map(len, sent.chain), len(sent.chain)) > CHAIN_CHARACTERS_MAX:
+            raise BadCall(f"the names of the {len(sent.chain)} groups that wait for the calls are too long")
         if self.definition.group in sent.chain:
             # The group waits for the end of this very chain: it would wait for ever (E3). However full the
             # line is: it only moves on when this is answered.

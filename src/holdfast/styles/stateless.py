@@ -17,7 +17,7 @@ from holdfast.styles.context import Scope
 from holdfast.styles.definition import Definition
 from holdfast.styles.line import run_at_once
 from holdfast.styles.liveness import ASKED_BY, why_not_alive
-from holdfast.styles.operation import Call, Sent, decode_calls
+from holdfast.styles.operation import Call, Sent, decode_sent_calls
 from holdfast.styles.poison import Poisonous, among_calls
 from holdfast.styles.timers import Timers
 
@@ -52,7 +52,7 @@ class Stateless:
 
     def execute(self, sent: Sent) -> tuple[list[int], list[bytes]]:
         """The numbers and outcomes of one frame's calls, on any member. Raises ``msgspec.DecodeError``."""
-        calls = decode_calls(sent.calls)
+        calls = decode_sent_calls(sent.calls)
         scope = Scope(self.definition.group, self.definition.interface, None, self._on_raised)
         outcomes = []
         began_ns = self._clock.now()
