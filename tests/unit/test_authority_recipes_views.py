@@ -132,6 +132,19 @@ def test_a_creation_in_doubt_is_recognised_and_cannot_return_after_a_removal(ben
     assert bench.run(read_view(record.group)) == NoGroup(record.group)
 
 
+def test_a_creation_in_doubt_is_recognised_also_when_its_primary_has_claimed_since(bench: Bench) -> None:
+    """That is a matter of milliseconds. *Without it:* whoever made the group is told that it was removed."""
+    record = record_of(bench, reserved(bench))
+    assert isinstance(bench.run(create_group(record, A, MEMBERS), bench.lose_answer), InDoubt)
+    first = bench.run(read_view(record.group))
+    assert isinstance(first, Seen)
+    claimed = bench.run(change_view(claim(bench, first, B), identity=identity_of(bench)))
+    assert isinstance(claimed, Seen)
+    assert bench.run(create_group(record, A, MEMBERS)) == claimed
+    other = record_of(bench, record.group)
+    assert bench.run(create_group(other, A, MEMBERS)) == Lost(record.group, claimed)
+
+
 # --- views
 
 

@@ -178,13 +178,17 @@ def reserve_group(*, nonce: Nonce, count: int = 1) -> Recipe[GroupId | Contended
 def create_group(
     record: GroupRecord, primary: HostId, members: tuple[ViewMember, ...]
 ) -> Recipe[Seen[View] | Lost | NameTaken | Contended | InDoubt]:
-    """Store *record*, under an id reserved for it, with its first view and its name."""
+    """Store *record*, under an id reserved for it, with its first view and its name. Run again it finds the
+    view that stands; Lost when another has that id, or the group was removed."""
     nonce = record.nonce
     for _ in range(ATTEMPTS_MAX):
         found = yield from read(keys.view(record.group), View)
         if found.value is not None:
             standing = Seen(found.key, found.value, found.modified)
-            return standing if found.value.nonce == nonce else Lost(record.group, standing)
+            # The record says who made it: the first primary may have put another view in place since.
+            made = yield from read(keys.group(record.group), GroupRecord)
+            is_mine = made.value is not None and made.value.nonce == nonce
+            return standing if is_mine else Lost(record.group, standing)
         floors, identity = yield from read_floors()
         # The guard is read before the name: a name that was freed meanwhile has changed it.
         guard = yield from read(keys.GROUP_GUARD, Guard)
