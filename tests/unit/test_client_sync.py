@@ -107,7 +107,7 @@ def test_what_is_ended_with_its_loop_says_no_more_than_is_known(
 
 
 FORKS = """
-import os, sys
+import os, signal, sys
 import holdfast as hf
 
 with hf.connect_sync(sys.argv[1]) as domain:
@@ -115,6 +115,7 @@ with hf.connect_sync(sys.argv[1]) as domain:
     assert counter.add(1) == 1
     child = os.fork()
     if child == 0:
+        signal.alarm(60)  # nobody is left behind
         try:
             with domain:
                 assert domain.group("ledger").add(0) == 1
@@ -124,6 +125,7 @@ with hf.connect_sync(sys.argv[1]) as domain:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     child = os.fork()
     if child == 0:
+        signal.alarm(60)  # nobody is left behind
         try:
             counter.add(1)
         except hf.Unavailable:
