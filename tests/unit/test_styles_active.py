@@ -5,9 +5,10 @@ from fake_group import FakeClock, FakeGroup
 from group_classes import Counter, Spy, call, definition, sent
 from style_groups import CONFIG, group, lines, pass_interval, told, write
 
+import holdfast as hf
 from holdfast.model.errors import Overloaded, Unavailable
 from holdfast.model.ids import Position
-from holdfast.model.outcome import Raised, Returned, decode_outcome
+from holdfast.model.outcome import Raised, Returned, decode_outcome, encode_outcome
 from holdfast.model.units import SECOND
 from holdfast.styles.stateless import Stateless
 
@@ -147,6 +148,26 @@ def test_active_members_that_differ_are_reported() -> None:
     made.replicas["a"].on_calls("t", sent(call(1, "add")))
     pass_interval(made)
     made.settle()
+    assert {(name, kind) for name, kind, _ in made.faults} == {("b", "divergence"), ("c", "divergence")}
+
+
+class UnsteadyAsking(Unsteady):
+    async def ask(self) -> None:
+        await hf.context.group("other").get("x")
+
+
+def test_active_members_that_differ_are_reported_though_a_method_waits_at_each_mark() -> None:
+    """They are compared where it ends: that is the same record on all of them."""
+    made = group("active", UnsteadyAsking)
+    made.replicas["a"].on_calls("t", sent(call(1, "ask"), call(2, "ask")))
+    made.settle()
+    pass_interval(made)
+    assert not made.faults
+    _, waits = made.outgoing.pop()
+    made.outgoing.clear()
+    made.replicas["a"].on_nested_outcome(waits.caller, waits.call, encode_outcome(Returned(5)))
+    for _ in range(3):
+        made.settle()
     assert {(name, kind) for name, kind, _ in made.faults} == {("b", "divergence"), ("c", "divergence")}
 
 

@@ -217,7 +217,7 @@ def ask_on(made: FakeGroup, rounds: int) -> None:
         assert not execution.is_at_rest, "at the end of a turn it never is"
 
 
-@pytest.mark.parametrize("style", PASSIVE)
+@pytest.mark.parametrize("style", ALL)
 def test_members_of_a_group_in_which_a_method_always_waits_all_get_checkpoints(style: str) -> None:
     """Every step is ordered in the middle of a call. Without checkpoints, logs grow until they are full, and
     then also a successor's is."""

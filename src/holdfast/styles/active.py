@@ -5,7 +5,8 @@ that becomes primary has nothing to do but answer. Only the primary answers and 
 reply and each nested call leaves once.
 
 Replicas that differ are found: at each checkpoint interval the primary orders a mark, every member captures
-its state and its digest there, and the primary's digest follows as a record that the others compare (E1).
+its state and its digest there, or where the method that waits ends, and the primary's digest follows as a
+record that the others compare (E1).
 """
 
 from collections.abc import Iterable, Iterator
@@ -328,10 +329,10 @@ class Active(Replica):
     # --- comparing
 
     def _mark(self) -> None:
-        """Every member is at the same point here, and so either all are at rest or none is."""
+        """Every member is at the same point here, and so all have the next moment of rest in common."""
         self._is_marking = False
         self._digested = self._told = None
-        self._checkpointing.capture(self._execution)
+        self._checkpointing.capture_at_rest(self._execution)
 
     def _on_digest(self, position: Position, digest: bytes) -> None:
         """What the state captured at a mark comes to; of a large one that is known only later."""
