@@ -10,7 +10,7 @@ never "not executed", unless the style knows that this copy is the first (``Outg
 from collections.abc import Hashable
 from functools import partial
 
-from holdfast.authority.groups import NoSuchName
+from holdfast.authority.groups import GroupRecord, NoSuchName
 from holdfast.authority.outcome import NoAnswer
 from holdfast.authority.recipe import Recipes
 from holdfast.authority.views import NoGroup
@@ -106,8 +106,8 @@ class Nesting:
         match found:
             case NoSuchName() | NoGroup():
                 awaited.tell_of_no_group()
-            case NoAnswer():
-                self._try_later(awaited)
+            case NoAnswer() | GroupRecord():
+                self._try_later(awaited)  # the authority is mute, or the group about to begin
             case (record, view):
                 self._send(awaited, self._directory.reference_of(record, view))
 
