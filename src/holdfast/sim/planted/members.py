@@ -129,7 +129,7 @@ PLANTED = (
         Submission,
         "perhaps_committed",
         property(_known_committed),
-        "changes",
+        "moves",
     ),
     _bug(
         "waits-unasked",
