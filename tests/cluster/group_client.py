@@ -160,13 +160,15 @@ class Client(GroupClient):
         """Of a host that lives, as soon as it has said so."""
         return str(await self._known_of(host, "address"))
 
-    async def kill(self, host: HostId) -> None:
-        """Its process; the next one, when the agent has just named one that had ended before."""
+    async def kill(self, host: HostId) -> int:
+        """Its process; the next one, when the agent has just named one that had ended before. Answers which
+        one it was: the agent may name it for another moment."""
         deadline = time.monotonic() + WAIT_S
         while time.monotonic() < deadline:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(await self.pid(host), signal.SIGKILL)
-                return
+                pid = await self.pid(host)
+                os.kill(pid, signal.SIGKILL)
+                return pid
             await asyncio.sleep(0.01)
         raise AssertionError(f"no process of {host} was there to be killed within {WAIT_S:g} s")
 
