@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import pytest
 from fake_group import FakeGroup
 from group_classes import B, Spy, call, definition, sent
 
 from holdfast.model.calls import Request
+from holdfast.model.errors import Unavailable
 from holdfast.model.outcome import Outcome, Returned, decode_outcome
 from holdfast.model.units import SECOND
 from holdfast.styles.config import StyleConfig
@@ -15,6 +17,8 @@ INTERVAL_NS = 10 * SECOND
 CONFIG = StyleConfig(checkpoint_interval_ns=INTERVAL_NS, scan_positions=1, uncommitted_max=50)
 PASSIVE = ("cold", "warm")
 ALL = ("cold", "warm", "active")
+CATCH_UP_NUMBER = 999_999
+CATCH_UP_TURNS_MAX = 10_000
 
 
 def group(style: str, cls: type = Spy, config: StyleConfig = CONFIG) -> FakeGroup:
@@ -48,3 +52,16 @@ def lines(made: FakeGroup, name: str) -> Any:
 def pass_interval(made: FakeGroup) -> None:
     made.clock.time_ns += INTERVAL_NS
     made.settle()
+
+
+def catch_up(made: FakeGroup) -> int:
+    """Turns until the new primary takes calls, each refused until then; how many."""
+    successor = made.replicas[made.primary]
+    turns = 0
+    while not successor.is_ready:
+        with pytest.raises(Unavailable):
+            write(made, CATCH_UP_NUMBER)
+        successor.turn()
+        turns += 1
+        assert turns < CATCH_UP_TURNS_MAX
+    return turns

@@ -3,10 +3,10 @@
 import pytest
 from fake_group import FakeClock, FakeGroup
 from group_classes import Counter, Spy, call, definition, sent
-from style_groups import CONFIG, group, lines, pass_interval, told, write
+from style_groups import CONFIG, catch_up, group, lines, pass_interval, told, write
 
 import holdfast as hf
-from holdfast.model.errors import Overloaded, Unavailable
+from holdfast.model.errors import Overloaded
 from holdfast.model.ids import Position
 from holdfast.model.outcome import Raised, Returned, decode_outcome, encode_outcome
 from holdfast.model.units import SECOND
@@ -103,14 +103,7 @@ def test_a_successor_that_is_behind_takes_calls_when_it_has_caught_up() -> None:
     made = group("active")
     behind(made)
     made.fail_over("b", is_crash=True)
-    successor = made.replicas["b"]
-    turns = 0
-    while not successor.is_ready:
-        with pytest.raises(Unavailable):
-            write(made, 101)
-        successor.turn()
-        turns += 1
-    assert turns > 1
+    assert catch_up(made) > 1
     told(made)
     write(made, 101)
     write(made, 102)

@@ -18,7 +18,7 @@ from holdfast.node.executing import open_slot
 from holdfast.sequence.retention import KEPT_S_MAX
 from holdfast.styles.attempts import Attempts, NoSlot, Slot
 from holdfast.styles.interface import BadCall
-from holdfast.styles.operation import Sent
+from holdfast.styles.operation import Call, Sent
 
 
 @pytest.mark.parametrize("style", ALL)
@@ -150,20 +150,6 @@ def test_whatever_a_method_raises_is_its_reply_and_positions_stay_in_line(style:
     assert execution.position == made.members["a"].tail
 
 
-@pytest.mark.parametrize("style", ALL)
-def test_whatever_a_method_raises_after_it_waited_is_its_reply(style: str) -> None:
-    made = group(style, Escaping)
-    made.replicas["a"].on_calls("t", sent(call(1, "escape_later")))
-    made.settle()
-    ((_, outgoing),) = made.outgoing
-    answer = encode_outcome(Returned(1))
-    made.replicas["a"].on_nested_outcome(outgoing.caller, outgoing.call, answer)
-    made.settle()
-    ((_, _, [raised]),) = told(made)
-    assert isinstance(raised, Raised)
-    assert raised.type_name.endswith("Unbounded")
-
-
 @pytest.mark.parametrize("what", ["time", "field"])
 @pytest.mark.parametrize("style", ALL)
 def test_whatever_the_encoding_of_a_result_raises_is_the_reply_and_positions_stay_in_line(
@@ -183,17 +169,21 @@ def test_whatever_the_encoding_of_a_result_raises_is_the_reply_and_positions_sta
     assert execution.position == made.members["a"].tail
 
 
+@pytest.mark.parametrize(
+    ("escape", "error"),
+    [(call(1, "escape_later"), "Unbounded"), (call(1, "unsendable_later", "time"), "holdfast.NotEncodable")],
+)
 @pytest.mark.parametrize("style", ALL)
-def test_a_result_that_cannot_be_encoded_after_its_method_waited_is_a_reply(style: str) -> None:
+def test_what_goes_wrong_after_a_method_waited_is_its_reply(style: str, escape: Call, error: str) -> None:
     made = group(style, Escaping)
-    made.replicas["a"].on_calls("t", sent(call(1, "unsendable_later", "time")))
+    made.replicas["a"].on_calls("t", sent(escape))
     made.settle()
     ((_, outgoing),) = made.outgoing
     made.replicas["a"].on_nested_outcome(outgoing.caller, outgoing.call, encode_outcome(Returned(1)))
     made.settle()
     ((_, _, [raised]),) = told(made)
     assert isinstance(raised, Raised)
-    assert raised.type_name == "holdfast.NotEncodable"
+    assert raised.type_name.endswith(error)
 
 
 class FailingSlot(NoSlot):
