@@ -1,8 +1,6 @@
 """A host's process: one member of every group, on the production parts, over the simulated machine."""
 
-from collections import Counter
 from collections.abc import Callable, Hashable
-from functools import partial
 from typing import Final
 
 from holdfast.authority.contract import Result
@@ -10,8 +8,6 @@ from holdfast.authority.groups import GroupRecord, Placement, create_group
 from holdfast.authority.outcome import Listing, NoAnswer, Seen
 from holdfast.authority.recipe import Recipe, Recipes
 from holdfast.authority.views import Lost, View, ViewMember, list_views
-from holdfast.housing.keeping import Receiving
-from holdfast.housing.memory import MemoryReceiving
 from holdfast.model.errors import Corruption
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Nonce, Position, StoreId
 from holdfast.sequence import standing
@@ -22,7 +18,7 @@ from holdfast.sequence.leases import Leases
 from holdfast.sequence.member import Member
 from holdfast.sequence.memory_log import MemoryLog
 from holdfast.sequence.messages import Beat, BeatAnswer, Confirm, Confirmed, Died, Held, Inspect
-from holdfast.sequence.ports import GroupLog, HostPorts, Kept
+from holdfast.sequence.ports import GroupLog, HostPorts
 from holdfast.sequence.recovery import Recovery
 from holdfast.sequence.role import Role
 from holdfast.sequence.store import GroupStore
@@ -34,19 +30,18 @@ from holdfast.sim.options import MICROSECOND, MILLISECOND
 from holdfast.sim.sequence.application import TokenList
 from holdfast.sim.sequence.book import Book
 from holdfast.sim.sequence.heart import Heart
+from holdfast.sim.sequence.keeping import InMemory, OnDisk
 from holdfast.sim.sequence.messages import Ask
 from holdfast.sim.sequence.opening import HostProcess, Opened
-from holdfast.storage.checkpoint import Checkpoint, CheckpointWriter
-from holdfast.storage.record import Point
 
 TURN_NS: Final = 300 * MICROSECOND
 POLL_NS: Final = 400 * MILLISECOND
 HAND_OVERS: Final = 0.05
 CHANGES_PER_TRANSACTION: Final = 2
 TRANSACTIONS: Final = 1
+"""So few that three groups meet the bounds (K4)."""
 ASKING_MAX: Final = 1
 """So few that members wait for each other."""
-"""So few that three groups meet the bounds (K4)."""
 LEASES: Final = LeaseConfig(
     lease_ns=240 * MILLISECOND, interval_ns=60 * MILLISECOND, margin_ns=20 * MILLISECOND
 )
@@ -97,7 +92,6 @@ class Host(HostProcess):
         )
         self._timers = ports.timers(self._on_timer)
         self._turns: dict[GroupId, None] = {}
-        self._saving: Counter[GroupId] = Counter()
         self._members_ports: dict[GroupId, HostPorts] = {}
         self._client = authority_client(
             ports, lambda token, result: self._on_authority(token, result), lambda token, event: None
@@ -142,8 +136,9 @@ class Host(HostProcess):
         opened.on_durable = durability.on_durable
         memory_durability = Durability(lambda: memory.durable)
         memory = MemoryLog(memory_durability.on_durable)
-        disk_ports = self._host_ports(leases, opened.log, durability, opened.log.flush, self)
-        memory_ports = self._host_ports(leases, memory, memory_durability, memory.flush, _InMemory())
+        self._checkpoints = OnDisk(opened.log, opened.checkpoints)
+        disk_ports = self._host_ports(leases, opened.log, durability, opened.log.flush, self._checkpoints)
+        memory_ports = self._host_ports(leases, memory, memory_durability, memory.flush, InMemory())
         for group in self._disk_groups:
             if not self._add_disk_member(group, disk_ports):
                 opened.give_up()
@@ -174,7 +169,7 @@ class Host(HostProcess):
         log: GroupLog,
         durability: Durability,
         flush: Callable[[], None],
-        checkpoints: "Host | _InMemory",
+        checkpoints: OnDisk | InMemory,
     ) -> HostPorts:
         ports = self._ports
         return HostPorts(
@@ -307,6 +302,16 @@ class Host(HostProcess):
                     self.applications[group].turn()
             self._keep_checkpoints()
 
+    def _keep_checkpoints(self) -> None:
+        for group, application in self.applications.items():
+            captured = application.due_checkpoint()
+            if captured is None:
+                continue
+            if group in self._memory_groups:
+                self._memory.set_floor(group, captured.position)
+            else:
+                self._checkpoints.keep(group, captured)
+
     def _later(self, group: GroupId) -> None:
         if not self._turns:
             self._timers.set(TURN_NS, "turn")
@@ -364,7 +369,7 @@ class Host(HostProcess):
         """What it held was given up by a forced recovery: forget it, and join with nothing (V4)."""
         self.members.pop(group, None)
         self.applications.pop(group, None)
-        if self._saving[group]:
+        if self._checkpoints.is_under_way(group):
             self._timers.set(POLL_NS, group)
         elif group in self._memory_groups:
             self._memory.forget(group)
@@ -383,45 +388,3 @@ class Host(HostProcess):
         store = in_memory if group in self._memory_groups else self._opened.store
         self._add_member(group, store, self._members_ports[group], Position(0), is_doubtful=False)
         self.members[group].start()
-
-    # --- checkpoints
-
-    def receive(self, group: GroupId, point: Point) -> Receiving:
-        """A learner's state."""
-        return Receiving(self._opened.checkpoints.begin(group, point), partial(self._finish, group))
-
-    def _finish(self, group: GroupId, writer: CheckpointWriter, then: Callable[[Kept], None]) -> None:
-        self._saving[group] += 1
-        self._opened.checkpoints.finish(writer, lambda done: self._saved(group, done, then))
-
-    def _saved(self, group: GroupId, done: Checkpoint, then: Callable[[Kept], None]) -> None:
-        self._saving[group] -= 1
-        then(self._opened.checkpoints.stored(done))
-
-    def _keep_checkpoints(self) -> None:
-        for group, application in self.applications.items():
-            captured = application.due_checkpoint()
-            if captured is None:
-                continue
-            if group in self._memory_groups:
-                self._memory.set_floor(group, captured.position)
-                continue
-            point = self._opened.log.point_at(group, captured.position)
-            assert point is not None
-            received = self.receive(group, point)
-            received.write(captured.state)
-            received.finish(partial(self._raise_floor, group))
-
-    def _raise_floor(self, group: GroupId, _: Kept) -> None:
-        log = self._opened.log
-        floor = self._opened.checkpoints.floor(group)
-        if floor is not None and floor > log.floor(group).position:
-            log.set_floor(group, floor)
-            log.flush()
-
-
-class _InMemory:
-    """Keeps what it is given in memory alone: a member in memory ends with its process."""
-
-    def receive(self, group: GroupId, point: Point) -> MemoryReceiving:
-        return MemoryReceiving(point, lambda captured, then: then(captured))
