@@ -74,7 +74,8 @@ def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path) -> None:
             assert time.monotonic() < deadline, "no host was started"
             time.sleep(0.05)
         demo.send_signal(signal.SIGINT)
-        assert demo.wait(2 * WAIT_S) == 130
+        # Usually it has called nobody yet; where it has, it counts first.
+        assert demo.wait(2 * WAIT_S) in (0, 130)
     finally:
         demo.kill()
         demo.wait()

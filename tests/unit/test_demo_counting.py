@@ -2,6 +2,7 @@
 
 from array import array
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -95,7 +96,8 @@ def test_a_silence_counts_from_the_fault_to_the_first_answer_after_it() -> None:
 
 
 async def _run(app: Path) -> None:
-    await run_demo(app, seconds=1, callers=1, every_s=1, watcher=None)  # type: ignore[arg-type]  # never used
+    never_used: Any = None
+    await run_demo(app, seconds=1, callers=1, every_s=1, watcher=never_used, ending=never_used)
 
 
 def test_without_a_ledger_nothing_is_started(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from collections import deque
 from pathlib import Path
 
-import uvloop
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
@@ -11,6 +10,7 @@ from rich.text import Text
 
 import holdfast
 from holdfast.cli.output import Output, print_json, talk
+from holdfast.demo.ending import run_until_asked
 from holdfast.demo.faults import PAUSE_S, Fault
 from holdfast.demo.running import Result, Watcher, run_demo
 from holdfast.model.errors import InvalidRequest
@@ -38,7 +38,8 @@ def demo(
     Starts a domain of its own in a temporary directory and removes it at the end. One fault in five is a
     pause instead (SIGSTOP past the lease): nobody can prove such a host dead. Afterwards all hosts are
     stopped, and every call is looked for in the files of every member. Ends with 1 when one is missing, or
-    was executed twice.
+    was executed twice. Ctrl-C ends it early, and what was called until then is counted; a second one ends it
+    at once.
 
     Parameters
     ----------
@@ -57,8 +58,11 @@ def demo(
         raise InvalidRequest("seconds and every must be above 0, and there must be a caller")
     face = _Face(seconds)
     with Live(face, console=talk, transient=True, refresh_per_second=8):
-        found = uvloop.run(
-            run_demo(app, seconds=seconds, callers=callers, every_s=every, watcher=face.watcher)
+        found = run_until_asked(
+            lambda ending: run_demo(
+                app, seconds=seconds, callers=callers, every_s=every, watcher=face.watcher, ending=ending
+            ),
+            on_asked=face.watcher.on_stage,
         )
     if output == "json":
         print_json(found)
@@ -147,9 +151,10 @@ def _sentences(found: Result) -> list[str]:
     verdict = "[green]Nothing was lost and nothing was done twice.[/]"
     if not found.is_whole:
         verdict = "[bold red]This must not happen: please report it.[/]"
+    early = ", when it was asked to end" if found.ended_early else ""
     lines = [
         f"{found.calls_acknowledged:,} calls were acknowledged to {found.callers} callers in "
-        f"{found.seconds:g} s, through {found.failovers} fail-overs.",
+        f"{found.seconds:g} s, through {found.failovers} fail-overs{early}.",
         f"Then all hosts were stopped, and every call was looked for in the files of {members} members: "
         f"[bold]{found.calls_lost} lost, {found.calls_duplicated} duplicated[/]. {verdict}",
         f"Half of the calls took at most {found.p50_ms:.1f} ms, 99 of 100 at most {found.p99_ms:.1f} ms.",

@@ -3,12 +3,12 @@
 import random
 from pathlib import Path
 
-import uvloop
 from rich.console import Console
 from rich.table import Table
 
 from holdfast.cli.demo import EXAMPLES, EXIT_BROKEN, EXIT_WHOLE
 from holdfast.cli.output import Output, print_json, talk
+from holdfast.demo.ending import run_until_asked
 from holdfast.demo.soaking import Soaked, Watcher, run_soak
 from holdfast.model.errors import InvalidRequest
 
@@ -27,7 +27,8 @@ def soak(
     Three hosts, a ledger in each style, callers on all of them. Hosts and the authority are killed and
     paused, hosts are cut off from each other, all are killed at once, primaries hand over; often the next
     fault comes before the last one is got over. Ends with 1 when a call was lost or executed twice, an answer
-    was wrong, members differ, or a group did not recover.
+    was wrong, members differ, or a group did not recover. Ctrl-C ends it early, and what was called until
+    then is counted; a second one ends it at once.
 
     Parameters
     ----------
@@ -45,7 +46,10 @@ def soak(
     chosen = random.randrange(SEEDS) if seed is None else seed
     talk.print(f"seed {chosen}; {minutes:g} minutes", highlight=False)
     watcher = Watcher(lambda status: None, _on_fault, lambda stage: talk.print(stage, highlight=False))
-    found = uvloop.run(run_soak(app, minutes=minutes, seed=chosen, watcher=watcher))
+    found = run_until_asked(
+        lambda ending: run_soak(app, minutes=minutes, seed=chosen, watcher=watcher, ending=ending),
+        on_asked=watcher.on_stage,
+    )
     if output == "json":
         print_json(found)
     else:
@@ -64,6 +68,10 @@ def _show(found: Soaked) -> None:
     for kind, times in found.tried.items():
         table.add_row(kind.replace("_", " "), str(times))
     console.print(table)
+    if found.ended_early:
+        console.print(
+            f"ended early, after {found.minutes_taken:g} of {found.minutes:g} minutes", highlight=False
+        )
     verdict = "nothing was lost and nothing was done twice" if found.is_whole else "THIS MUST NOT HAPPEN"
     console.print(
         f"{found.calls_acknowledged:,} calls acknowledged, {found.calls_lost} lost, "

@@ -12,6 +12,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from holdfast.demo.domain import LocalDomain
+from holdfast.demo.ending import Ending
 from holdfast.model.errors import OutcomeUnknown, Unavailable
 from holdfast.model.ids import HostId
 from holdfast.model.orders import ViewInfo
@@ -48,15 +49,23 @@ class Fault(Struct, frozen=True, kw_only=True):
 
 
 class Harassment:
-    """Breaks the primary of a group, at every interval, as long as all members are in sync by then."""
+    """Breaks the primary of a group, at every interval, as long as all members are in sync by then and
+    *ending* is not asked for."""
 
     def __init__(
-        self, domain: LocalDomain, name: str, *, every_s: float, on_fault: Callable[[Fault], None]
+        self,
+        domain: LocalDomain,
+        name: str,
+        *,
+        every_s: float,
+        on_fault: Callable[[Fault], None],
+        ending: Ending,
     ) -> None:
         self._domain = domain
         self._name = name
         self._every_s = every_s
         self._on_fault = on_fault
+        self._ending = ending
         self._members = 0
         self.faults: list[tuple[float, int, Fault]] = []
         """With the moment of each, by ``time.monotonic`` and by the wall clock, which histories go by."""
@@ -69,9 +78,11 @@ class Harassment:
             due = began + number * self._every_s
             if due + self._every_s / 2 > until:
                 return
-            await asyncio.sleep(max(0.0, due - time.monotonic()))
+            await self._ending.rest(max(0.0, due - time.monotonic()))
+            if self._ending.is_asked:
+                return
             found = await self._domain.wait_in_sync(self._name, members=self._members, within_s=RECOVERY_S)
-            if found is None or time.monotonic() + self._every_s / 2 > until:
+            if found is None or self._ending.is_asked or time.monotonic() + self._every_s / 2 > until:
                 return
             await self._learn_views()
             kind: Kind = "pause" if number % PAUSE_EACH == 2 else "kill"

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from holdfast.client.domain import connect
 from holdfast.demo.counting import Count, Remains, count, read_member
 from holdfast.demo.domain import temporary_domain
+from holdfast.demo.ending import Ending
 from holdfast.demo.faults import RECOVERY_S, Fault, Harassment
 from holdfast.demo.load import Load
 from holdfast.model.errors import InvalidRequest
@@ -56,6 +57,8 @@ class Result(Struct, frozen=True, kw_only=True):
     records_compared: int
     records_differing: int
     faults: list[Fault]
+    ended_early: bool = False
+    """Somebody asked for the end before the seconds were over."""
 
     @property
     def is_whole(self) -> bool:
@@ -75,8 +78,13 @@ class Watcher:
     on_stage: Callable[[str], None]
 
 
-async def run_demo(app: Path, *, seconds: float, callers: int, every_s: float, watcher: Watcher) -> Result:
-    """Raises ``InvalidRequest`` when there is no ledger in *app*, ``Unavailable`` when no domain comes up."""
+async def run_demo(
+    app: Path, *, seconds: float, callers: int, every_s: float, watcher: Watcher, ending: Ending
+) -> Result:
+    """Load and break for so many seconds, or until *ending* is asked for; then count.
+
+    Raises ``InvalidRequest`` when there is no ledger in *app*, ``Unavailable`` when no domain comes up.
+    """
     definition = definition_in(app)
     async with temporary_domain(app, progress=watcher.on_starting) as domain:
         load = Load.of(callers)
@@ -85,10 +93,10 @@ async def run_demo(app: Path, *, seconds: float, callers: int, every_s: float, w
             info = await domain.group(GROUP)
             members = len(info.placed_on)
             await domain.wait_in_sync(GROUP, members=members, within_s=RECOVERY_S)
-            harassment = Harassment(domain, GROUP, every_s=every_s, on_fault=watcher.on_fault)
+            harassment = Harassment(domain, GROUP, every_s=every_s, on_fault=watcher.on_fault, ending=ending)
             began = time.monotonic()
-            await _load(load, ledger, harassment, began, seconds, watcher)
-            ended = time.monotonic()
+            await _load(load, ledger, harassment, began, seconds, watcher, ending)
+            ended_early, ended = ending.is_asked, time.monotonic()
             watcher.on_stage("waiting until every member is in sync, to read all of them")
             last = await domain.wait_in_sync(GROUP, members=members, within_s=RECOVERY_S)
             # Not in sync for so long: those that are must have everything, the others need not.
@@ -99,26 +107,33 @@ async def run_demo(app: Path, *, seconds: float, callers: int, every_s: float, w
         watcher.on_stage("counting from the files of each member")
         remains = await asyncio.to_thread(read_members, domain.layout, in_sync, info.group, definition)
         counted = count(load.callers, remains)
-    return _result(load, counted, faults, ended - began)
+    return structs.replace(_result(load, counted, faults, ended - began), ended_early=ended_early)
 
 
 async def _load(
-    load: Load, ledger: object, harassment: Harassment, began: float, seconds: float, watcher: Watcher
+    load: Load,
+    ledger: object,
+    harassment: Harassment,
+    began: float,
+    seconds: float,
+    watcher: Watcher,
+    ending: Ending,
 ) -> None:
     stop = asyncio.Event()
 
     async def tick() -> None:
-        while not stop.is_set():
+        while not (stop.is_set() or ending.is_asked):
             watcher.on_tick(time.monotonic() - began, len(load.answered_at))
             await asyncio.sleep(TICK_S)
 
     async def end() -> None:
         try:
             await harassment.run(began, began + seconds)
-            await asyncio.sleep(max(0.0, began + seconds - time.monotonic()))
+            await ending.rest(max(0.0, began + seconds - time.monotonic()))
         finally:
             stop.set()
 
+    ending.on_load()
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(load.run(ledger, stop))
         tasks.create_task(tick())

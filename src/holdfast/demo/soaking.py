@@ -14,9 +14,10 @@ from holdfast.client.domain import connect
 from holdfast.demo.chaos import Chaos
 from holdfast.demo.counting import Count, count
 from holdfast.demo.domain import LocalDomain, temporary_domain
+from holdfast.demo.ending import Ending
 from holdfast.demo.load import Load
 from holdfast.demo.running import CLASS, definition_in, read_members
-from holdfast.model.ids import HostId
+from holdfast.model.orders import GroupInfo
 from holdfast.model.units import SECOND
 from holdfast.node.messages import DomainStatus
 
@@ -55,6 +56,10 @@ class Soaked(Struct, frozen=True, kw_only=True):
     groups: list[GroupSoaked]
     files: str = ""
     """Where the hosts' files and logs are, when something was wrong."""
+    ended_early: bool = False
+    """Somebody asked for the end before the minutes were over."""
+    minutes_taken: float = 0.0
+    """From the first call to the last."""
 
     @property
     def is_whole(self) -> bool:
@@ -71,8 +76,11 @@ class Watcher(Struct, frozen=True):
     on_stage: Callable[[str], None]
 
 
-async def run_soak(app: Path, *, minutes: float, seed: int, watcher: Watcher) -> Soaked:
-    """Raises ``InvalidRequest`` when there is no ledger in *app*, ``Unavailable`` when no domain comes up."""
+async def run_soak(app: Path, *, minutes: float, seed: int, watcher: Watcher, ending: Ending) -> Soaked:
+    """Soak for so many minutes, or until *ending* is asked for; then count.
+
+    Raises ``InvalidRequest`` when there is no ledger in *app*, ``Unavailable`` when no domain comes up.
+    """
     definition = definition_in(app)
     loads = {style: Load.of(CALLERS, pace_s=PACE_S) for style in STYLES}
     policy = CallPolicy(duration_ns=120 * SECOND)
@@ -81,9 +89,14 @@ async def run_soak(app: Path, *, minutes: float, seed: int, watcher: Watcher) ->
             ledgers = {style: await client.create(CLASS, name=style, style=style) for style in STYLES}
             numbers = {style: (await domain.group(style)).group for style in STYLES}
             chaos = Chaos(domain, STYLES, random.Random(seed))
-            not_recovered = await _soak(domain, loads, ledgers, chaos, minutes, seed, watcher)
+            began = time.monotonic()
+            not_recovered = await _soak(domain, loads, ledgers, chaos, minutes, seed, watcher, ending)
+            ended_early, taken_s = ending.is_asked, time.monotonic() - began
             watcher.on_stage("waiting until every member is in sync, to read all of them")
-            in_sync = {style: await _in_sync(domain, style) for style in STYLES}
+            whole = await _whole(domain)
+            not_recovered += [f"{style} at the end" for style, info in whole.items() if info is None]
+            # Not in sync for so long: those that are must have everything, the others need not.
+            in_sync = {style: (info or await domain.group(style)).in_sync for style, info in whole.items()}
         watcher.on_stage("stopping all hosts, and counting from the files of each member")
         await domain.stop()
         counts = {
@@ -96,6 +109,7 @@ async def run_soak(app: Path, *, minutes: float, seed: int, watcher: Watcher) ->
             for style in STYLES
         }
         found = _found(minutes, seed, chaos, loads, counts, not_recovered)
+        found = structs.replace(found, ended_early=ended_early, minutes_taken=round(taken_s / 60, 2))
         if found.is_whole:
             return found
         domain.is_kept = True
@@ -134,6 +148,7 @@ async def _soak(
     minutes: float,
     seed: int,
     watcher: Watcher,
+    ending: Ending,
 ) -> list[str]:
     stop = asyncio.Event()
     rng = random.Random(f"pace/{seed}")
@@ -142,17 +157,18 @@ async def _soak(
 
     async def harass() -> None:
         try:
-            while time.monotonic() - began < minutes * 60 and not not_recovered:
+            while time.monotonic() - began < minutes * 60 and not not_recovered and not ending.is_asked:
                 kind = await chaos.strike()
                 answers = sum(len(load.answered_at) for load in loads.values())
                 watcher.on_fault(time.monotonic() - began, kind, dict(chaos.tried), answers)
                 if rng.random() >= HURRIED:
                     not_recovered.extend(f"{each} after {kind}" for each in await _missing(domain))
                 not_recovered.extend(chaos.unmended)
-                await asyncio.sleep(rng.uniform(*REST_S))
+                await ending.rest(rng.uniform(*REST_S))
         finally:
             stop.set()
 
+    ending.on_load()
     async with asyncio.TaskGroup() as tasks:
         for style, load in loads.items():
             tasks.create_task(load.run(ledgers[style], stop))
@@ -162,15 +178,10 @@ async def _soak(
 
 async def _missing(domain: LocalDomain) -> list[str]:
     """Groups that do not become whole."""
-    found = [
-        await domain.wait_in_sync(style, members=len(domain.layout.read().hosts), within_s=PATIENCE_S)
-        for style in STYLES
-    ]
-    return [style for style, whole in zip(STYLES, found, strict=True) if whole is None]
+    return [style for style, whole in (await _whole(domain)).items() if whole is None]
 
 
-async def _in_sync(domain: LocalDomain, style: str) -> tuple[HostId, ...]:
+async def _whole(domain: LocalDomain) -> dict[str, GroupInfo | None]:
+    """Every group once all its members are in sync; None for one that takes too long."""
     members = len(domain.layout.read().hosts)
-    found = await domain.wait_in_sync(style, members=members, within_s=PATIENCE_S)
-    # Not in sync for so long: those that are must have everything, the others need not.
-    return (found or await domain.group(style)).in_sync
+    return {style: await domain.wait_in_sync(style, members=members, within_s=PATIENCE_S) for style in STYLES}
