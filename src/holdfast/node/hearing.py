@@ -69,15 +69,22 @@ class Hearing:
         me = self._groups.me
         name = _line_name(me.host, me.incarnation, next(self._lines))
         async with Line(await self._notifying.reference(), self._groups, self._endpoint, name) as line:
-            id = await self._registered(line)
-            while self._is_due():
-                page = await line.ask(Notifier.read_for, id, None, BATCH, returns=Page)
-                for told in page.events:
-                    self._on_told(told)
-                if page.events:
-                    await line.ask(Notifier.acknowledge, id, page.reached)
-                if page.reached == page.newest:
-                    await asyncio.sleep(READ_S)
+            await self._read_on(line, await self._registered(line))
+
+    async def _read_on(self, line: Line, id: int) -> None:
+        """After the number it has: a page may hold nothing for the manager, as when a host with thousands of
+        members crashed and each of them is a part of that, and there is more behind it."""
+        after: int | None = None
+        while self._is_due():
+            page: Page = await line.ask(Notifier.read_for, id, after, BATCH, returns=Page)
+            for told in page.events:
+                self._on_told(told)
+            if page.reached != after:
+                missed = 0 if page.gap is None else page.gap.count
+                await line.ask(Notifier.acknowledge, id, page.reached, missed)
+            after = page.reached
+            if page.reached == page.newest:
+                await asyncio.sleep(READ_S)
 
     async def _registered(self, line: Line) -> int:
         """The manager's number among the consumers; there is one, whoever coordinates."""
