@@ -6,7 +6,7 @@ as far back as the authority remembers; otherwise a `gap` tells it to look at ev
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
@@ -14,7 +14,7 @@ import msgspec
 from starlette.responses import StreamingResponse
 
 from holdfast.authority import keys
-from holdfast.authority.contract import Changed, Compacted, Events, WatchEvent
+from holdfast.authority.contract import Changed, Compacted, Events
 from holdfast.authority.outcome import Listing, decoded
 from holdfast.authority.recipe import Authority, perform
 from holdfast.authority.sessions import Session, list_sessions
@@ -23,8 +23,9 @@ from holdfast.housing.directory import GroupDirectory
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import GroupId, Revision
 from holdfast.web.answering import ALWAYS
-from holdfast.web.bounds import QUIET_S, STREAM_S_MAX, STREAMS_MAX
+from holdfast.web.bounds import STREAM_S_MAX, STREAMS_MAX
 from holdfast.web.endpoint import Asked, Endpoint, Parameter
+from holdfast.web.pausing import with_pauses
 from holdfast.web.problems import busy
 from holdfast.web.site import Site
 
@@ -67,7 +68,7 @@ async def _stream(
 
 async def _watched(authority: Authority, directory: GroupDirectory, since: Revision) -> AsyncIterator[bytes]:
     """What follows *since*, until the authority says that it has forgotten that."""
-    async with aclosing(_with_pauses(authority.watch(EVERYTHING, Revision(since + 1)))) as events:
+    async with aclosing(with_pauses(authority.watch(EVERYTHING, Revision(since + 1)))) as events:
         async for event in events:
             match event:
                 case None:
@@ -81,29 +82,6 @@ async def _watched(authority: Authority, directory: GroupDirectory, since: Revis
                     # The id comes with the last of a revision: who has only some of them gets them all again.
                     for kind, data in told[-1:]:
                         yield _event(kind, revision, data)
-
-
-async def _with_pauses(events: AsyncIterator[WatchEvent]) -> AsyncGenerator[WatchEvent | None, None]:
-    """*events*, and None whenever there is none for a while."""
-    coming: asyncio.Future[WatchEvent] | None = None
-    try:
-        while True:
-            if coming is None:
-                coming = asyncio.ensure_future(anext(events))
-            await asyncio.wait((coming,), timeout=QUIET_S)
-            if not coming.done():
-                yield None
-                continue
-            done, coming = coming, None
-            try:
-                event = done.result()
-            except StopAsyncIteration:
-                return
-            yield event
-    finally:
-        if coming is not None:
-            coming.cancel()
-            await asyncio.gather(coming, return_exceptions=True)
 
 
 def _told(changed: Changed, directory: GroupDirectory) -> tuple[str, dict[str, Any]] | None:

@@ -19,12 +19,13 @@ from holdfast.faults.filters import parse
 from holdfast.faults.notifier import PAGE_EVENTS_MAX
 from holdfast.faults.reports import FaultKind, FaultReport
 from holdfast.faults.telling import as_plain
-from holdfast.faults.told import Gap, Told
-from holdfast.model.errors import HoldfastError, InvalidRequest
+from holdfast.faults.told import Gap, Page, Told
+from holdfast.model.errors import HoldfastError, InvalidRequest, OutcomeUnknown, Unavailable
 from holdfast.model.ids import GroupId
 from holdfast.web.answering import ALWAYS
-from holdfast.web.bounds import QUIET_S, STREAM_S_MAX, STREAMS_MAX
+from holdfast.web.bounds import ORDER_S, STREAM_S_MAX, STREAMS_MAX
 from holdfast.web.endpoint import Asked, Endpoint, Parameter, Reply
+from holdfast.web.pausing import with_pauses
 from holdfast.web.problems import busy
 from holdfast.web.site import Site
 
@@ -75,7 +76,7 @@ class FaultTold(Struct, frozen=True, kw_only=True):
 async def list_faults(site: Site, asked: Asked) -> Reply:
     where, after = asked.query.get("where", ""), _number(asked.query.get("after")) or 0
     parse(where)
-    page = await site.inside.faults.page(after, where, parts=_is_yes(asked.query.get("members")))
+    page = await _page(site, after, where, parts=_is_yes(asked.query.get("members")))
     return Reply(
         FaultPage(
             faults=tuple(as_plain(each) for each in page.events),
@@ -100,7 +101,12 @@ async def push_fault(site: Site, asked: Asked) -> Reply:
         new.details,
         new.why,
     )
-    return Reply(FaultTold(number=await site.inside.faults.push(report, once=new.once)), 201)
+    try:
+        async with asyncio.timeout(ORDER_S):
+            number = await site.inside.faults.push(report, once=new.once)
+    except TimeoutError:
+        raise OutcomeUnknown("the report", waited_s=ORDER_S) from None
+    return Reply(FaultTold(number=number), 201)
 
 
 async def follow_faults(site: Site, asked: Asked) -> StreamingResponse:
@@ -109,29 +115,31 @@ async def follow_faults(site: Site, asked: Asked) -> StreamingResponse:
     after = _number(asked.headers.get("last-event-id") or asked.query.get("after"))
     if site.streams >= STREAMS_MAX:
         raise busy(f"{site.streams} streams of events are open at this host", "overloaded")
-    events = _stream(site, site.inside.faults.watch(where, after=after, parts=members))
+    # Before the stream begins: it could only end, and be asked for again, where now the answer says why.
+    page = await _page(site, after, where, parts=members)
+    news = site.inside.faults.watch(where, after=page.reached if after is None else after, parts=members)
+    events = _stream(site, news)
     return StreamingResponse(events, media_type="text/event-stream", headers=ALWAYS)
+
+
+async def _page(site: Site, after: int | None, where: str, *, parts: bool) -> Page:
+    """Raises ``Unavailable`` when the notifier has not answered in time: whoever waits holds a place here."""
+    try:
+        async with asyncio.timeout(ORDER_S):
+            return await site.inside.faults.page(after, where, parts=parts)
+    except TimeoutError:
+        raise Unavailable(f"the fault notifier did not answer within {ORDER_S:g} s") from None
 
 
 async def _stream(site: Site, news: AsyncGenerator[Told | Gap, None]) -> AsyncIterator[bytes]:
     site.streams += 1
-    coming: asyncio.Future[Told | Gap] | None = None
     try:
-        async with asyncio.timeout(STREAM_S_MAX), aclosing(news):
-            while True:
-                coming = coming or asyncio.ensure_future(anext(news))
-                await asyncio.wait((coming,), timeout=QUIET_S)
-                if not coming.done():
-                    yield b": nothing new\n\n"
-                    continue
-                done, coming = coming, None
-                yield _event(done.result())
+        async with asyncio.timeout(STREAM_S_MAX), aclosing(news), aclosing(with_pauses(news)) as events:
+            async for event in events:
+                yield b": nothing new\n\n" if event is None else _event(event)
     except (TimeoutError, HoldfastError):
         return  # whoever listens comes again, with the last id it got
     finally:
-        if coming is not None:
-            coming.cancel()
-            await asyncio.gather(coming, return_exceptions=True)
         site.streams -= 1
 
 
