@@ -123,6 +123,10 @@ class Restored(msgspec.Struct, frozen=True, tag="restored"):
     acknowledged (A5)."""
 
 
+class RemovedSince(msgspec.Struct, frozen=True, tag="removed_since"):
+    """Groups were removed since the guard was read; if this creation was in doubt, perhaps this very one."""
+
+
 class GroupName(msgspec.Struct, frozen=True, kw_only=True, tag="group_name"):
     """Which group has a name."""
 
@@ -175,11 +179,26 @@ def reserve_group(*, nonce: Nonce, count: int = 1) -> Recipe[GroupId | Contended
 
 
 @answering
+def read_group_guard() -> Recipe[Seen[Guard | None]]:
+    """What the runs of one creation are compared with."""
+    return (yield from read(keys.GROUP_GUARD, Guard))
+
+
+@answering
 def create_group(
-    record: GroupRecord, primary: HostId, members: tuple[ViewMember, ...]
-) -> Recipe[Seen[View] | Lost | NameTaken | Contended | InDoubt]:
+    record: GroupRecord,
+    primary: HostId,
+    members: tuple[ViewMember, ...],
+    *,
+    as_of: Seen[Guard | None] | None = None,
+) -> Recipe[Seen[View] | Lost | NameTaken | RemovedSince | Contended | InDoubt]:
     """Store *record*, under an id reserved for it, with its first view and its name. Run again it finds the
-    view that stands; Lost when another has that id, or the group was removed."""
+    view that stands; Lost when another has that id.
+
+    *as_of*: the guard before the first run, for who runs it again after a doubt. *Without it:* a creation is
+    applied and its answer lost; the group is used, and deleted; the second run makes it anew, empty, under
+    the number and in the epoch of the one that hosts still hold (V6).
+    """
     nonce = record.nonce
     for _ in range(ATTEMPTS_MAX):
         found = yield from read(keys.view(record.group), View)
@@ -192,6 +211,8 @@ def create_group(
         floors, identity = yield from read_floors()
         # The guard is read before the name: a name that was freed meanwhile has changed it.
         guard = yield from read(keys.GROUP_GUARD, Guard)
+        if as_of is not None and guard.modified != as_of.modified:
+            return RemovedSince()
         named: list[Seen[GroupName | None]] = []
         if record.name:
             named.append((yield from read(keys.group_name(record.name), GroupName)))
@@ -227,8 +248,11 @@ def create_group(
 
 
 @answering
-def create_unbegun_group(record: GroupRecord) -> Recipe[Seen[GroupRecord] | NameTaken | Contended | InDoubt]:
-    """Store *record*, under an id reserved for it, with its name and without a view (FTC-213)."""
+def create_unbegun_group(
+    record: GroupRecord, *, as_of: Seen[Guard | None] | None = None
+) -> Recipe[Seen[GroupRecord] | NameTaken | RemovedSince | Contended | InDoubt]:
+    """Store *record*, under an id reserved for it, with its name and without a view (FTC-213). *as_of* as
+    above."""
     nonce = record.nonce
     for _ in range(ATTEMPTS_MAX):
         found = yield from read(keys.group(record.group), GroupRecord)
@@ -237,6 +261,8 @@ def create_unbegun_group(record: GroupRecord) -> Recipe[Seen[GroupRecord] | Name
         _, identity = yield from read_floors()
         record = msgspec.structs.replace(record, is_begun=False, generation=_generation(identity))
         guard = yield from read(keys.GROUP_GUARD, Guard)
+        if as_of is not None and guard.modified != as_of.modified:
+            return RemovedSince()
         named = yield from read(keys.group_name(record.name), GroupName)
         if named.value is not None:
             return NameTaken(record.name, named.value.group)

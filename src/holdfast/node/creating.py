@@ -6,6 +6,7 @@ primary; else whoever is placed finds the record at the authority and begins. Th
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -15,15 +16,17 @@ from holdfast.authority.groups import (
     NameTaken,
     NoSuchName,
     Placement,
+    RemovedSince,
     create_group,
     create_unbegun_group,
     find_group,
     list_groups,
     read_group,
+    read_group_guard,
     remove_group,
     reserve_group,
 )
-from holdfast.authority.outcome import Listing, Removed, Seen
+from holdfast.authority.outcome import Guard, InDoubt, Listing, Removed, Seen
 from holdfast.authority.placing import UNKNOWN_STORE
 from holdfast.authority.recipe import Authority, Recipe, perform
 from holdfast.authority.views import Lost, NoGroup, View, list_views, read_view
@@ -76,6 +79,27 @@ class Numbers:
             lambda: perform(self._authority, reserve_group(nonce=self._nonces(), count=count)), int
         )
         self._issued = [GroupId(last - each) for each in range(count)]
+
+
+async def made(
+    authority: Authority, make: Callable[[Seen[Guard | None]], Recipe[object]]
+) -> Seen[View] | Seen[GroupRecord] | NameTaken | Lost | RemovedSince:
+    """What a creation comes to, however long the authority takes. ``RemovedSince``: it was in doubt, and a
+    group was removed before that could be settled, perhaps this one: it must not be made again (V6)."""
+    is_doubtful = False
+
+    async def attempt(guard: Seen[Guard | None]) -> object:
+        nonlocal is_doubtful
+        answer = await perform(authority, make(guard))
+        is_doubtful |= isinstance(answer, InDoubt)
+        return answer
+
+    while True:
+        guard = await insist(lambda: perform(authority, read_group_guard()), Seen)
+        found = await insist(partial(attempt, guard), Seen, NameTaken, Lost, RemovedSince)
+        if is_doubtful or not isinstance(found, RemovedSince):
+            ended: Seen[View] | Seen[GroupRecord] | NameTaken | Lost | RemovedSince = found
+            return ended
 
 
 class Creating:
@@ -137,14 +161,17 @@ class Creating:
 
     async def _stored(self, record: GroupRecord) -> GroupInfo | NameTaken:
         me = self._groups.member_of(record)
-        if me.host in record.placed_on:
-            found = await self._answered(lambda: create_group(record, me.host, (me,)), Seen, NameTaken, Lost)
-        else:
-            found = await self._answered(lambda: create_unbegun_group(record), Seen, NameTaken)
+
+        def make(guard: Seen[Guard | None]) -> Recipe[object]:
+            if me.host in record.placed_on:
+                return create_group(record, me.host, (me,), as_of=guard)
+            return create_unbegun_group(record, as_of=guard)
+
+        found = await made(self._authority, make)
         if isinstance(found, NameTaken):
             return found
         if not isinstance(found, Seen):
-            raise Unavailable(f"group {record.group} was made and removed meanwhile")
+            raise Unavailable(f"group {record.group} was made and removed meanwhile, or never made")
         return self._told(record, found.value if isinstance(found.value, View) else None)
 
     def places(self, drafted: Draft, *, is_whole: bool = True) -> list[HostId]:
