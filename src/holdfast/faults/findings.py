@@ -8,7 +8,7 @@ from whom the member stands for.
 
 from holdfast.faults.events import Location, Simple
 from holdfast.faults.monitoring import Relief, Suspicion
-from holdfast.faults.reports import FaultKind, FaultReport, Scope
+from holdfast.faults.reports import WHY_MAX, FaultKind, FaultReport, Scope
 from holdfast.model.ids import HostId
 
 
@@ -18,13 +18,12 @@ def reports_of(
     """What is told of a member that was found faulty on *host*."""
     type_id = suspicion.type_id if suspicion.scope is not Scope.LOCATION else None
     group = suspicion.group if suspicion.scope is Scope.MEMBER else None
-    crash = FaultReport(
-        FaultKind.OBJECT_CRASH, domain, location, type_id, group, {}, suspicion.why, is_answered=True
-    )
+    why = suspicion.why[:WHY_MAX]
+    crash = FaultReport(FaultKind.OBJECT_CRASH, domain, location, type_id, group, {}, why, is_answered=True)
     if not suspicion.is_hang:
         return (crash,)
     details: dict[str, Simple] = {"HostId": str(host), "WaitedNs": suspicion.waited_ns}
-    return (crash, FaultReport(FaultKind.HANG, domain, location, type_id, group, details, suspicion.why))
+    return (crash, FaultReport(FaultKind.HANG, domain, location, type_id, group, details, why))
 
 
 def report_of(relief: Relief, *, domain: str, location: Location, host: HostId) -> FaultReport:

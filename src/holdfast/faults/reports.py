@@ -28,6 +28,8 @@ OWN_DOMAIN: Final = "HOLDFAST"
 FT_DOMAIN_ID, LOCATION, TYPE_ID, OBJECT_GROUP_ID = "FTDomainId", "Location", "TypeId", "ObjectGroupId"
 IDENTITY: Final = (FT_DOMAIN_ID, LOCATION, TYPE_ID, OBJECT_GROUP_ID)
 """The leading properties of every report, in the order of the source (FTC-251 to 253)."""
+WHY_MAX: Final = 1_000
+"""Letters of what detectors say to people; an event takes more, but not all that an exception may quote."""
 IS_ANSWERED: Final = "IsAnswered"
 """In the variable header: said of the report, not of the fault."""
 

@@ -11,7 +11,7 @@ from typing import Final
 import structlog
 
 from holdfast.faults.events import Location, Simple
-from holdfast.faults.reporting import Backlog
+from holdfast.faults.reporting import Backlog, Filed
 from holdfast.faults.reports import FaultKind, FaultReport
 from holdfast.housing.groups import Groups
 from holdfast.model.errors import HoldfastError, InvalidRequest, NoSuchGroup
@@ -76,17 +76,27 @@ class Reporter:
         name = f"{self._backlog.name}:faults-{next(self._lines)}"
         async with Line(reference, self._groups, self._endpoint, name) as line:
             while due := self._backlog.due(BATCH):
-                try:
-                    await line.push(due)
-                except NoSuchGroup:
-                    raise  # it was removed: there will be another
-                except (InvalidRequest, MethodRaised) as error:
-                    # To say it again would change nothing, and what waits behind would never be told.
-                    log.error("reports of faults are refused", reports=len(due), why=str(error))
-                    self._backlog.drop(due)
-                else:
-                    self._backlog.forget(due)
+                await self._push(line, due)
                 self._tell_of_lost()
+
+    async def _push(self, line: Line, due: tuple[Filed, ...]) -> None:
+        try:
+            await line.push(due)
+        except NoSuchGroup:
+            raise  # it was removed: there will be another
+        except (InvalidRequest, MethodRaised) as error:
+            if len(due) > 1:
+                for each in due:  # one of them is to blame
+                    await self._push(line, (each,))
+                return
+            # To say it again would change nothing, and what waits behind would never be told.
+            log.error("a report of a fault is refused", kind=due[0].report.kind.value, why=str(error))
+            if due[0].report.kind is FaultKind.REPORTS_LOST:
+                self._backlog.forget(due)  # to tell of this loss as well would go on for ever
+            else:
+                self._backlog.drop(due)
+        else:
+            self._backlog.forget(due)
 
     def _tell_of_lost(self) -> None:
         """Once there is room again."""

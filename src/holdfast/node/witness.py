@@ -13,7 +13,7 @@ from holdfast.authority.sessions import Session
 from holdfast.authority.views import View, Why
 from holdfast.faults.events import Location, Simple
 from holdfast.faults.reporting import Reports
-from holdfast.faults.reports import FaultKind, FaultReport
+from holdfast.faults.reports import WHY_MAX, FaultKind, FaultReport
 from holdfast.housing.directory import GroupDirectory
 from holdfast.model.ids import GroupId, HostId, Incarnation
 from holdfast.model.ports import Clock
@@ -35,8 +35,6 @@ UNPROVEN_S: Final = 2.0
 """How long a host whose session ended may take to be proven dead, or to be back."""
 VIEW_NEWS_NS: Final = 60 * SECOND
 """A view that was written longer ago is no news to a host that has just begun to follow."""
-WHY_MAX: Final = 1_000
-"""Letters of what is said to people."""
 SKEW_NS_MAX: Final = 10**18
 """Some thirty years: what is further off is told as this."""
 LOSSES: Final = (Why.DEAD, Why.SILENT, Why.DROPPED)
