@@ -207,6 +207,27 @@ def test_pages_are_bounded_by_what_is_looked_at(group: Group, monkeypatch: pytes
     assert [each.number for each in group.page(0, limit=1).events] == [1]
 
 
+def test_a_long_filter_looks_at_fewer_events_at_a_time(group: Group) -> None:
+    """What one question costs is bounded, whoever asks it: other groups of the host wait for so long. The
+    next pages hold the rest."""
+    group.call("push_sequence_fault", [crash(f"host{each}") for each in range(100)])
+    long = " or ".join(f"$Location[0].id == 'rack{each}'" for each in range(500)) + " or TRUE"
+    filter = group.call("create_subscription_filter", "EXTENDED_TCL")
+    group.call("add_constraints", filter, [ConstraintExp((), long)])
+    connection = group.call("connect_structured_fault_consumer", "me", filter)
+    for ask in (
+        lambda after: group.page(after, where=long),
+        lambda after: msgspec.convert(group.call("read_for", connection, after), Page),
+    ):
+        reached, pages = 0, 0
+        while reached < 100:
+            page = ask(reached)
+            assert 0 < (page.reached - reached) * len(long) <= notifier.PAGE_LETTERS_MAX
+            assert [each.number for each in page.events] == [*range(reached + 1, page.reached + 1)]
+            reached, pages = page.reached, pages + 1
+        assert pages > 1
+
+
 def test_the_silent_make_room(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of too many consumers one that was not heard of for a day is forgotten, and of filters an unused one;
     while all are in use there is no room."""

@@ -9,7 +9,7 @@ Its own methods have the source's names. A filter is named by its number, where 
 """
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from typing import Final
 
@@ -33,6 +33,8 @@ ONCE_LETTERS_MAX: Final = 256
 PAGE_EVENTS_MAX: Final = 250
 PAGE_LOOKED_AT_MAX: Final = 1_000
 """Events that one question looks at, in some 10 ms: a filter that passes nothing must not hold up others."""
+PAGE_LETTERS_MAX: Final = 100_000
+"""The same for filters that take longer: their letters, once for each event; some 20 ms."""
 FILTERS_READ_MAX: Final = 256
 """Filters of readers that are not connected, kept as trees."""
 
@@ -183,8 +185,12 @@ class Notifier:
         """What a connected consumer hears next: after the number it names, or else after the last one that
         it acknowledged."""
         consumer = self._consumers.consumer(connection)
-        wants = self._consumers.filter(consumer.filter).match_structured if consumer.filter else _everything
-        return self._read(consumer.reached if after is None else after, limit, wants, is_whole_only=True)
+        if after is None:
+            after = consumer.reached
+        if not consumer.filter:
+            return self._read(after, limit, _everything, 0, is_whole_only=True)
+        filter = self._consumers.filter(consumer.filter)
+        return self._read(after, limit, filter.match_structured, filter.letters, is_whole_only=True)
 
     @query
     def read(
@@ -195,15 +201,24 @@ class Notifier:
         tree = _tree(where)
         if after is None:
             return Page((), self._ring.newest, self._ring.newest)
-        return self._read(after, limit, lambda event: matches(tree, event), is_whole_only=not parts)
+        wants = partial(matches, tree)
+        return self._read(after, limit, wants, len(where), is_whole_only=not parts)
 
     def _read(
-        self, after: int, limit: int, wants: Callable[[StructuredEvent], bool], *, is_whole_only: bool
+        self,
+        after: int,
+        limit: int,
+        wants: Callable[[StructuredEvent], bool],
+        letters: int,
+        *,
+        is_whole_only: bool,
     ) -> Page:
+        """*letters*: how long the filter is that says what somebody *wants*."""
         gap = self._ring.gap_after(after)
         reached = after if gap is None else gap.last
         found: list[Told] = []
-        for told in islice(self._ring.after(after), PAGE_LOOKED_AT_MAX):
+        most = min(PAGE_LOOKED_AT_MAX, max(PAGE_LETTERS_MAX // max(letters, 1), 1))
+        for told in islice(self._ring.after(after), most):
             if len(found) >= min(max(limit, 1), PAGE_EVENTS_MAX):
                 break
             reached = told.number

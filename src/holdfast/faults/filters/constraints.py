@@ -54,6 +54,13 @@ class Compiled:
             error.constraint = expression
             raise
 
+    @property
+    def letters(self) -> int:
+        """Of its expression and the names of its types."""
+        types = self.expression.event_types
+        named = sum(len(each.domain_name) + len(each.type_name) for each in types)
+        return len(self.expression.constraint_expr) + named
+
     def passes(self, event: StructuredEvent) -> bool:
         types = self.expression.event_types
         of = event.header.fixed_header.event_type

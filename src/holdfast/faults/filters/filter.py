@@ -19,7 +19,7 @@ EXTENDED_TCL: Final = "EXTENDED_TCL"
 CONSTRAINTS_MAX: Final = 256
 """Of one filter."""
 LETTERS_MAX: Final = 65_536
-"""Of all expressions of one filter together: what it takes to ask them all of an event grows with these."""
+"""Of all expressions of one filter together."""
 
 
 class FilterState(Struct, frozen=True, array_like=True):
@@ -43,6 +43,11 @@ class Filter:
     def constraint_grammar(self) -> str:
         self._alive()
         return self._grammar
+
+    @property
+    def letters(self) -> int:
+        """Of all its constraints: what it takes to ask them all of an event grows with these."""
+        return sum(each.letters for each in self._alive().values())
 
     def add_constraints(self, expressions: Sequence[ConstraintExp]) -> list[ConstraintInfo]:
         """Add them all, and tell their ids. InvalidConstraint names the first that is not right."""
