@@ -371,6 +371,17 @@ async def test_a_watch_from_forgotten_history_says_so_and_ends(
     assert event.revision == revision
 
 
+async def test_a_watch_from_a_revision_yet_to_come_is_told_to_list_again(
+    authority: Authority, root: str
+) -> None:
+    """The authority was put back to an older state (A5): a watch that waited until it has counted up to there
+    again would miss everything in between."""
+    revision = await put(authority, root + "a")
+    async with asyncio.timeout(60):
+        events = [event async for event in authority.watch(root, Revision(revision + 1_000_000))]
+    assert [type(event) for event in events] == [Compacted]
+
+
 # --- bounds (A3)
 
 

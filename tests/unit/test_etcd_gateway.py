@@ -1,10 +1,15 @@
-"""The gateway to etcd while etcd is slow: what must not wait does not."""
+"""The gateway to etcd while etcd is slow, ends its watches, or is no etcd at one of its addresses."""
 
 import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
 
-from holdfast.authority.contract import Get, LeaseGranted, LeaseId, LeaseKeep
+from holdfast.authority.contract import Applied, Events, Get, LeaseGranted, LeaseId, LeaseKeep, Put, Txn
 from holdfast.authority.etcd import EtcdAuthority
 from holdfast.authority.etcd_gateway import CALLS_MAX, Deadlines
+from holdfast.model.ids import Revision
 
 
 class SlowEtcd:
@@ -51,3 +56,68 @@ def test_a_session_is_kept_while_more_is_asked_than_there_is_room_for() -> None:
         await asyncio.gather(*etcd.serving, return_exceptions=True)
 
     asyncio.run(work())
+
+
+Answer = Callable[[str, dict[str, Any]], tuple[int, str]]
+"""From path and body to status and body."""
+
+
+@asynccontextmanager
+async def etcd_that(answer: Answer) -> AsyncIterator[str]:
+    """The address of one that answers so, once for each connection."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+        path = head.split(b" ")[1].decode()
+        status, body = answer(path, json.loads(await reader.readexactly(length)))
+        writer.write(f"HTTP/1.1 {status} X\r\nconnection: close\r\n\r\n{body}".encode())
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+
+
+def test_an_endpoint_without_a_gateway_is_passed_over_while_another_has_one() -> None:
+    """Otherwise a host would end when the endpoint before it in the row dies, though etcd serves."""
+
+    async def work() -> None:
+        deaf = etcd_that(lambda path, body: (404, "404 page not found\n"))
+        sound = etcd_that(lambda path, body: (200, '{"header":{"revision":"7"},"succeeded":true}'))
+        async with asyncio.timeout(30), deaf as one, sound as other:
+            authority = EtcdAuthority([one, other], deadlines=Deadlines(call_s=30.0, attempt_s=30.0))
+            assert await authority.ask(Txn((), (Put("a", b"1"),))) == Applied(Revision(7))
+            await authority.close()
+
+    asyncio.run(work())
+
+
+def test_a_watch_that_etcd_cancels_goes_on_where_it_stopped() -> None:
+    """What it says last names the newest revision, and nothing of what lies between was delivered."""
+    starts: list[str] = []
+
+    def answer(path: str, body: dict[str, Any]) -> tuple[int, str]:
+        if path != "/v3/watch":
+            return 200, '{"header":{"revision":"9"}}'
+        starts.append(body["create_request"]["start_revision"])
+        if len(starts) == 1:
+            return 200, '{"result":{"header":{"revision":"9"},"canceled":true,"cancel_reason":"so"}}\n'
+        event = '{"kv":{"key":"aG9sZGZhc3QvYQ==","mod_revision":"5","create_revision":"5"}}'
+        return 200, f'{{"result":{{"header":{{"revision":"9"}},"events":[{event}]}}}}\n'
+
+    async def work() -> None:
+        async with asyncio.timeout(30), etcd_that(answer) as endpoint:
+            authority = EtcdAuthority([endpoint], deadlines=Deadlines(call_s=30.0, attempt_s=30.0))
+            watch = authority.watch("a", Revision(4))
+            event = await anext(watch)
+            assert isinstance(event, Events)
+            assert event.revision == 5
+            await watch.aclose()  # type: ignore[attr-defined]  # it is a generator
+            await authority.close()
+
+    asyncio.run(work())
+    assert [int(each) for each in starts] == [4, 4]

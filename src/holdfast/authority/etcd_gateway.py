@@ -2,7 +2,8 @@
 
 A request that cannot change anything is tried elsewhere, after an error or a time-out, until its deadline. A
 change is tried elsewhere only while it certainly has not been taken: the connection could not be made, or the
-endpoint answered that it has no leader (every call demands one, and is refused before it is proposed).
+endpoint answered that it has no leader (every call demands one, and is refused before it is proposed), or
+that it has no gateway.
 Otherwise its outcome is not known and it is never re-sent (PROTOCOL A1).
 """
 
@@ -116,7 +117,7 @@ class EtcdGateway:
         is_repeatable: bool,
         is_urgent: bool = False,
     ) -> Response:
-        """The decoded answer. Raises NoReply or Declined, and InvalidRequest when this is no gateway.
+        """The decoded answer. Raises NoReply or Declined, and InvalidRequest when no endpoint has a gateway.
 
         What is urgent does not wait for room: a session would end while its host is merely busy.
         """
@@ -132,6 +133,7 @@ class EtcdGateway:
         deadline = loop.time() + self.deadlines.call_s
         content = msgspec.json.encode(body)
         reason, tries = "", 0
+        deaf: dict[str, None] = {}
         while (left := deadline - loop.time()) > 0:
             endpoint = self.endpoint
             try:
@@ -139,7 +141,7 @@ class EtcdGateway:
                     response = await self.client.post(endpoint + path, content=content)
                 if response.status_code == httpx.codes.OK:
                     return msgspec.json.decode(response.content, type=kind, strict=False)
-                reason, was_proposed = self._trouble(endpoint, response)
+                reason, was_proposed = self._trouble(endpoint, response, deaf)
             except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
                 reason, was_proposed = _said(endpoint, error), False
             except (*TRANSPORT_ERRORS, msgspec.DecodeError) as error:
@@ -170,13 +172,17 @@ class EtcdGateway:
     async def close(self) -> None:
         await self.client.aclose()
 
-    def _trouble(self, endpoint: str, response: httpx.Response) -> tuple[str, bool]:
-        """What is wrong at this endpoint, and whether the request may have been proposed all the same."""
+    def _trouble(self, endpoint: str, response: httpx.Response, deaf: dict[str, None]) -> tuple[str, bool]:
+        """What is wrong at this endpoint, and whether the request may have been proposed all the same. *deaf*
+        gathers those without a gateway: one is passed over, all of them serve nobody."""
         try:
             error = msgspec.json.decode(response.content, type=GatewayError)
         except msgspec.DecodeError:
             if response.status_code == httpx.codes.NOT_FOUND:
-                raise _no_gateway(endpoint) from None
+                deaf[endpoint] = None
+                if len(deaf) == len(self._endpoints):
+                    raise _no_gateway(endpoint) from None
+                return str(_no_gateway(endpoint)), False
             return f"{endpoint}: HTTP {response.status_code}", True
         if error.message in _NEVER_PROPOSED:
             return f"{endpoint}: {error.message}", False

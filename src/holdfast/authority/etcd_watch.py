@@ -29,6 +29,7 @@ from holdfast.model.ids import Revision
 REOPEN_PAUSE_S: Final = 0.1
 """Before a failed watch is opened again, so that an etcd without a leader is not pestered."""
 COMPACTED: Final = "etcdserver: mvcc: required revision has been compacted"
+YET_TO_COME: Final = "etcdserver: mvcc: required revision is a future revision"
 
 
 class StreamEnded(Exception):
@@ -79,7 +80,7 @@ async def watch(
                     for events in assembler.feed(response):
                         yield events
                         first = events.revision + 1
-                    if not response.events and not response.created:
+                    if not (response.events or response.created or response.canceled):
                         # A progress notice: everything up to this revision has been delivered.
                         first = max(first, response.header.revision + 1)
         except (StreamEnded, NoReply, *TRANSPORT_ERRORS, msgspec.DecodeError):
@@ -92,7 +93,9 @@ async def _compacted(gateway: EtcdGateway, key: bytes, first: int) -> Compacted 
     """Whether the history from *first* on may be incomplete.
 
     A watch from exactly the compacted revision is accepted, but many releases of etcd no longer know what
-    that revision removed. Reading the revision before *first* fails in just the cases that matter.
+    that revision removed. Reading the revision before *first* fails in just the cases that matter. One yet to
+    come is of a history that this etcd has lost: it was put back (A5), and a watch would be silent until it
+    has counted up to there again.
     """
     if first == 1:
         return None
@@ -100,6 +103,8 @@ async def _compacted(gateway: EtcdGateway, key: bytes, first: int) -> Compacted 
         request = RangeRequest(key, revision=first - 1, count_only=True)
         await gateway.post("/v3/kv/range", request, RangeResponse, is_repeatable=True)
     except Declined as declined:
+        if declined.message == YET_TO_COME:
+            return Compacted(Revision(1))
         # etcd does not say how far it compacted; it was at least up to *first*.
         return Compacted(Revision(first + 1)) if declined.message == COMPACTED else None
     return None
