@@ -81,6 +81,8 @@ class Caller:
         self._telemetry = None if is_system(reference.name) else find_telemetry()
         self.is_gone = False
         """There is no such group any more: another may have its name by now."""
+        self.is_held = False
+        """A proxy stands on it, and may call whenever its program likes."""
         self.has_answered = False
         """The group has replied to something: ``time_s`` is its own, not the guess of a host."""
         for host in hosts.connected:
@@ -94,6 +96,11 @@ class Caller:
     def time_s(self) -> int:
         """The group's time, as far as it is known here (X4)."""
         return self._invocations.time_s
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody waits for anything here."""
+        return not self._queueing.waiting and self._invocations.is_idle
 
     # --- requests
 

@@ -109,6 +109,11 @@ class Invocations:
         return self._time.at(self._clock.now()) // SECOND
 
     @property
+    def is_idle(self) -> bool:
+        """Whether every request has ended."""
+        return not self._awaited
+
+    @property
     def frames_sent(self) -> int:
         """How many frames of requests have left, repetitions included."""
         return self._flights.departed

@@ -18,6 +18,9 @@ ASK_S: Final = 1.0
 """How long one host is given to say where a group is, before another is asked."""
 PAUSE_S: Final = 0.05
 NO_GROUP: Final = GroupId(0)
+CALLERS_KEPT: Final = 1_000
+"""Groups that a client remembers how to call, of those that no proxy stands on. One that it calls again later
+is found anew, under a new client id."""
 
 
 def new_client() -> ClientId:
@@ -74,12 +77,15 @@ class Callers:
         for known in self._callers.values():
             is_named = known.reference.name == name and not known.is_gone
             if is_named or known.reference.group == group:
+                # Last: those that were not asked for the longest go first.
+                self._callers[known.reference.group] = self._callers.pop(known.reference.group)
                 return known
         located = await self._locate(name, group)
         reference = located.reference
         self._forget_gone(reference.name)
         # Somebody else may have found it meanwhile: its numbers must come from one place.
         if reference.group not in self._callers:
+            self._let_go()
             self._callers[reference.group] = Caller(
                 reference,
                 new_client(),
@@ -120,6 +126,12 @@ class Callers:
             group for group, each in self._callers.items() if each.is_gone and each.reference.name == name
         ]
         for group in gone:
+            self._callers.pop(group).close()
+
+    def _let_go(self) -> None:
+        """Make room for one more, of groups that nobody waits for and no proxy stands on."""
+        unused = [group for group, each in self._callers.items() if each.is_idle and not each.is_held]
+        for group in unused[: max(0, len(unused) + 1 - CALLERS_KEPT)]:
             self._callers.pop(group).close()
 
     async def _locate(self, name: str, group: GroupId) -> Located:

@@ -272,6 +272,7 @@ class Domain:
 
     def _proxy(self, caller: Caller, cls: type[Any] | None) -> Group[Any]:
         interface = Interface(cls) if cls is not None else None
+        caller.is_held = True
         members = Members(caller.reference.name, self._give)
         return Group(caller, self._policy, interface, members=members, domain=self._name)
 
