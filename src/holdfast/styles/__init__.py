@@ -4,7 +4,8 @@ A core. What a class is: `interface` reads its operations, `capture` turns its s
 `definition` is both together, `context` is what its methods may ask for instead of a clock, a die or a
 socket. What is executed: `operation` has the records of a sequence, `execution` applies them, `line` runs
 methods one at a time. Who executes when: `cold` and `warm` (both `passive`), `active`, `stateless`; each but
-the last is a `replica`, the application of a sequence.
+the last is a `replica`, the application of a sequence. Of a replica, `office` says whether it takes calls,
+`admission` which frames of them, and `answering` tells their callers.
 
 Invariants. The same records give the same state and the same replies on every member. Nothing is told to a
 client, sent to another group or kept as a checkpoint before it is committed.

@@ -15,12 +15,13 @@ from holdfast.model.calls import Request
 from holdfast.model.errors import DISK_ERRORS, Overloaded
 from holdfast.model.ids import Position
 from holdfast.model.outcome import error_in_words
-from holdfast.sequence.ports import Kept, chunks_of
+from holdfast.sequence.ports import Kept
 from holdfast.styles.checkpointing import Checkpointing
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Effects
 from holdfast.styles.execution import Execution
+from holdfast.styles.loading import loading
 from holdfast.styles.operation import (
     Call,
     Calls,
@@ -75,8 +76,8 @@ class Active(Replica):
 
     # --- the sequence's events
 
-    def on_following(self) -> None:
-        super().on_following()
+    def _withdraw(self) -> None:
+        super()._withdraw()
         for token, _ in self._then.values():
             self._ports.forsake(token)
         self._then.clear()
@@ -103,7 +104,7 @@ class Active(Replica):
     def install(self, kept: Kept) -> None:
         self._execution.discard()
         self._failure = self._backlog = None
-        self._loading = Execution.loading(self.definition, chunks_of(kept))
+        self._loading = loading(self.definition, lambda: kept)
         self._checkpointing.installed(kept)
         self._ports.wake()
 
@@ -116,7 +117,6 @@ class Active(Replica):
         try:
             for found in self._loading:
                 if found is not None:
-                    found.go_on()
                     self._execution, self._loading = found, None
                     return
                 if self._ports.clock.now() >= until_ns:
@@ -131,19 +131,19 @@ class Active(Replica):
     def _renounce(self) -> None:
         """As one that follows: nobody who waits here is told by this member. What it ordered it executes when
         it has an object again."""
-        is_reigning = self._is_reigning
-        self.on_following()
-        self._is_reigning = is_reigning
+        self._office.lay_down()
+        self._withdraw()
         self._execution.discard()
         self._digested = self._told = self._failure = self._backlog = None
-        self._loading = self._load()
+        self._loading = loading(self.definition, self._ports.checkpoint)
 
     # --- executing
 
     def _ready(self) -> Execution:
         if self._failure is not None:
             failure, self._failure = self._failure, None
-            self._loading = self._load()  # should this member be asked once more
+            # Should this member be asked once more.
+            self._loading = loading(self.definition, self._ports.checkpoint)
             raise failure
         if self._loading is not None:
             raise Overloaded(f"group {self.definition.group} has more to load")
@@ -155,7 +155,7 @@ class Active(Replica):
         """Execute what is final; whether that was all that may be. Who serves has only what it ordered itself
         left to do, and does it at once. Anybody else may have a whole log before it, and goes on in its turns
         after a slice of time: in one event it would be taken for hung."""
-        until_ns = None if self._is_primary else self._ports.clock.now() + self._config.slice_ns
+        until_ns = None if self._office.is_taken_up else self._ports.clock.now() + self._config.slice_ns
         if self._ports.attempts.has_suspects and not self._was_wary:
             self._backlog = None  # it was read by a member that suspected nothing
         if not self._go_on_executing(until_ns):
@@ -201,7 +201,7 @@ class Active(Replica):
         if effects.divergence:
             self._ports.fault("divergence", effects.divergence)
         for reply in effects.later:
-            self._ended(reply, execution.position)
+            self._answering.ended(reply, execution.position)
         waits = self._then.pop(first, None)
         if waits is not None:
             waits[1](effects, execution.position)
@@ -337,7 +337,7 @@ class Active(Replica):
     def _on_digest(self, position: Position, digest: bytes) -> None:
         """What the state captured at a mark comes to; of a large one that is known only later."""
         self._digested = (position, digest)
-        if self._is_primary:
+        if self._office.is_taken_up:
             self._digest_to_tell = Digested(position, digest)
             self._ports.wake()
         if self._told is not None:

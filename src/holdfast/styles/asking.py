@@ -72,6 +72,15 @@ class Asking:
             raise BadCall(f"{method} is not a query: it must be called as an operation")
         return self._given_up(request) or execution.query(method, arguments, request, carried)
 
+    def each_older(self, execution: Execution | None, client: ClientId, calls: list[Call]) -> list[bytes]:
+        """The same for *calls* of one client."""
+
+        def ask(each: Call, client: ClientId) -> bytes:
+            request = Request(client, each.number)
+            return self.older(execution, request, each.method, each.arguments, each.traceparent)
+
+        return [self._audience.asked(ask, each, client) for each in calls]
+
     def _one(self, execution: Execution, each: Call, client: ClientId) -> bytes:
         request = Request(client, each.number)
         known = self._given_up(request)

@@ -19,6 +19,8 @@ class Audience:
         self._slow_ns = slow_ns
         self._lines = ports.lines
         self._onlooker = ports.onlooker
+        self._trace = ports.trace
+        self._fault = ports.fault
         self.run = ports.onlooker.run if ports.onlooker is not None else None
         """How calls are run (:meth:`.execution.Execution.calls`)."""
 
@@ -41,6 +43,13 @@ class Audience:
             event, call, attempts = "a call was given up", found.call, found.attempts
             carried = found.traceparent
             self._lines.tell_one(event, self._group, found.request, carried, call=call, attempts=attempts)
+
+    def poisoned(self, found: Poisonous) -> None:
+        """The group has it in its sequence that a call is given up."""
+        request, call, attempts = str(found.request), found.call, found.attempts
+        self._trace.note("poisoned", group=self._group, request=request, call=call, attempts=attempts)
+        self.given_up(found)
+        self._fault("poisoned", found.fault)
 
     def asked(self, ask: Callable[..., bytes], each: Call, client: ClientId, *more: object) -> bytes:
         """What *ask* gives, which waits for nothing."""

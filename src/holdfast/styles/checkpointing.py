@@ -166,6 +166,15 @@ class Checkpointing:
             self._on_digest(execution.position, execution.digest(state))
         return state
 
+    def final_state(self, execution: Execution | None, committed: Position) -> Captured | None:
+        """The object's state as it is; None when there is none to give at once, or it is not final."""
+        if execution is None or not execution.is_at_rest:
+            return None
+        if execution.position > committed or self.is_large(execution):
+            return None
+        state = self.ask(execution.save)
+        return Captured(execution.position, state) if state is not None else None
+
     def ask(self, get: Callable[[], bytes]) -> bytes | None:
         """What the class's own code gives as state or update; None when it gives none."""
         try:

@@ -31,7 +31,7 @@ class Cold(Passive):
             self._checkpointing.nothing_since(execution.position)
 
     def keep_up(self) -> None:
-        if not self._is_reigning:
+        if not self._office.is_held:
             raise Unavailable(f"group {self.definition.group}: a cold backup holds no object")
 
     def is_near(self) -> bool:

@@ -37,9 +37,11 @@ from holdfast.model.ids import Position
 from holdfast.model.outcome import error_in_words
 from holdfast.sequence.ports import Kept
 from holdfast.storage.record import Record as Stored
+from holdfast.styles.admission import CALLS_PER_RECORD_MAX
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
 from holdfast.styles.execution import Execution
+from holdfast.styles.loading import loading
 from holdfast.styles.looking import Looking, is_step
 from holdfast.styles.operation import (
     Call,
@@ -55,7 +57,7 @@ from holdfast.styles.operation import (
 )
 from holdfast.styles.poison import among_calls, among_jobs
 from holdfast.styles.ports import StylePorts, Token
-from holdfast.styles.replica import CALLS_PER_RECORD_MAX, Replica, Then
+from holdfast.styles.replica import Replica, Then
 
 PAGE_POSITIONS: Final = 1024
 """So many are read from the log at a time."""
@@ -95,8 +97,8 @@ class Passive(Replica):
         """A backup does nothing in its turns but what it asks for; and a primary has had its turn when it
         executed, unless somebody waits for the commit: a query, a call to another group, the object itself.
         So most commits cost no turn."""
-        if not self._is_primary:
-            return self._is_reigning
+        if not self._office.is_taken_up:
+            return self._office.is_held
         execution = self._execution
         return execution is None or not execution.is_at_rest or len(self._queries) > 0
 
@@ -110,7 +112,7 @@ class Passive(Replica):
             self._discard()
 
     def on_committed(self, up_to: Position) -> None:
-        if self._is_primary:
+        if self._office.is_taken_up:
             self._committed(up_to)
         elif self._work is None and self._is_look_due(up_to):
             self._work = self._look_at(up_to)
@@ -177,7 +179,7 @@ class Passive(Replica):
         this is given up."""
         while self._execution is None:
             if self._loading is None:
-                self._loading = self._load()
+                self._loading = loading(self.definition, self._ports.checkpoint)
             try:
                 self._execution = next(self._loading)
             except Unavailable as error:
@@ -290,12 +292,7 @@ class Passive(Replica):
             else:
                 self._waiting.until(last, token, [each.number], [outcome])
 
-    def _order(
-        self,
-        execution: Execution,
-        record: Record,
-        waits: tuple[Token, Then] | None = None,
-    ) -> None:
+    def _order(self, execution: Execution, record: Record, waits: tuple[Token, Then] | None = None) -> None:
         self._check_room(execution, 1)
         began = self._ports.clock.now()
         try:
@@ -312,7 +309,7 @@ class Passive(Replica):
             execution.apply(Position(position + 1), replied)
             position = self._submit_executed(replied, 1)
             for reply in replied.replies:
-                self._ended(reply, position)
+                self._answering.ended(reply, position)
             begin = end
         if waits is not None:
             waits[1](effects, position)
@@ -333,8 +330,8 @@ class Passive(Replica):
             raise
 
     def _give_up(self) -> None:
-        self._is_primary = False  # until an object has been made of what was ordered
-        self._forsake_all()
+        self._office.lay_down()  # until an object has been made of what was ordered
+        self._answering.forsake_all()
         self._discard()
 
     def _renounce(self) -> None:

@@ -3,9 +3,12 @@
 from collections.abc import Callable
 
 from holdfast.model.csn import SUB_SEQUENCE_MAX, ZERO, Csn
+from holdfast.model.ids import Position
 from holdfast.model.ports import Clock
 from holdfast.model.units import SECOND
-from holdfast.styles.operation import Stamp
+from holdfast.styles.execution import Execution
+from holdfast.styles.operation import Stamp, decode_record, stamp_of
+from holdfast.styles.ports import Sequence
 
 
 class Stamping:
@@ -50,3 +53,16 @@ class Stamping:
 
     def end_turn(self) -> None:
         self._is_open = False
+
+
+def newest_stamp(execution: Execution, sequence: Sequence) -> tuple[Csn, int]:
+    """The CSN and the time of what was ordered last. An object that stands before a call which must not run
+    (E4) does not know them yet: what comes after that call was stamped all the same. Raises ``Overloaded``
+    when that cannot be read just now."""
+    csn, time_ns = execution.csn, execution.time_ns
+    if execution.position < sequence.committed:
+        for each in sequence.read(Position(execution.position + 1), sequence.committed):
+            stamp = stamp_of(decode_record(each.body))
+            if stamp is not None:
+                csn, time_ns = max(csn, stamp.csn), max(time_ns, stamp.time_ns)
+    return csn, time_ns

@@ -101,7 +101,7 @@ class Warm(Passive):
         """By replaying what the primary has not sent yet. Not where it sends updates: the next one would
         bring what was replayed once more, so such a backup is as fresh as the last update."""
         behind = self._execution is None or self._execution.position < self.sequence.committed
-        if behind and self._work is None and not self._is_reigning:
+        if behind and self._work is None and not self._office.is_held:
             replays_rest = not self.definition.capture.is_updateable
             self._work = self._look_at(self.sequence.committed, replays_rest=replays_rest)
             with suppress(Overloaded):
