@@ -135,6 +135,35 @@ def test_a_session_that_the_authority_does_not_list_is_put_back_though_the_lease
     assert is_there(bench, session)
 
 
+def test_a_keep_alive_that_was_not_answered_is_sent_again_at_once(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has cost a third of the lease and more; to wait for the next turn would cost the session."""
+    authority = Authority(bench)
+    keeper = SessionKeeper(authority, nonces())
+    kept = asyncio.Event()
+
+    def hear_the_second(request: Request) -> Result:
+        kept.set()
+        return bench.ask(request)
+
+    def miss_the_first(request: Request) -> Result:
+        monkeypatch.setattr(keeping, "KEEP_ALIVE_S", 600.0)
+        authority.treat = hear_the_second
+        return Unknown("nobody answers")
+
+    async def live() -> None:
+        await opening(keeper)
+        authority.treat = miss_the_first
+        keep = asyncio.ensure_future(keeper.keep())
+        async with asyncio.timeout(30):
+            await kept.wait()
+        keep.cancel()
+        await asyncio.gather(keep, return_exceptions=True)
+
+    asyncio.run(live())
+
+
 def test_a_session_that_is_listed_is_left_alone(bench: Bench) -> None:
     authority = Authority(bench)
     keeper = SessionKeeper(authority, nonces())

@@ -83,7 +83,8 @@ class SessionKeeper:
     async def keep(self) -> None:
         """Keep the session until cancelled. Raises :class:`Replaced` when it is a later process's turn."""
         while True:
-            is_missed = await self._is_missed_within(KEEP_ALIVE_S)
+            # Not heard: again at once. The lease runs on, and would end before the next turn's answer.
+            is_missed = await self._is_missed_within(KEEP_ALIVE_S if self.is_held else RETRY_S)
             result = await self._authority.ask(LeaseKeep(self._lease))
             if is_missed or isinstance(result, LeaseGone):
                 self.is_held = False
