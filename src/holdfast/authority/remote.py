@@ -12,6 +12,7 @@ from holdfast.authority.client import AuthorityClient, ClientConfig
 from holdfast.authority.contract import Compacted, Events, Request, Result, Unknown, WatchEvent
 from holdfast.authority.wire import ClientMessage, decode_server_message, encode
 from holdfast.machine import LogTrace, LoopTimers, MachineClock, MachineRandom
+from holdfast.model.errors import Overloaded
 from holdfast.model.ids import Revision
 from holdfast.net import Address, Connection, Endpoint, Kind, Link, Reason
 
@@ -62,7 +63,8 @@ class RemoteAuthority:
         self._core.start()
 
     async def ask(self, request: Request) -> Result:
-        """The result of *request*, within the configured deadline; ``Unknown`` when there is none."""
+        """The result of *request*, within the configured deadline; ``Unknown`` when there is none, also for
+        want of room: losing the authority stops nothing, however many groups ask for it."""
         if self._is_closed:
             return Unknown("this client of the authority is closed")
         token = next(self._tokens)
@@ -71,6 +73,8 @@ class RemoteAuthority:
         try:
             self._core.request(request, token)
             return await answer
+        except Overloaded as error:
+            return Unknown(str(error))
         finally:
             del self._asked[token]
 
