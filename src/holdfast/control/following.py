@@ -6,7 +6,7 @@ from holdfast.authority import membership
 from holdfast.authority.membership import NotJoined
 from holdfast.authority.outcome import NoAnswer, Seen, answering
 from holdfast.authority.standing import Member, Participant, Standing, Status, Transaction, read_standing
-from holdfast.authority.transactions import NoTransaction, get_transaction_status
+from holdfast.authority.transactions import NoTransaction, get_transaction_status, last_committed
 from holdfast.control.context import Context
 from holdfast.control.messages import (
     Beat,
@@ -61,9 +61,23 @@ class Replica(Tenure):
     def _take(self, context: Context) -> None:
         if self.is_ready or self._is_writing:
             return
+        if self.me.archive.context.cas > context.cas:
+            self.ask(last_committed(), lambda committed: self._take_older(context, committed))
+        else:
+            self._replace(context)
+
+    def _take_older(self, context: Context, committed: Transaction | NoAnswer | None) -> None:
+        """Only if the record knows nothing of what is held: the authority was put back (A5). Else the copy is
+        a late one, meant for an earlier stretch of this term.
+        *Without that:* it undoes the committed context, of which this may be the last holder (T3)."""
         held = self.me.archive.context
-        if held.cas > context.cas:
+        if isinstance(committed, NoAnswer) or self.is_ready or self._is_writing:
+            return
+        if held.cas > (0 if committed is None else committed.cas):
             self.me.ports.trace.note("given_up", cas=held.cas, for_cas=context.cas)
+            self._replace(context)
+
+    def _replace(self, context: Context) -> None:
         self._is_writing = True
         self.me.archive.replace(context, self.still(self._taken))
 
