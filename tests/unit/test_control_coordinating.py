@@ -14,7 +14,7 @@ from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Recipe
 from holdfast.authority.standing import MANAGER, Status, Transaction
 from holdfast.authority.transactions import last_transaction
-from holdfast.control.config import ControlConfig
+from holdfast.control.config import CHANGES_BYTES_MAX, ControlConfig
 from holdfast.control.context import Context
 from holdfast.control.coordinating import Coordinator
 from holdfast.control.ports import ControlPorts, Failed, Outcome
@@ -114,6 +114,21 @@ def test_an_opening_that_was_given_up_and_made_after_all_is_rolled_back(around: 
     assert left.status is Status.ROLLBACK
     assert isinstance(around.join("b"), Seen)
     assert around.stepped_down == []
+
+
+def test_changes_that_do_not_fit_one_message_wait_for_the_next_update(around: Surroundings) -> None:
+    """A message longer than a frame ends the connection instead of arriving, again and again."""
+    coordinator, told = around.coordinator(), list[Outcome]()
+    around.treat = around.bench.lose_answer
+    coordinator.update(b"x", told.append)
+    for _ in range(5):
+        coordinator.update(bytes(CHANGES_BYTES_MAX // 4), told.append)
+    around.treat = around.bench.silence
+    counts = []
+    for _ in range(3):
+        around.fire()  # each update is given up, and the next one opened with what waits
+        counts.append(len(told))
+    assert counts == [1, 1 + 4, 1 + 4 + 1]
 
 
 def participants(around: Surroundings) -> list[HostId]:

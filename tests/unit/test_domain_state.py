@@ -56,6 +56,14 @@ def held() -> Held:
 
 
 @pytest.mark.covers("FTC-183", "FTC-184", "FTC-185")
+def test_a_change_that_is_nested_too_deep_is_refused() -> None:
+    """Whoever wished for it has encoded it on a shallower stack; it must not end the coordinator."""
+    shallow = encode_change(SetDefaultProperties(properties={MINIMUM: 1}))
+    assert shallow.endswith(b"\x01")
+    with pytest.raises(InvalidRequest, match="no such change"):
+        apply(b"", shallow[:-1] + b"\x91" * 10_000 + b"\x01")
+
+
 def test_defaults_are_set_beside_each_other_told_and_removed(held: Held) -> None:
     held.take(SetDefaultProperties(properties={"InitialNumberReplicas": 5}))
     held.take(SetDefaultProperties(properties={"MinimumNumberReplicas": 4}))

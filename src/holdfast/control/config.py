@@ -7,6 +7,8 @@ from holdfast.model.units import MILLISECOND, SECOND
 
 CONTEXT_BYTES_MAX: Final = 8 << 20
 """A whole context fits one frame between hosts."""
+CHANGES_BYTES_MAX: Final = 4 << 20
+"""Of the changes in one transaction: they travel in one frame, too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from holdfast.authority import membership
 from holdfast.authority.outcome import InDoubt, NoAnswer, answering
 from holdfast.authority.standing import Participant, Standing, Status, Transaction, read_standing
 from holdfast.authority.transactions import AlreadyDecided, Deposed, NoTransaction, set_transaction_status
-from holdfast.control.config import CONTEXT_BYTES_MAX
+from holdfast.control.config import CHANGES_BYTES_MAX, CONTEXT_BYTES_MAX
 from holdfast.control.context import Context, digest_of
 from holdfast.control.messages import (
     Beat,
@@ -114,11 +114,18 @@ class Coordinator(Tenure):
             return
         now = self.me.ports.clock.now()
         update = Update(self.context.body, [], [], [], self.me.ports.nonce(), now)
-        while self._waiting and len(update.changes) < self.me.config.changes_max:
+        while self._waiting and self._has_room(update, self._waiting[0][0]):
             self._add(update, *self._waiting.popleft())
         if update.changes:
             self._update = update
             self._open(update)
+
+    def _has_room(self, update: Update, change: bytes) -> bool:
+        """Whether they still fit one message to the participants; one alone always does."""
+        size = sum(map(len, update.changes)) + len(change)
+        return not update.changes or (
+            len(update.changes) < self.me.config.changes_max and size <= CHANGES_BYTES_MAX
+        )
 
     def _add(self, update: Update, change: bytes, tell: Tell) -> None:
         """A change that cannot be made fails alone (the others go on)."""

@@ -228,7 +228,7 @@ def apply(body: bytes, change: bytes) -> tuple[bytes, bytes]:
     ``answered`` says."""
     try:
         wanted = _changes.decode(change)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise InvalidRequest(f"this version knows no such change of the domain's state: {error}") from None
     state = wanted.applied(decode_state(body))
     return encode_state(state), _encoder.encode(wanted.answered(state))
