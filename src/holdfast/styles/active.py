@@ -37,6 +37,7 @@ from holdfast.styles.operation import (
 )
 from holdfast.styles.poison import End, Poisonous, among_calls, among_jobs, among_timers, ends_among
 from holdfast.styles.ports import StylePorts, Token
+from holdfast.styles.replaying import records_after
 from holdfast.styles.replica import Replica, Then
 
 
@@ -165,12 +166,7 @@ class Active(Replica):
         return self._go_on_executing(until_ns)
 
     def _read_on(self, up_to: Position) -> Iterator[tuple[Position, Record]]:
-        position = self._execution.position
-        stored = [
-            record
-            for record in self.sequence.read(Position(position + 1), up_to)
-            if record.first > position and record.last <= up_to
-        ]
+        stored = records_after(self.sequence, self._execution.position, up_to)
         records = [(each.first, decode_record(each.body)) for each in stored]
         self._was_wary = self._ports.attempts.has_suspects
         return iter(self._forewarned(records, up_to))

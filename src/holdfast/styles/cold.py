@@ -10,6 +10,7 @@ from holdfast.storage.record import Record as Stored
 from holdfast.styles.execution import Execution
 from holdfast.styles.operation import Forward, Record, State
 from holdfast.styles.passive import Passive
+from holdfast.styles.replaying import pages, replay
 
 
 class Cold(Passive):
@@ -48,8 +49,8 @@ class Cold(Passive):
             return
         yield from self._make_object()
         execution = self._object()
-        for page in self._pages(execution.position, records[-1].last):
-            yield from self._replay(execution, page)
+        for page in pages(self.sequence, execution.position, records[-1].last):
+            yield from replay(execution, page, self._ports)
         self._checkpointing.capture_at_rest(execution)
 
     def _take_steps(self, up_to: Position) -> Iterator[None]:
@@ -67,8 +68,8 @@ class Cold(Passive):
 
     def _replay_to_rest(self, execution: Execution, up_to: Position) -> Iterator[None]:
         """Replay until the state that is awaited has been captured."""
-        for page in self._pages(execution.position, up_to):
+        for page in pages(self.sequence, execution.position, up_to):
             for record in page:
                 if not self._checkpointing.awaits(execution):
                     return
-                yield from self._replay(execution, [record])
+                yield from replay(execution, [record], self._ports)

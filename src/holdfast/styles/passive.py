@@ -26,7 +26,6 @@ from typing import Final
 from holdfast.model.calls import Request
 from holdfast.model.errors import (
     DISK_ERRORS,
-    HoldfastError,
     InvalidRequest,
     Overloaded,
     Rejected,
@@ -37,7 +36,6 @@ from holdfast.model.ids import Position
 from holdfast.model.outcome import error_in_words
 from holdfast.sequence.ports import Kept
 from holdfast.storage.record import Record as Stored
-from holdfast.styles.admission import CALLS_PER_RECORD_MAX
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
 from holdfast.styles.execution import Execution
@@ -51,24 +49,16 @@ from holdfast.styles.operation import (
     Replied,
     Sent,
     Stamp,
-    decode_calls,
     decode_record,
     ends_of_portions,
 )
-from holdfast.styles.poison import among_calls, among_jobs
+from holdfast.styles.poison import among_jobs
 from holdfast.styles.ports import StylePorts, Token
+from holdfast.styles.replaying import pages, replay
 from holdfast.styles.replica import Replica, Then
 
-PAGE_POSITIONS: Final = 1024
-"""So many are read from the log at a time."""
 CALL_BYTES: Final = 64
 """What a record has of a call beside its method, arguments and outcome, at most: numbers, and a trace."""
-
-
-class CannotReplay(HoldfastError):
-    """Raised when an operation that was acknowledged cannot be executed again: the object is lost here."""
-
-    code = "cannot_replay"
 
 
 class Passive(Replica):
@@ -171,8 +161,8 @@ class Passive(Replica):
         """Replay what no step covers."""
         yield from self._make_object()
         execution = self._object()
-        for records in self._pages(execution.position, up_to):
-            yield from self._replay(execution, records)
+        for records in pages(self.sequence, execution.position, up_to):
+            yield from replay(execution, records, self._ports)
 
     def _make_object(self) -> Iterator[None]:
         """The object from the newest checkpoint, if there is none. What has been loaded of it stays, when
@@ -196,46 +186,6 @@ class Passive(Replica):
         invariant(self._execution is not None, "an object is made before it is used")
         assert self._execution is not None  # for the type checker: the invariant has stopped us otherwise
         return self._execution
-
-    def _replay(self, execution: Execution, records: list[Stored]) -> Iterator[None]:
-        """Execute again what the former primary executed; its outcomes are known, and stand (E1)."""
-        for each in records:
-            record = decode_record(each.body)
-            if self._ports.attempts.has_suspects and isinstance(record, Executed):
-                self._refuse_poisonous(execution, record)
-            effects = execution.apply(each.first, record)
-            if effects.divergence:
-                self._ports.fault("divergence", effects.divergence)
-            yield None
-
-    def _pages(self, position: Position, up_to: Position) -> Iterator[list[Stored]]:
-        """The records beyond *position* that are final as a whole, some at a time."""
-        while position < up_to:
-            end = Position(min(up_to, position + PAGE_POSITIONS))
-            records = self._after(position, end)
-            if not records:
-                end = Position(min(up_to, end + CALLS_PER_RECORD_MAX))  # one record, longer than a page
-                records = self._after(position, end)
-            if not records:
-                return
-            position = records[-1].last
-            yield records
-
-    def _refuse_poisonous(self, execution: Execution, record: Executed) -> None:
-        """A call that was answered, and that ends the processes in which it is executed again, can neither be
-        given up nor left out: this member has no object, and the host lives on to say so."""
-        for found in among_calls(self._ports.attempts, record.sent.client, decode_calls(record.sent.calls)):
-            if execution.is_new(found.request, found.expiration_s):
-                raise CannotReplay(f"executed again, {found.call} ended {found.attempts} processes")
-
-    def _after(self, position: Position, up_to: Position) -> list[Stored]:
-        if position >= up_to:
-            return []
-        return [
-            record
-            for record in self.sequence.read(Position(position + 1), up_to)
-            if record.first > position and record.last <= up_to
-        ]
 
     # --- executing
 
@@ -398,9 +348,10 @@ class Passive(Replica):
     def _take_steps(self, up_to: Position) -> Iterator[None]:
         looking, execution = self._looking, self._execution
         start = self._checkpointing.kept if execution is None else execution.position
-        last_step = yield from looking.last_step(self._pages(max(start, looking.without_steps), up_to))
+        unseen = max(start, looking.without_steps)
+        last_step = yield from looking.last_step(pages(self.sequence, unseen, up_to))
         passed: list[Stored] = []
-        for records in self._pages(start, last_step):
+        for records in pages(self.sequence, start, last_step):
             for record in records:
                 passed.append(record)
                 if is_step(record):

@@ -15,6 +15,7 @@ from holdfast.styles.forwarding import Step, next_step
 from holdfast.styles.operation import Forward, Record, State, Update, decode_record
 from holdfast.styles.passive import Passive
 from holdfast.styles.ports import StylePorts
+from holdfast.styles.replaying import replay
 
 
 class Warm(Passive):
@@ -130,7 +131,7 @@ class Warm(Passive):
                     execution.keep_account(record.first, decode_record(record.body))
                 execution.set_update(step.update, step.timers)
             else:
-                yield from self._replay(execution, before)
+                yield from replay(execution, before, self._ports)
         execution = self._object()
         execution.apply(records[-1].first, step)
         self._checkpointing.maybe_capture(execution)
