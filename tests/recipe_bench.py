@@ -1,6 +1,6 @@
 """A real SQLite authority in one process, on which tests run recipes step by step and lose answers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,11 +19,12 @@ from holdfast.authority.contract import (
 )
 from holdfast.authority.groups import GroupRecord, Placement, create_group, reserve_group, store_in_stay
 from holdfast.authority.outcome import Seen
-from holdfast.authority.recipe import Recipe
+from holdfast.authority.recipe import Recipe, Recipes
 from holdfast.authority.sessions import Session, open_session
 from holdfast.authority.sqlite import SqliteStore
 from holdfast.authority.views import ViewMember
 from holdfast.model.ids import GroupId, HostId, Incarnation, LeaseId, Nonce, Opening, StoreId
+from holdfast.model.ports import TimerId
 
 Answer = TypeVar("Answer")
 Treatment = Callable[[Request], Result]
@@ -147,3 +148,52 @@ class Bench:
 
     def close(self) -> None:
         self._store.close()
+
+
+class BenchHost:
+    """What a host's machines ask of it: the authority on a bench, and timers that ring when told to."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench = bench
+        self.treat: Treatment = bench.ask
+        self.recipes = Recipes(self)
+        self._ringing: list[tuple[Callable[[Hashable], None], Hashable]] = []
+
+    def request(self, request: Request, token: Hashable) -> None:
+        self.recipes.on_authority(token, self.treat(request))
+
+    def timers(self, on_timer: Callable[[Hashable], None]) -> "BenchTimers":
+        return BenchTimers(on_timer, self._ringing)
+
+    def fire(self) -> None:
+        """Every timer that is set rings."""
+        due, self._ringing[:] = self._ringing[:], []
+        for on_timer, tag in due:
+            on_timer(tag)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether any timer is set."""
+        return bool(self._ringing)
+
+
+class BenchTimers:
+    """The timers of one machine (:class:`holdfast.model.ports.Timers`)."""
+
+    def __init__(
+        self,
+        on_timer: Callable[[Hashable], None],
+        ringing: list[tuple[Callable[[Hashable], None], Hashable]],
+    ) -> None:
+        self._on_timer = on_timer
+        self._ringing = ringing
+
+    def set(self, delay_ns: int, tag: Hashable) -> TimerId:
+        self._ringing.append((self._on_timer, tag))
+        return TimerId(len(self._ringing))
+
+    def cancel(self, timer: TimerId) -> None:
+        del self._ringing[timer - 1]
+
+    def close(self) -> None:
+        self._ringing.clear()

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from holdfast.authority.groups import GroupRecord, Placement, create_group, remove_group, reserve_group
+from holdfast.authority.groups import GroupRecord, Placement, create_group, reserve_group
 from holdfast.authority.history import (
     CHAPTERS_MAX,
     GIVEN_UP_MAX,
@@ -14,6 +14,7 @@ from holdfast.authority.history import (
     write_history,
 )
 from holdfast.authority.outcome import InDoubt, Removed, Seen
+from holdfast.authority.removal import remove_group
 from holdfast.authority.views import Cause, NoGroup, View, ViewMember, Why
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Opening, StoreId
 from recipe_bench import Bench

@@ -10,11 +10,11 @@ from holdfast.authority.groups import (
     create_group,
     list_groups,
     read_group,
-    remove_group,
     reserve_group,
 )
 from holdfast.authority.identity import Floors, Identity, read_identity, restore
 from holdfast.authority.outcome import InDoubt, NoAnswer, Removed, Seen, put
+from holdfast.authority.removal import remove_group
 from holdfast.authority.views import (
     VIEWS_PER_TXN_MAX,
     IdentityChanged,

@@ -10,12 +10,12 @@ from holdfast.authority.groups import (
     create_unbegun_group,
     find_group,
     read_group,
-    remove_group,
     reserve_group,
 )
 from holdfast.authority.identity import Floors, ensure_identity, restore
 from holdfast.authority.outcome import InDoubt, Removed, Seen
 from holdfast.authority.placing import add_member, tune_group
+from holdfast.authority.removal import remove_group
 from holdfast.authority.views import NoGroup, View, ViewMember, read_view
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Nonce, Opening, StoreId
 from recipe_bench import Bench

@@ -8,9 +8,9 @@ from holdfast.authority.groups import (
     NoSuchName,
     create_group,
     find_group,
-    remove_group,
 )
 from holdfast.authority.outcome import InDoubt, Removed, Seen
+from holdfast.authority.removal import remove_group
 from holdfast.authority.replicas import ensure_replica
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import GroupId, HostId

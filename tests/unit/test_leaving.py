@@ -1,69 +1,36 @@
 """A host that leaves a group, and what it hears of the group meanwhile (PROTOCOL M6)."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 
 import pytest
 
-from holdfast.authority.contract import Request
 from holdfast.authority.groups import read_group
 from holdfast.authority.outcome import Seen
 from holdfast.authority.placing import add_member, remove_member
-from holdfast.authority.recipe import Recipes
 from holdfast.housing.leaving import Leaving
 from holdfast.model.ids import GroupId, HostId
-from holdfast.model.ports import TimerId
-from recipe_bench import Bench, Treatment
+from recipe_bench import Bench, BenchHost
 
 A, B, C = map(HostId, "abc")
 
 
-class House:
+class House(BenchHost):
     """Host c of a domain: it was told to leave a group which no view of lists it."""
 
     def __init__(self, bench: Bench, group: GroupId) -> None:
-        self.bench = bench
+        super().__init__(bench)
         self.group = group
-        self.treat: Treatment = bench.ask
-        self.timers: list[Hashable] = []
         self.forgotten: list[Callable[[], None]] = []
         self.taken_in: list[int] = []
         """The stays in which the group was taken in."""
-        self._on_timer: Callable[[Hashable], None] = lambda tag: None
-        self._recipes = Recipes(self)
         self.leaving = Leaving(
             C,
-            self._recipes,
-            self._timers,
+            self.recipes,
+            self.timers,
             bench.nonce,
             forget=lambda record, then: self.forgotten.append(then),
             look_again=lambda group: self.on_record(),
         )
-
-    # --- its ports
-
-    def request(self, request: Request, token: Hashable) -> None:
-        self._recipes.on_authority(token, self.treat(request))
-
-    def _timers(self, on_timer: Callable[[Hashable], None]) -> "House":
-        self._on_timer = on_timer
-        return self
-
-    def set(self, delay_ns: int, tag: Hashable) -> TimerId:
-        self.timers.append(tag)
-        return TimerId(len(self.timers))
-
-    def cancel(self, timer: TimerId) -> None:
-        del self.timers[timer - 1]
-
-    def close(self) -> None:
-        self.timers.clear()
-
-    def fire(self) -> None:
-        due, self.timers = self.timers, []
-        for tag in due:
-            self._on_timer(tag)
-
-    # --- what happens
 
     def on_record(self) -> None:
         """The watch tells the record that stands now, as to :class:`holdfast.housing.notices.Notices`."""

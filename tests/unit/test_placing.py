@@ -7,7 +7,6 @@ from holdfast.authority.groups import (
     GroupRecord,
     create_group,
     read_group,
-    remove_group,
     reserve_group,
     stay_of,
     store_in_stay,
@@ -29,6 +28,7 @@ from holdfast.authority.placing import (
     may_forget,
     remove_member,
 )
+from holdfast.authority.removal import remove_group
 from holdfast.authority.views import (
     VIEWS_PER_TXN_MAX,
     NoGroup,

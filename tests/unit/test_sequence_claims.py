@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.authority.contract import Request, Result, Txn, Unknown
-from holdfast.authority.groups import GroupRecord, create_group, remove_group, reserve_group
+from holdfast.authority.groups import GroupRecord, create_group, reserve_group
 from holdfast.authority.identity import Floors, Identity, ensure_identity, restore
 from holdfast.authority.outcome import InDoubt, Seen
 from holdfast.authority.recipe import Recipes
+from holdfast.authority.removal import remove_group
 from holdfast.authority.views import (
     VIEWS_PER_TXN_MAX,
     IdentityChanged,

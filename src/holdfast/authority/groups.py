@@ -1,7 +1,8 @@
 """Groups: their ids, their records, and their first views (PROTOCOL V6, T1).
 
-Group ids come from a counter and are never reused, whatever becomes of the group. A removal changes the guard
-that every creation compares: a delayed creation cannot bring a removed group back.
+Group ids come from a counter and are never reused, whatever becomes of the group. A removal
+(:mod:`.removal`) changes the guard that every creation compares: a delayed creation cannot bring a removed
+group back.
 """
 
 from typing import Final
@@ -9,7 +10,7 @@ from typing import Final
 import msgspec
 
 from holdfast.authority import keys
-from holdfast.authority.contract import Applied, Delete
+from holdfast.authority.contract import Applied
 from holdfast.authority.identity import Identity, read_floors
 from holdfast.authority.outcome import (
     ATTEMPTS_MAX,
@@ -17,7 +18,6 @@ from holdfast.authority.outcome import (
     Guard,
     InDoubt,
     Listing,
-    Removed,
     Seen,
     answering,
     change,
@@ -321,35 +321,6 @@ def begin_group(
 
 def _generation(identity: Seen[Identity | None]) -> int:
     return identity.value.generation if identity.value is not None else 0
-
-
-@answering
-def remove_group(group: GroupId, *, nonce: Nonce) -> Recipe[Removed | Contended | InDoubt]:
-    """Remove record, view, history and name; the id is not issued again."""
-    for _ in range(ATTEMPTS_MAX):
-        found = yield from read(keys.view(group), View)
-        record = yield from read(keys.group(group), GroupRecord)
-        if found.value is None and record.value is None:
-            return Removed()
-        name = record.value.name if record.value is not None else ""
-        # One that has no view may begin meanwhile, which changes its record.
-        compares = [found.unchanged()] if found.value is not None else [found.unchanged(), record.unchanged()]
-        result = yield from change(
-            compares,
-            [
-                Delete(keys.group(group)),
-                Delete(keys.view(group)),
-                Delete(keys.history(group)),
-                *([Delete(keys.group_name(name))] if name else []),
-                put(keys.GROUP_GUARD, Guard(nonce=nonce)),
-            ],
-            nonce=nonce,
-        )
-        if isinstance(result, Applied):
-            return Removed()
-        if isinstance(result, InDoubt):
-            return result
-    return Contended(f"the removal of group {group}")
 
 
 @answering

@@ -62,6 +62,15 @@ def history(group: GroupId) -> str:
     return f"history/{group:020d}"
 
 
+def ended_on(host: HostId) -> str:
+    """Below it stand the notes to *host* of groups that were removed."""
+    return f"ended/{_word(host)}/"
+
+
+def ended(host: HostId, group: GroupId) -> str:
+    return f"{ended_on(host)}{group:020d}"
+
+
 def group_name(name: str) -> str:
     return f"group-names/{_word(name)}"
 

@@ -20,8 +20,8 @@ _DIGITS: Final = 20
 
 
 class GroupDirectory:
-    """Follows the authority. *on_record*, *on_gone* and *on_view* are told of changes; *on_gone* as
-    :class:`.following.Following` tells it."""
+    """Follows the authority. *on_record*, *on_gone* and *on_view* are told of changes, *on_listed* when all
+    records have been; *on_gone* as :class:`.following.Following` tells it."""
 
     def __init__(
         self,
@@ -32,6 +32,7 @@ class GroupDirectory:
         on_record: Callable[[Seen[GroupRecord]], None],
         on_gone: Callable[[GroupId, bool], None],
         on_view: Callable[[Seen[View]], None],
+        on_listed: Callable[[], None] = lambda: None,
     ) -> None:
         self.records: dict[GroupId, GroupRecord] = {}
         self.seen_records: dict[GroupId, Seen[GroupRecord]] = {}
@@ -46,7 +47,7 @@ class GroupDirectory:
         self._on_gone = on_gone
         self._on_view = on_view
         self._records = Following(
-            watch, recipes, timers, keys.GROUPS, GroupRecord, self._take_record, self._lose_record
+            watch, recipes, timers, keys.GROUPS, GroupRecord, self._take_record, self._lose_record, on_listed
         )
         self._views = Following(watch, recipes, timers, keys.VIEWS, View, self._take_view, self._lose_view)
 

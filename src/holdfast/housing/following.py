@@ -19,6 +19,7 @@ Value = TypeVar("Value")
 class Following(Generic[Value]):
     """Values of one kind by key. *on_change* is told of each that changed, *on_gone* of each that is gone:
     with True when the authority said that it was removed, with False when a new list merely lacks it.
+    *on_listed* is told when all that stands has been told.
 
     While the authority is away the last picture stands.
     """
@@ -32,6 +33,7 @@ class Following(Generic[Value]):
         kind: type[Value],
         on_change: Callable[[str, Seen[Value]], None],
         on_gone: Callable[[str, bool], None],
+        on_listed: Callable[[], None] = lambda: None,
     ) -> None:
         self._watch = watch
         self._recipes = recipes
@@ -40,6 +42,7 @@ class Following(Generic[Value]):
         self._kind = kind
         self._on_change = on_change
         self._on_gone = on_gone
+        self._tell_listed = on_listed
         self._seen: dict[str, Seen[Value]] = {}
 
     def start(self) -> None:
@@ -60,6 +63,7 @@ class Following(Generic[Value]):
         for seen in found.values():
             self._take(seen)
         self._watch(self._prefix, Revision(listing.revision + 1), self._on_event)
+        self._tell_listed()
 
     def _on_event(self, event: WatchEvent) -> None:
         if isinstance(event, Compacted):

@@ -24,12 +24,8 @@ class Keeps(Checkpoints, Protocol):
         """A style's own, of a committed position; afterwards what lies before it may be let go."""
         ...
 
-    def begin_anew(self, group: GroupId, then: Callable[[], None]) -> None:
-        """Forget all that is held of *group*, *then* let it begin with nothing (V4)."""
-        ...
-
-    def forget(self, group: GroupId) -> None:
-        """The group has left this host for good."""
+    def forget(self, group: GroupId, then: Callable[[], None]) -> None:
+        """Forget all that is held of *group*, durably; *then* it may begin with nothing (V4)."""
         ...
 
 

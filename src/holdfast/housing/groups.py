@@ -106,6 +106,7 @@ class Groups:
             on_record=lambda seen: self._notices.on_record(seen),
             on_gone=lambda group, is_removed: self._notices.on_gone(group, is_removed),
             on_view=lambda seen: self._notices.on_view(seen),
+            on_listed=lambda: self._notices.on_listed(),
         )
         self.answers = Answers(stamps)
         self._lines = CallLines(ports.journal.info, ports.clock)

@@ -102,14 +102,14 @@ class Keeping:
             self._log.set_floor(group, floor)
             self._log.flush()
 
-    def begin_anew(self, group: GroupId, then: Callable[[], None]) -> None:
-        """Forget all that is held of *group*, *then* let it begin with nothing (V4).
+    def forget(self, group: GroupId, then: Callable[[], None]) -> None:
+        """Forget all that is held of *group*, durably; *then* it may begin with nothing (V4).
 
         A checkpoint on its way to the disk is awaited first, and the log forgets before the checkpoints do:
         whatever a power cut leaves is of the history that is given up, and is given up again.
         """
         if self._under_way[group]:
-            self._when_quiet[group] = partial(self.begin_anew, group, then)
+            self._when_quiet[group] = partial(self.forget, group, then)
             return
         self._writing.pop(group, None)
         forgotten = partial(self._checkpoints.forget, group, then)
@@ -118,14 +118,6 @@ class Keeping:
             self._log.flush()
         else:
             forgotten()
-
-    def forget(self, group: GroupId) -> None:
-        """The group has left this host for good."""
-        self._writing.pop(group, None)
-        self._checkpoints.forget(group)
-        if group in self._log.groups():
-            self._log.forget(group)
-            self._log.flush()
 
     def _write_own(self, group: GroupId, captured: Captured) -> None:
         point = self._log.point_at(group, captured.position)

@@ -91,8 +91,8 @@ class Lodging:
     # --- going
 
     def on_gone(self, housed: Housed, *, is_removed: bool) -> None:
-        """The group is no more. Its state here goes only on the authority's word: one that was put back to an
-        older state does not know the youngest groups, and what they hold must outlive that (A5)."""
+        """The group is no more: its member ends. What it held stays until the authority says in so many words
+        that it may go (:mod:`.forgetting`)."""
         self._journal.info("a group is gone", group=housed.group, is_removed=is_removed)
         if is_removed:
             self._gone[housed.group] = None
@@ -112,15 +112,24 @@ class Lodging:
         self._journal.error("a member begins anew after a forced recovery", group=group)
         self._soon(partial(self._begin_anew, group))
 
-    def forget(self, record: GroupRecord, then: Callable[[], None]) -> None:
-        """The group leaves this host: its member ends, and what it held is forgotten (M6)."""
+    def leave(self, record: GroupRecord, then: Callable[[], None]) -> None:
+        """The group leaves this host (M6): its member ends, and what it held is forgotten; *then* is called
+        when that is durable."""
         self._journal.info("a group leaves", group=record.group, name=record.name)
+        self._forget(record, then)
+
+    def end(self, record: GroupRecord, then: Callable[[], None]) -> None:
+        """The same for a group that is no more anywhere."""
+        self._forget(record, then)
+        self._ended.pop(record.group, None)
+
+    def _forget(self, record: GroupRecord, then: Callable[[], None]) -> None:
         housed = self._housed.get(record.group)
         if housed is not None:
             housed.member.leave()
         self._give_up(record.group)
         self._suspects.forget(record.group)
-        self._grounds.of(record).keeping.begin_anew(record.group, then)
+        self._grounds.of(record).keeping.forget(record.group, then)
 
     def _give_up(self, group: GroupId) -> None:
         housed = self._housed.pop(group, None)
@@ -131,8 +140,6 @@ class Lodging:
         self._ended[group] = None
         if group in self._gone:
             del self._gone[group], self._ended[group]
-            self._suspects.forget(group)
-            housed.ground.keeping.forget(group)
 
     def _begin_anew(self, group: GroupId) -> None:
         if group in self._gone:
@@ -140,7 +147,7 @@ class Lodging:
         housed = self._housed.get(group)
         self._give_up(group)
         if housed is not None:
-            housed.ground.keeping.begin_anew(group, partial(self._take_in_again, group))
+            housed.ground.keeping.forget(group, partial(self._take_in_again, group))
 
     def _take_in_again(self, group: GroupId) -> None:
         seen = self._directory.seen_records.get(group)

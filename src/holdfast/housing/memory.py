@@ -47,14 +47,11 @@ class MemoryKeeping:
         self._states[group] = captured
         self._soon(partial(self._prune, group, captured.position))
 
-    def begin_anew(self, group: GroupId, then: Callable[[], None]) -> None:
-        self.forget(group)
-        self._soon(then)
-
-    def forget(self, group: GroupId) -> None:
+    def forget(self, group: GroupId, then: Callable[[], None]) -> None:
         self._states.pop(group, None)
         if group in self._log.groups():
             self._log.forget(group)
+        self._soon(then)
 
     def _received(self, group: GroupId, captured: Captured, then: Callable[[Kept], None]) -> None:
         self._states[group] = captured

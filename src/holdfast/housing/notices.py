@@ -9,6 +9,7 @@ from holdfast.authority.views import View, ViewMember
 from holdfast.housing.beginning import Beginning
 from holdfast.housing.checkups import Checkups
 from holdfast.housing.directory import GroupDirectory
+from holdfast.housing.forgetting import Forgetting
 from holdfast.housing.guard import Guard
 from holdfast.housing.housed import Housed
 from holdfast.housing.leaving import Leaving
@@ -50,8 +51,17 @@ class Notices:
             recipes,
             guard.timers,
             ports.nonce,
-            forget=guard.guarded(lodging.forget),
+            forget=guard.guarded(lodging.leave),
             look_again=self._look_again,
+        )
+        self._forgetting = Forgetting(
+            host,
+            guard.watch,
+            recipes,
+            guard.timers,
+            ports.nonce,
+            is_known=directory.records.__contains__,
+            forget=guard.guarded(lodging.end),
         )
         self._beginning = Beginning(
             host,
@@ -76,10 +86,15 @@ class Notices:
             self._guarded(self._lodging.take_in)(seen)
         self._beginning.on_record(record)
 
+    def on_listed(self) -> None:
+        """All records there are have been told."""
+        self._forgetting.start()
+
     def on_gone(self, group: GroupId, is_removed: bool) -> None:
         """There is no record of the group any more; *is_removed*: by the authority's word (A5)."""
         self._nesting.on_gone(group)
         self._leaving.on_gone(group)
+        self._forgetting.on_gone(group)
         housed = self._housed.get(group)
         if housed is not None:
             self._lodging.on_gone(housed, is_removed=is_removed)

@@ -23,12 +23,12 @@ from holdfast.authority.groups import (
     list_groups,
     read_group,
     read_group_guard,
-    remove_group,
     reserve_group,
 )
 from holdfast.authority.outcome import Guard, InDoubt, Listing, Removed, Seen
 from holdfast.authority.placing import UNKNOWN_STORE
 from holdfast.authority.recipe import Authority, Recipe, perform
+from holdfast.authority.removal import remove_group
 from holdfast.authority.views import Lost, NoGroup, View, list_views, read_view
 from holdfast.control.choosing import choose_many
 from holdfast.control.criteria import check_member, member_criteria, to_keep

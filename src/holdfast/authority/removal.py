@@ -1,0 +1,86 @@
+"""The end of a group, and the hosts that may still hold something of it.
+
+A removal leaves a note to each host that the record names. The host forgets, durably, and removes its note:
+so one that was away learns of the removal when it returns. A list that merely lacks the group proves nothing:
+an authority that was put back lacks the youngest groups, and what they hold must outlive that (A5).
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from holdfast.authority import keys
+from holdfast.authority.contract import TXN_OPERATIONS_MAX, Applied, Delete, Put
+from holdfast.authority.groups import GroupRecord, Placement
+from holdfast.authority.outcome import (
+    ATTEMPTS_MAX,
+    Contended,
+    Guard,
+    InDoubt,
+    Removed,
+    answering,
+    change,
+    put,
+    read,
+)
+from holdfast.authority.recipe import Recipe
+from holdfast.authority.views import View
+from holdfast.model.ids import GroupId, HostId, Nonce
+
+FORGOTTEN_MAX: Final = TXN_OPERATIONS_MAX
+"""So many notes are removed at once."""
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
+    """The note to one host."""
+
+    host: HostId
+    record: GroupRecord
+    """What the host needs of it to find what it holds."""
+
+
+@answering
+def remove_group(group: GroupId, *, nonce: Nonce) -> Recipe[Removed | Contended | InDoubt]:
+    """Remove record, view, history and name, and leave the notes; the id is not issued again."""
+    for _ in range(ATTEMPTS_MAX):
+        found = yield from read(keys.view(group), View)
+        record = yield from read(keys.group(group), GroupRecord)
+        if found.value is None and record.value is None:
+            return Removed()
+        name = record.value.name if record.value is not None else ""
+        result = yield from change(
+            # One that has no view may begin meanwhile, and a host may be placed: both change the record.
+            [found.unchanged(), record.unchanged()],
+            [
+                Delete(keys.group(group)),
+                Delete(keys.view(group)),
+                Delete(keys.history(group)),
+                *([Delete(keys.group_name(name))] if name else []),
+                *(_notes(record.value) if record.value is not None else []),
+                put(keys.GROUP_GUARD, Guard(nonce=nonce)),
+            ],
+            nonce=nonce,
+        )
+        if isinstance(result, Applied):
+            return Removed()
+        if isinstance(result, InDoubt):
+            return result
+    return Contended(f"the removal of group {group}")
+
+
+@answering
+def have_forgotten(host: HostId, groups: Sequence[GroupId], *, nonce: Nonce) -> Recipe[Removed | InDoubt]:
+    """*host* holds nothing of these groups any more: its notes go. When in doubt say so again."""
+    result = yield from change([], [Delete(keys.ended(host, group)) for group in groups], nonce=nonce)
+    return result if isinstance(result, InDoubt) else Removed()
+
+
+def _notes(record: GroupRecord) -> list[Put]:
+    return [put(keys.ended(each.host, record.group), _note(record, each)) for each in record.members]
+
+
+def _note(record: GroupRecord, entry: Placement) -> Ended:
+    entry = msgspec.structs.replace(entry, criteria="{}")
+    bare = msgspec.structs.replace(record, members=(entry,), arguments="[]", properties="{}", tuned="{}")
+    return Ended(host=entry.host, record=bare)
