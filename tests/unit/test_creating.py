@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.authority.contract import Request, Result, Txn, Unknown
-from holdfast.authority.groups import GroupRecord, RemovedSince, create_group, find_group, remove_group
+from holdfast.authority.groups import GroupRecord, RemovedSince, create_group, find_group
 from holdfast.authority.outcome import Seen
+from holdfast.authority.removal import remove_group
 from holdfast.model.ids import GroupId, HostId, Nonce
 from holdfast.node import insisting
 from holdfast.node.creating import made
