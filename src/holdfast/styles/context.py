@@ -51,6 +51,7 @@ class Scope:
         "random",
         "time_ns",
         "timers",
+        "unawaited",
     )
 
     def __init__(
@@ -73,6 +74,8 @@ class Scope:
         self.time_ns = 0
         self.calls = 0
         self.random: random.Random | None = None
+        self.unawaited: list[NestedCall] | None = None
+        """Calls to other groups that the method has made and not awaited; None as long as it made none."""
 
     def begin(self, client: ClientId, number: int, time_ns: int, carried: bytes = b"") -> None:
         """Stand for this operation from here on."""
@@ -113,6 +116,8 @@ class NestedCall:
 
     def __await__(self) -> Generator["NestedCall", Outcome, Any]:
         scope, _ = _ordered("calls another group")
+        if scope.unawaited and self in scope.unawaited:
+            scope.unawaited.remove(self)
         scope.calls += 1
         self.call = scope.calls
         outcome = yield self
@@ -130,7 +135,11 @@ class OtherGroup:
             raise AttributeError(f"{method} is private to the group {self._name}")
 
         def call(*args: object, **kwargs: object) -> NestedCall:
-            return NestedCall(self._name, method, encode_arguments(args, kwargs))
+            made, scope = NestedCall(self._name, method, encode_arguments(args, kwargs)), scope_now.get()
+            if scope is not None and scope.timers is not None:
+                scope.unawaited = scope.unawaited or []
+                scope.unawaited.append(made)
+            return made
 
         return call
 

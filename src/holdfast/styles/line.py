@@ -19,7 +19,7 @@ from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Job, Outgoing
 from holdfast.styles.interface import BadCall, Interface
 from holdfast.styles.operation import Call
-from holdfast.styles.stepping import Suspended, call, close, step
+from holdfast.styles.stepping import Suspended, all_awaited, call, close, step
 from holdfast.styles.timers import Timers
 
 
@@ -106,8 +106,10 @@ class Line:
                     args, kwargs = operation.decoded(each.arguments)
                 except BadCall as error:
                     return refused(error)
-                self.scope.begin(client, each.number, time_ns, each.traceparent)
-                return call(getattr(self.instance, each.method), args, kwargs)
+                scope = self.scope
+                scope.begin(client, each.number, time_ns, each.traceparent)
+                outcome = call(getattr(self.instance, each.method), args, kwargs)
+                return outcome if scope.unawaited is None else all_awaited(outcome, scope)
         job = Job(
             client,
             each.number,
@@ -197,7 +199,7 @@ class Line:
         self._definition.attempts.enter_one(job.client, job.number)
         token = scope_now.set(scope)
         try:
-            return call(method, args, kwargs)
+            return all_awaited(call(method, args, kwargs), scope)
         finally:
             self._definition.attempts.leave_one()
             scope_now.reset(token)
@@ -210,7 +212,7 @@ class Line:
         self._definition.attempts.leave_one()
         if isinstance(reached, bytes):
             self._running = None
-            return reached
+            return all_awaited(reached, scope)
         self._running = _Running(job, coroutine, scope, reached, position)
         return None
 

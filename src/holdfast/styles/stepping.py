@@ -30,12 +30,21 @@ ORDERED_BYTES_MAX: Final = 1_000_000
 until its client has it."""
 SHORT_BYTES: Final = 4096
 """A record takes a reply so long beside any operation."""
+_RETURNED: Final = encode_returned(None)[:2]
+"""So begins the outcome of every method that returned something."""
 
 
 class CannotAwait(InvalidRequest):
     """Raised into a method that awaits anything but a call to another group."""
 
     code = "cannot_await"
+
+
+class NotAwaited(InvalidRequest):
+    """Raised in the place of what a method returns that made a call to another group and did not await it:
+    the call was not made, and nobody would know."""
+
+    code = "not_awaited"
 
 
 def call(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
@@ -70,6 +79,16 @@ def step(coroutine: Suspended, scope: Scope, send: Outcome | None) -> bytes | Ne
         return _raised(error, scope)  # as in :func:`call`
     finally:
         scope_now.reset(token)
+
+
+def all_awaited(outcome: bytes, scope: Scope) -> bytes:
+    """*outcome* of a method that has ended; of one that returned and has left calls unawaited, that."""
+    left, scope.unawaited = scope.unawaited, None
+    if not left or not outcome.startswith(_RETURNED):
+        return outcome
+    names = ", ".join(dict.fromkeys(f"{each.group}.{each.method}" for each in left))
+    said = "so it was not made; write `await` before it, in an `async def` method"
+    return _raised(NotAwaited(f"{names} was called but not awaited, {said}"), scope)
 
 
 def close(coroutine: Suspended) -> None:
