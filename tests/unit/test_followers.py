@@ -2,7 +2,7 @@
 listen; and nobody else is."""
 
 from holdfast.authority.sessions import Session
-from holdfast.housing.followers import FOLLOWERS_MAX, GroupFollowers, HostFollowers
+from holdfast.housing.followers import FOLLOWED_MAX, FOLLOWERS_MAX, GroupFollowers, HostFollowers
 from holdfast.model.calls import HOSTS_MAX, HostAt, Redirected, ToClient, Whereabouts
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Nonce
 from holdfast.model.reference import Reference
@@ -52,6 +52,33 @@ def test_their_number_is_bounded() -> None:
     followers.tell(reference(ONE))
     assert sum(len(client.told) for client in clients) == FOLLOWERS_MAX
     followers.on_gone(clients[-1])
+
+
+def test_one_client_follows_so_many_groups_and_no_more() -> None:
+    """Whether there are such groups or not: nobody fills a host by naming numbers."""
+    followers, client = GroupFollowers(), Connection()
+    for number in range(FOLLOWED_MAX + 2):
+        followers.add(GroupId(number), client)
+    followers.add(GroupId(0), client)
+    for number in (0, FOLLOWED_MAX - 1, FOLLOWED_MAX, FOLLOWED_MAX + 1):
+        followers.tell(reference(GroupId(number)))
+    assert client.told == [Redirected(0, reference(GroupId(each))) for each in (0, FOLLOWED_MAX - 1)]
+    followers.on_gone(client)
+    assert followers.count == 0
+
+
+def test_nothing_is_kept_of_a_group_that_is_removed() -> None:
+    """Clients stay for months, and groups come and go."""
+    followers, client = GroupFollowers(), Connection()
+    followers.add(ONE, client)
+    followers.add(OTHER, client)
+    followers.forget(ONE)
+    followers.forget(ONE)
+    assert followers.count == 1
+    followers.tell(reference(ONE))
+    assert client.told == []
+    followers.on_gone(client)
+    assert followers.count == 0
 
 
 def session(host: str, incarnation: int) -> Session:

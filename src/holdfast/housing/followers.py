@@ -12,6 +12,8 @@ from holdfast.model.reference import Reference
 
 FOLLOWERS_MAX: Final = 10_000
 """Of one group at one host; a client beyond finds the new primary by asking, as it always can."""
+FOLLOWED_MAX: Final = 20_000
+"""Groups that one client follows at one host; of the others it hears by asking, too."""
 
 
 class GroupFollowers:
@@ -21,11 +23,23 @@ class GroupFollowers:
         self._clients: dict[GroupId, dict[Client, None]] = {}
         self._groups: dict[Client, dict[GroupId, None]] = {}
 
+    @property
+    def count(self) -> int:
+        """How many groups have followers."""
+        return len(self._clients)
+
     def add(self, group: GroupId, client: Client) -> None:
-        known = self._clients.setdefault(group, {})
-        if len(known) < FOLLOWERS_MAX:
-            known[client] = None
-            self._groups.setdefault(client, {})[group] = None
+        clients, groups = self._clients.get(group, {}), self._groups.get(client, {})
+        if len(clients) < FOLLOWERS_MAX and len(groups) < FOLLOWED_MAX:
+            self._clients.setdefault(group, clients)[client] = None
+            self._groups.setdefault(client, groups)[group] = None
+
+    def forget(self, group: GroupId) -> None:
+        """It was removed."""
+        for client in self._clients.pop(group, {}):
+            del self._groups[client][group]
+            if not self._groups[client]:
+                del self._groups[client]
 
     def on_gone(self, client: Client) -> None:
         """Its connection has ended."""

@@ -93,6 +93,7 @@ class Notices:
     def on_gone(self, group: GroupId, is_removed: bool) -> None:
         """There is no record of the group any more; *is_removed*: by the authority's word (A5)."""
         self._nesting.on_gone(group)
+        self._serving.on_removed(group)
         self._leaving.on_gone(group)
         self._forgetting.on_gone(group)
         housed = self._housed.get(group)

@@ -130,6 +130,10 @@ class Serving:
         if reference is not None:
             self._group_followers.tell(reference)
 
+    def on_removed(self, group: GroupId) -> None:
+        """There is no such group any more."""
+        self._group_followers.forget(group)
+
     def on_hosts(self, sessions: Iterable[Session]) -> None:
         """These hosts are in session now."""
         self._host_followers.tell(sessions)
