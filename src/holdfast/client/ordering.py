@@ -8,8 +8,8 @@ from typing import Any, Final, Protocol, TypeVar
 import msgspec
 
 from holdfast.model.errors import BrokenInvariant, HoldfastError, InvalidRequest, OutcomeUnknown, Unavailable
-from holdfast.model.index_orders import CreateIndex, ListIndexes, ListTransactions
-from holdfast.model.object_orders import CreateObject, ListFactories, ShowReference
+from holdfast.model.index_orders import CreateIndex
+from holdfast.model.object_orders import CreateObject
 from holdfast.model.orders import (
     STARTING,
     UNKNOWN_ORDER,
@@ -18,16 +18,14 @@ from holdfast.model.orders import (
     CreateGroup,
     DeleteGroup,
     DrainHost,
-    ExplainGroup,
     GroupInfo,
     GroupList,
     ListGroups,
-    ListHosts,
     Order,
     OrderAnswer,
     OrderRefused,
+    Question,
     RemoveMember,
-    ShowHistory,
     decode_order,
     decode_order_answer,
     encode_order,
@@ -36,8 +34,6 @@ from holdfast.model.property_orders import (
     RegisterFaultNotifier,
     RemoveProperties,
     SetProperties,
-    ShowFaultNotifier,
-    ShowProperties,
 )
 from holdfast.net import (
     Address,
@@ -60,19 +56,6 @@ ORDER_S: Final = 20.0
 ASK_S: Final = 3.0
 """How long a host is given for a question while there are others to ask: it may be cut off from the
 authority, and they need not be."""
-Question = (
-    ListGroups
-    | ShowHistory
-    | ExplainGroup
-    | ListHosts
-    | ShowProperties
-    | ShowReference
-    | ListFactories
-    | ShowFaultNotifier
-    | ListIndexes
-    | ListTransactions
-)
-"""These change nothing: they may be asked of one host after the other."""
 Marked = (
     CreateGroup
     | CreateObject

@@ -12,9 +12,22 @@ from msgspec import Meta, Struct
 from holdfast.model.domain_orders import DomainInspected, DomainOrder
 from holdfast.model.errors import HoldfastError, InvalidRequest
 from holdfast.model.ids import Epoch, GroupId, HostId
-from holdfast.model.index_orders import IndexList, IndexOrder, TransactionList
-from holdfast.model.object_orders import FactoryList, GroupReference, ObjectCreated, ObjectOrder
-from holdfast.model.property_orders import FaultNotifierShown, PropertiesShown, PropertyOrder
+from holdfast.model.index_orders import IndexList, IndexOrder, ListIndexes, ListTransactions, TransactionList
+from holdfast.model.object_orders import (
+    FactoryList,
+    GroupReference,
+    ListFactories,
+    ObjectCreated,
+    ObjectOrder,
+    ShowReference,
+)
+from holdfast.model.property_orders import (
+    FaultNotifierShown,
+    PropertiesShown,
+    PropertyOrder,
+    ShowFaultNotifier,
+    ShowProperties,
+)
 from holdfast.model.reference import MEMBERS_MAX, Name
 from holdfast.model.versions import Decoder
 
@@ -355,6 +368,19 @@ Order = (
     | ObjectOrder
     | PropertyOrder
 )
+Question = (
+    ListGroups
+    | ShowHistory
+    | ExplainGroup
+    | ListHosts
+    | ShowProperties
+    | ShowReference
+    | ListFactories
+    | ShowFaultNotifier
+    | ListIndexes
+    | ListTransactions
+)
+"""These change nothing: they may be asked of one host after the other."""
 Answer = (
     GroupList
     | GroupHistory

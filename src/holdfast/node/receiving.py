@@ -1,6 +1,5 @@
 """What a host does with the frames that others send it, by their kind."""
 
-import asyncio
 from collections.abc import Iterable
 from typing import Final
 
@@ -11,7 +10,7 @@ from holdfast.authority.recipe import Authority
 from holdfast.housing.groups import Groups
 from holdfast.model.calls import Nested, decode_to_host
 from holdfast.model.ids import HostId
-from holdfast.model.orders import UNKNOWN_ORDER, Order, OrderRefused, decode_order, encode_order
+from holdfast.model.orders import UNKNOWN_ORDER, OrderRefused, encode_order
 from holdfast.model.versions import LaterKind
 from holdfast.net import Connection, Kind, Role, split_number, with_number
 from holdfast.node.administering import Administering
@@ -22,6 +21,7 @@ from holdfast.node.deafness import Deafness
 from holdfast.node.links import decode_sequence
 from holdfast.node.managing import Managing
 from holdfast.node.notifying import Notifying
+from holdfast.node.orders import Orders
 from holdfast.node.wiring import fresh_nonce
 from holdfast.styles.nested import is_from_abroad
 from holdfast.styles.operation import Sent
@@ -62,7 +62,7 @@ class Receiving:
             allows_chaos=allows_chaos,
         )
         self._on_call = groups.guarded(groups.serving.on_call)
-        self._orders: dict[asyncio.Task[None], None] = {}
+        self._orders = Orders(self.administering.do)
 
     def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
         """Raises what msgspec raises for a payload that is none of ours. What a later version says to hosts
@@ -93,11 +93,7 @@ class Receiving:
                 check_from_abroad(message)
             self._on_call(ClientConnection(connection), message)
         elif kind is Kind.GROUP_ORDER:
-            number, body = split_number(payload)
-            work = self._do(connection, number, decode_order(body))
-            task = asyncio.get_running_loop().create_task(work)
-            self._orders[task] = None
-            task.add_done_callback(lambda done: self._orders.pop(done))
+            self._orders.take(connection, payload)
         else:
             raise msgspec.ValidationError(f"a host takes no {kind.name}")
 
@@ -112,14 +108,8 @@ class Receiving:
         self._groups.serving.on_gone(ClientConnection(connection))
 
     async def close(self) -> None:
-        for task in list(self._orders):
-            task.cancel()
-        await asyncio.gather(*self._orders, return_exceptions=True)
+        await self._orders.close()
         self._groups.close()
-
-    async def _do(self, connection: Connection, number: int, order: Order) -> None:
-        answer = await self.administering.do(order, connection.peer.role)
-        connection.send(Kind.GROUP_ANSWER, with_number(number, encode_order(answer)))
 
 
 def check_from_abroad(message: Nested) -> None:

@@ -3,9 +3,8 @@
 import asyncio
 from typing import TypeVar
 
-from holdfast.client.ordering import Question
 from holdfast.model.errors import OutcomeUnknown, Overloaded, Unavailable
-from holdfast.model.orders import Answer, Order, OrderAnswer, OrderRefused
+from holdfast.model.orders import Answer, Order, OrderAnswer, OrderRefused, Question
 from holdfast.net import Role
 from holdfast.node.administering import Administering
 from holdfast.web.bounds import ORDER_S, ORDERS_MAX
