@@ -70,6 +70,7 @@ class Bootstrap(Tenure):
         self._coordinate = coordinate
         self._follow = follow
         self._look_on = look_on
+        self._has_joined = False
 
     def begin(self) -> None:
         # What an earlier role asked of the disk must be there, or it would be found missing and come later.
@@ -108,6 +109,9 @@ class Bootstrap(Tenure):
             self._end_or_wait(standing)
         elif isinstance(left, Transaction) and left.status is Status.COMMIT:
             archive.promote(left.cas, self.still(self._survey))
+        elif isinstance(left, NoTransaction) and left.cas >= left.last and not self._has_joined:
+            # Of a recovery that was interrupted (T4). Its record may still come, until somebody has joined.
+            self._join(standing)
         else:
             archive.drop_log(self.still(self._survey))
 
@@ -124,6 +128,7 @@ class Bootstrap(Tenure):
             elif isinstance(answer, Held):
                 self._end_or_wait(standing)
             else:
+                self._has_joined = True
                 self._survey()
 
         self.insist(lambda: membership.join(self._session, roles=roles, context_cas=cas, nonce=nonce), joined)
