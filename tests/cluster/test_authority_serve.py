@@ -168,9 +168,9 @@ async def test_inspect_and_restore(tmp_path: Path) -> None:
         "k": {"n": 1},
         "raw": {"base64": "/w=="},
     }
-    for arguments, answer in ((["--dry-run"], ""), ([], "n\n")):
+    for arguments, answer, code in ((["--dry-run"], "", 0), ([], "n\n", 1), ([], "", 1)):
         asked = run("restore", "--dir", str(tmp_path), "--above-epoch", "9", *arguments, answer=answer)
-        assert asked.returncode == 0
+        assert asked.returncode == code
         assert "nothing was changed" in asked.stderr
     assert inspected() == before
     assert run("restore", "--dir", str(tmp_path), "--above-epoch", "9", answer="y\n").returncode == 0

@@ -35,6 +35,7 @@ Directory = Annotated[Path, Parameter(name="--dir")]
 """Where the authority keeps its file."""
 
 VALUE_CHARS_SHOWN = 80
+EXIT_DONE, EXIT_DECLINED = 0, 1
 
 
 @app.command
@@ -89,7 +90,7 @@ def inspect(*, dir: Directory, prefix: str = "", limit: int = 1000, output: Outp
 
 
 @app.command
-def restore(*, dir: Directory, above_epoch: int, yes: bool = False, dry_run: bool = False) -> None:
+def restore(*, dir: Directory, above_epoch: int, yes: bool = False, dry_run: bool = False) -> int:
     """Let a stopped authority whose file is an old copy continue, above every epoch in use.
 
     Parameters
@@ -105,9 +106,10 @@ def restore(*, dir: Directory, above_epoch: int, yes: bool = False, dry_run: boo
         _show_restore(before, restored(before, Epoch(above_epoch), nonce=nonce, wall_ns=wall_ns))
         if dry_run or not (yes or _agrees()):
             talk.print("nothing was changed")
-            return
+            return EXIT_DONE if dry_run else EXIT_DECLINED
         restore_file(db, Epoch(above_epoch), nonce=nonce, wall_ns=wall_ns)
     talk.print("restored; start the authority, then the hosts")
+    return EXIT_DONE
 
 
 async def _serve(directory: Path, address: Address, endpoint: Endpoint, insecure: bool) -> None:

@@ -8,7 +8,7 @@ from cyclopts import App, Parameter
 
 from holdfast.cli.domain import Dir
 from holdfast.cli.ordering import check_host, give_at
-from holdfast.cli.output import Output, print_json, print_table, talk
+from holdfast.cli.output import Output, is_agreed, print_json, print_table, talk
 from holdfast.model.domain_orders import DomainInspected, InspectDomain, RecoverDomain
 from holdfast.model.errors import HoldfastError, InvalidRequest, OutcomeUnknown
 from holdfast.model.ids import HostId
@@ -97,4 +97,4 @@ def _is_agreed(held: DomainInspected) -> bool:
     talk.print(f"{lost if held.cas < held.committed_cas else 'nothing is lost'}. This cannot be undone.")
     if not sys.stdin.isatty():
         raise InvalidRequest("nobody is there to be asked; say --yes if this is meant")
-    return talk.input(f"Go on from {held.host}? [y/N] ").strip().lower() in ("y", "yes")
+    return is_agreed(f"Go on from {held.host}? [y/N] ")

@@ -9,7 +9,7 @@ import uvloop
 
 from holdfast.cli.domain import Dir
 from holdfast.cli.ordering import give_at
-from holdfast.cli.output import Output, print_json, print_table, talk
+from holdfast.cli.output import Output, is_agreed, print_json, print_table, talk
 from holdfast.model.errors import HoldfastError, InvalidRequest
 from holdfast.model.ids import HostId
 from holdfast.model.orders import DrainHost, HostInfo, HostList, ListHosts, RemoveHost
@@ -135,6 +135,7 @@ def remove(
     """
     layout = Layout(dir)
     if not yes and not _is_agreed(host):
+        talk.print("nothing was changed")
         return 1
     found = uvloop.run(give_at(layout, RemoveHost(host=HostId(host), is_lost=lost), HostList))
     description = layout.read()
@@ -152,7 +153,7 @@ def _is_agreed(host: str) -> bool:
     """Ask the person; without one to ask, refuse."""
     if not sys.stdin.isatty():
         raise InvalidRequest("nobody is there to be asked; say --yes if this is meant")
-    return talk.input(f"Remove {host} from the domain for good? [y/N] ").strip().lower() in ("y", "yes")
+    return is_agreed(f"Remove {host} from the domain for good? [y/N] ")
 
 
 async def _drain(layout: Layout, host: HostId, *, wait: bool) -> HostInfo:
@@ -168,10 +169,15 @@ async def _drain(layout: Layout, host: HostId, *, wait: bool) -> HostInfo:
             return info
         await asyncio.sleep(POLL_S)
         try:
-            info = _of(await give_at(layout, ListHosts(), HostList), host)
+            found = await give_at(layout, ListHosts(), HostList)
         except HoldfastError as error:
             talk.print(f"{host}: {error}", markup=False)
+        else:
+            info = _of(found, host)
 
 
 def _of(found: HostList, host: HostId) -> HostInfo:
-    return next(each for each in found.hosts if each.host == host)
+    for each in found.hosts:
+        if each.host == host:
+            return each
+    raise InvalidRequest(f"{host} is of the domain no more; `holdfast host list` shows which are")

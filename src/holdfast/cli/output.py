@@ -17,8 +17,12 @@ talk = Console(stderr=True)
 
 
 def is_agreed(question: str) -> bool:
-    """Ask the person at the terminal; anything but yes is no."""
-    return talk.input(question, markup=False).strip().lower() in ("y", "yes")
+    """Ask the person at the terminal; anything but yes is no, also no answer at all."""
+    try:
+        return talk.input(question, markup=False).strip().lower() in ("y", "yes")
+    except EOFError:
+        talk.print()  # what is said next does not belong to the question
+        return False
 
 
 def out() -> Console:
