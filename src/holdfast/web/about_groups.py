@@ -27,6 +27,7 @@ from holdfast.web.bounds import GROUPS_SHOWN_MAX
 from holdfast.web.endpoint import Asked, Endpoint, Parameter, Reply
 from holdfast.web.headers import KEY, key_of
 from holdfast.web.policy import Caller, forbidden
+from holdfast.web.problems import reused
 from holdfast.web.site import Site
 
 NAME_SCHEMA = {"name": {"type": "string", "minLength": 1, "maxLength": 100}}
@@ -100,6 +101,8 @@ async def create_group(site: Site, asked: Asked) -> Reply:
         nonce=nonce_of(asked),
     )
     (made,) = (await site.inside.orders.give(order, Role.ADMIN, GroupList)).groups
+    if made.name != new.name:
+        raise reused(f"the group {made.name!r}")
     return Reply(made, 201)
 
 

@@ -22,6 +22,7 @@ from holdfast.model.index_orders import (
 from holdfast.net import Role
 from holdfast.web.endpoint import Asked, Endpoint, Parameter, Reply
 from holdfast.web.headers import KEY, key_of
+from holdfast.web.problems import reused
 from holdfast.web.site import Site
 
 ID_SCHEMA = {"id": {"type": "integer", "minimum": 1, "maximum": 2**63 - 1}}
@@ -61,6 +62,8 @@ async def create_index(site: Site, asked: Asked) -> Reply:
         nonce=wish_id(asked),
     )
     (made,) = (await site.inside.orders.give(order, Role.ADMIN, IndexList)).indexes
+    if (made.name, made.bucket) != (new.name, new.bucket):
+        raise reused(f"the index {made.name!r} of {made.bucket!r}")
     return Reply(made, 201)
 
 

@@ -25,7 +25,7 @@ from holdfast.styles.operation import encode_arguments
 from holdfast.styles.style import style_named
 from holdfast.web.bounds import FINGERPRINTS_MAX
 from holdfast.web.keying import SLACK_S, keyed
-from holdfast.web.problems import NEVER_RUNS, refuse
+from holdfast.web.problems import NEVER_RUNS, refuse, reused
 
 Arguments = list[Any] | dict[str, Any]
 ATTEMPTS_MAX: Final = 3
@@ -164,9 +164,7 @@ class Calls:
         fingerprint = sha256(method.encode() + b"\0" + encoded).digest()
         known = self._fingerprints.setdefault(request, fingerprint)
         if known != fingerprint:
-            raise refuse(
-                422, "key_reused", "this Idempotency-Key was used for another call", "Use a key per call."
-            )
+            raise reused("another call")
         if len(self._fingerprints) > FINGERPRINTS_MAX:
             del self._fingerprints[next(iter(self._fingerprints))]
 

@@ -82,6 +82,12 @@ def busy(text: str, code: str = Unavailable.code) -> Refusal:
     return refuse(503, code, text, AGAIN, retry_after=str(RETRY_AFTER_S))
 
 
+def reused(what: str) -> Refusal:
+    """An Idempotency-Key was used for *what* before, and now for something else."""
+    text = f"this Idempotency-Key was used for {what}"
+    return refuse(422, "key_reused", text, "Use a key for each order, and for each call.")
+
+
 def refusal_of(error: HoldfastError) -> Refusal:
     """How *error* is told over HTTP."""
     text = str(error)
