@@ -78,7 +78,10 @@ class Archive:
         self._enqueue(remove, then)
 
     def replace(self, context: Context, then: Then) -> None:
-        """Take the coordinator's copy (IM-75)."""
+        """Take the coordinator's copy (IM-75). The log of an older update goes first: settled later, it would
+        take the copy's place."""
+        if self.log is not None and self.log.cas < context.cas:
+            self.drop_log(lambda: None)
 
         def write(done: Then) -> None:
             def written() -> None:
