@@ -13,8 +13,10 @@ from holdfast.faults.ring import NoSuchNumber
 from holdfast.model.errors import NoSuchGroup, OutcomeUnknown, Unavailable
 from holdfast.web import about_faults, pausing
 from holdfast.web.about_faults import NewFault, follow_faults, list_faults, push_fault
+from holdfast.web.bounds import STREAMS_MAX
 from holdfast.web.endpoint import Asked
 from holdfast.web.policy import Caller
+from holdfast.web.problems import Refusal
 from holdfast.web.site import Site
 
 CRASH = NewFault(kind="ObjectCrashFault", location="rack1/host2")
@@ -97,6 +99,24 @@ def test_a_listener_that_leaves_between_two_events_ends_its_stream(monkeypatch: 
         with pytest.raises(asyncio.CancelledError):
             await listening
         assert site.streams == 0
+
+    asyncio.run(work())
+
+
+def test_streams_that_begin_while_another_waits_for_the_notifier_count() -> None:
+    """As many as there may be, and no more: also when many are asked for at a time."""
+
+    class Slow(LocalNotifier):
+        async def _open(self, name: str, cls: type) -> LocalNotifier:
+            site.streams = STREAMS_MAX
+            return await super()._open(name, cls)
+
+    site = site_of(Slow())
+
+    async def work() -> None:
+        with pytest.raises(Refusal) as refused:
+            await follow_faults(site, asked())
+        assert (refused.value.status, refused.value.problem.code) == (503, "overloaded")
 
     asyncio.run(work())
 

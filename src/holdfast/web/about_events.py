@@ -37,10 +37,10 @@ REVISION_DIGITS_MAX = 18
 async def follow_events(site: Site, asked: Asked) -> StreamingResponse:
     interior = site.inside.interior
     since = _since(asked.headers.get("last-event-id"))
-    if site.streams >= STREAMS_MAX:
-        raise busy(f"{site.streams} streams of events are open at this host", "overloaded")
     if since is None:
         since = await _revision(interior.authority)
+    if site.streams >= STREAMS_MAX:
+        raise busy(f"{site.streams} streams of events are open at this host", "overloaded")
     events = _stream(site, interior.authority, interior.groups.directory, since)
     return StreamingResponse(events, media_type="text/event-stream", headers=ALWAYS)
 

@@ -113,10 +113,10 @@ async def follow_faults(site: Site, asked: Asked) -> StreamingResponse:
     where, members = asked.query.get("where", ""), _is_yes(asked.query.get("members"))
     parse(where)
     after = _number(asked.headers.get("last-event-id") or asked.query.get("after"))
-    if site.streams >= STREAMS_MAX:
-        raise busy(f"{site.streams} streams of events are open at this host", "overloaded")
     # Before the stream begins: it could only end, and be asked for again, where now the answer says why.
     page = await _page(site, after, where, parts=members)
+    if site.streams >= STREAMS_MAX:
+        raise busy(f"{site.streams} streams of events are open at this host", "overloaded")
     news = site.inside.faults.watch(where, after=page.reached if after is None else after, parts=members)
     events = _stream(site, news)
     return StreamingResponse(events, media_type="text/event-stream", headers=ALWAYS)
