@@ -52,11 +52,14 @@ class Hearing:
     async def work(self) -> None:
         """Hear until cancelled. Whatever goes wrong here ends no host, and is tried again."""
         while True:
-            if self._is_due():
-                try:
+            try:
+                if self._is_due():
                     await self._hear()
-                except HoldfastError as error:
-                    log.warning("the manager hears of no faults now", why=str(error))
+            except HoldfastError as error:
+                log.warning("the manager hears of no faults now", why=str(error))
+            except Exception:
+                # The next coordinator would meet the same, and end as well.
+                log.exception("the manager hears of no faults now")
             await asyncio.sleep(READ_S)
 
     def _is_due(self) -> bool:

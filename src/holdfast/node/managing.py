@@ -92,6 +92,10 @@ class Managing:
             except HoldfastError as error:
                 log.error("the domain cannot be managed now", why=str(error))
                 is_busy = False
+            except Exception:
+                # The next coordinator would meet the same, and end as well.
+                log.exception("the domain cannot be managed now")
+                is_busy = False
             await self._rest(BUSY_LOOK_S if is_busy else LOOK_S)
 
     async def _rest(self, longest_s: float) -> None:

@@ -53,10 +53,13 @@ class Reporter:
             try:
                 await self._tell()
                 retry_s = RETRY_S
+                continue
             except HoldfastError as error:
                 log.warning("faults cannot be reported now", reports=len(self._backlog), why=str(error))
-                await asyncio.sleep(retry_s)
-                retry_s = min(2 * retry_s, RETRY_S_MAX)
+            except Exception:
+                log.exception("faults cannot be reported now", reports=len(self._backlog))
+            await asyncio.sleep(retry_s)
+            retry_s = min(2 * retry_s, RETRY_S_MAX)
 
     async def _wait_until_due(self) -> None:
         while True:
