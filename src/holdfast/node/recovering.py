@@ -1,6 +1,8 @@
 """Forced recovery, as people order it of any host: first to see what would be lost, then to do it (V4)."""
 
 import asyncio
+from collections.abc import Callable
+from typing import TypeVar
 
 from holdfast.authority.outcome import Seen
 from holdfast.authority.views import Lost, NoGroup, Unmet
@@ -16,6 +18,8 @@ from holdfast.model.orders import (
 from holdfast.node.creating import Creating
 from holdfast.sequence.messages import Held
 from holdfast.sequence.recovery import Inspected, Inspection, Recovered, Recovery
+
+T = TypeVar("T")
 
 
 class Recovering:
@@ -47,7 +51,7 @@ class Recovering:
             raise _moved_on(order)
         done: asyncio.Future[Recovered] = asyncio.get_running_loop().create_future()
         self._recovery.recover(
-            found, order.source, done.set_result, agreed_to=order.agreed_to, given=record.unchanged()
+            found, order.source, _telling(done), agreed_to=order.agreed_to, given=record.unchanged()
         )
         answer = await done
         if isinstance(answer, Lost | Unmet):
@@ -59,13 +63,23 @@ class Recovering:
     async def inspected(self, info: GroupInfo) -> Inspection:
         """What each of its members holds. Raises ``InvalidRequest``, ``Unavailable``."""
         told: asyncio.Future[Inspected] = asyncio.get_running_loop().create_future()
-        self._recovery.inspect(info.group, (*info.placed_on, *info.leaving), told.set_result)
+        self._recovery.inspect(info.group, (*info.placed_on, *info.leaving), _telling(told))
         found = await told
         if isinstance(found, NoGroup):
             raise InvalidRequest(f"there is no group {info.name!r} any more")
         if not isinstance(found, Inspection):
             raise Unavailable("the authority does not answer")
         return found
+
+
+def _telling(waits: asyncio.Future[T]) -> Callable[[T], None]:
+    """Tells whoever waits; nobody does any more, once the order was given up."""
+
+    def tell(found: T) -> None:
+        if not waits.done():
+            waits.set_result(found)
+
+    return tell
 
 
 def _moved_on(order: RecoverGroup) -> Conflict:
