@@ -8,7 +8,8 @@ import pytest
 
 from holdfast.model.errors import InvalidRequest
 from holdfast.sim import SECOND, Bound, FaultEvent, FaultKind, Scenario, World, expand
-from holdfast.sim.profiles import NARROW, SWARM, expand_for
+from holdfast.sim.profiles import AIMED, NARROW, SLOW_NETWORK, SWARM, expand_for, kinds_of
+from holdfast.sim.scenario import scenario_class, scenario_names
 from holdfast.sim.scenarios.register import Register
 
 SEEDS = range(200)
@@ -82,6 +83,24 @@ def test_the_default_gives_some_seeds_a_narrow_profile() -> None:
 def test_a_narrow_profile_draws_only_its_kinds(profile: str) -> None:
     kinds = {event.kind for seed in range(30) for event in expand("register", seed, profile).faults}
     assert kinds == {kind for kind in NARROW[profile].kinds if kind in Register.kinds}
+
+
+@pytest.mark.parametrize("profile", sorted(AIMED))
+def test_an_aimed_profile_draws_all_its_kinds_where_they_are_and_is_drawn_by_name_only(profile: str) -> None:
+    """So the schedules of the default stay what they are when one is added."""
+    wanted = set(AIMED[profile].kinds)
+    whole = [name for name in scenario_names() if wanted <= set(kinds_of(scenario_class(name)))]
+    assert whole
+    for scenario in whole:
+        kinds = {event.kind for seed in range(30) for event in expand(scenario, seed, profile).faults}
+        assert kinds == wanted
+        assert profile not in {expand(scenario, seed).profile for seed in range(100)}
+
+
+def test_the_conditions_of_an_aimed_profile_are_those_of_its_runs() -> None:
+    assert expand("groups", 1, "pairs").network == SLOW_NETWORK
+    assert expand("groups", 1, "memory").in_memory
+    assert not expand("groups", 1, "pairs").in_memory
 
 
 def test_calm_has_no_faults() -> None:

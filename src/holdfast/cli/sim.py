@@ -1,6 +1,5 @@
 """``holdfast sim``: run seeds, replay failures, demand that planted bugs are found."""
 
-import secrets
 import sys
 import time
 from pathlib import Path
@@ -10,9 +9,10 @@ from cyclopts import App, Parameter
 
 from holdfast.cli.output import Output, print_json, print_table, talk
 from holdfast.model.errors import InvalidRequest
+from holdfast.sim.mixing import run_mix
 from holdfast.sim.planted import planted_bug, planted_bugs
 from holdfast.sim.profiles import DEFAULT, expand, kinds_of, profile_names
-from holdfast.sim.report import FAILURES, Summary, load_failure, merge
+from holdfast.sim.report import FAILURES, Summary, load_failure
 from holdfast.sim.runner import Search, run_seeds, search_planted
 from holdfast.sim.scenario import scenario_class, scenario_names
 from holdfast.sim.simulation import Outcome, simulate
@@ -21,8 +21,6 @@ EXIT_DONE, EXIT_FAILED = 0, 1
 SEEDS_MAX = 1_000_000
 JOBS_MAX = 256
 PROGRESS_S = 2.0
-MIX_SEEDS = 40
-"""Seeds of one scenario before a mix goes on to the next."""
 
 Jobs = Annotated[int | None, Parameter(help="Processes; by default one per core.")]
 
@@ -149,27 +147,34 @@ def search(
 def mix(*, minutes: float = 3.0, jobs: Jobs = None, output: Output = "table", keep: Path = FAILURES) -> int:
     """Look for every planted bug, then run all scenarios in turn with fresh seeds, for some minutes.
 
+    Exit code 1 when a bug is not found within its runs, or a rule was broken without one.
+
     Parameters
     ----------
     minutes
-        Time for both: the seeds have what the planted bugs leave, and at least a third of it.
+        Time for both: the seeds have what the planted bugs leave, and at least a sixth of it.
     keep
         Where failing runs are kept.
     """
     _check_jobs(jobs)
     if not 0 < minutes <= 7 * 24 * 60:
         raise InvalidRequest("--minutes: from above 0 up to a week")
-    until = time.monotonic() + minutes * 60
-    searches = search_planted(planted_bugs(), jobs=jobs, progress=_say_search)
-    summaries = _mix_seeds(max(until, time.monotonic() + minutes * 60 / 3), jobs, keep)
+    mixed = run_mix(
+        planted_bugs(),
+        scenario_names(),
+        within_s=minutes * 60,
+        jobs=jobs,
+        keep=keep,
+        on_search=_say_search,
+        say=talk.print,
+    )
     if output == "json":
-        print_json({"runs": summaries, "bugs": searches})
+        print_json(mixed)
     else:
-        for summary in summaries:
+        for summary in mixed.runs:
             show_summary(summary, output)
-        show_searches(searches)
-    is_clean = not any(summary.violation_count for summary in summaries)
-    return EXIT_DONE if is_clean and all(search.found for search in searches) else EXIT_FAILED
+        show_searches(mixed.bugs)
+    return EXIT_DONE if mixed.is_clean else EXIT_FAILED
 
 
 @app.command(name="list")
@@ -211,22 +216,6 @@ def parse_seeds(text: str) -> range:
 def _check_jobs(jobs: int | None) -> None:
     if jobs is not None and not 1 <= jobs <= JOBS_MAX:
         raise InvalidRequest(f"--jobs {jobs}: from 1 to {JOBS_MAX}")
-
-
-# --- doing it
-
-
-def _mix_seeds(until: float, jobs: int | None, keep: Path) -> list[Summary]:
-    """Go round all scenarios until the time is up; one summary for each scenario."""
-    start = secrets.randbelow(2**40)
-    turns: dict[str, list[Summary]] = {scenario: [] for scenario in scenario_names()}
-    while time.monotonic() < until:
-        for scenario, summaries in turns.items():
-            talk.print(f"{scenario}: seeds {start}:{start + MIX_SEEDS}")
-            seeds = range(start, start + MIX_SEEDS)
-            summaries.append(run_seeds(scenario, seeds, jobs=jobs, keep=keep, say=talk.print, until=until))
-        start += MIX_SEEDS
-    return [merge(summaries) for summaries in turns.values()]
 
 
 # --- showing it

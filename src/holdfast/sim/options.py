@@ -62,5 +62,7 @@ class Options(Struct, frozen=True, kw_only=True):
     """Share of the cores' fault points (``fault.maybe``) that are active in this run."""
     timers_early_ns: int = 0
     """Each timer fires up to so much before its time; zero in what was kept before there was this."""
+    in_memory: bool = False
+    """The scenario's groups that may live in memory do, whatever it would draw."""
     planted: str | None = None
     """The planted bug that the run is to find."""

@@ -50,6 +50,8 @@ class Narrow(Struct, frozen=True, kw_only=True):
     kinds: tuple[str, ...]
     gap_ns: int
     disk: DiskOptions | None = None
+    network: NetworkOptions | None = None
+    in_memory: bool = False
     about: str | None = None
     """Drawn only for scenarios that take this kind; None: for those that take any of *kinds*."""
 
@@ -99,9 +101,27 @@ NARROW: Final[dict[str, Narrow]] = {
     "damage": Narrow(kinds=(*DAMAGE_KINDS, "kill", "power_cut"), gap_ns=500 * MILLISECOND),
 }
 
+SLOW_NETWORK: Final = NetworkOptions(delay_mean_ns=5 * MILLISECOND)
+
+AIMED: Final[dict[str, Narrow]] = {
+    # A primary waits for one backup, and is replaced by it, with much on its way that is not committed.
+    "pairs": Narrow(kinds=("hosts_parted",), gap_ns=300 * MILLISECOND, network=SLOW_NETWORK),
+    "memory": Narrow(
+        kinds=("kill", "quick_restart", "hosts_parted"), gap_ns=200 * MILLISECOND, in_memory=True
+    ),
+    # Hosts whose earlier process is known to be dead, while the present one serves and hears of nothing.
+    "deaths": Narrow(kinds=("kill", "quick_restart", "primary_parted"), gap_ns=400 * MILLISECOND),
+    "rot": Narrow(kinds=("rot_tail", "rot_checkpoint"), gap_ns=300 * MILLISECOND),
+    # Coordinators that are replaced while what they decided is under way.
+    "usurpers": Narrow(kinds=("usurp", "stall"), gap_ns=250 * MILLISECOND, network=SLOW_NETWORK),
+    # The power goes just after a killed process was started again, before it has synced anything.
+    "bursts": Narrow(kinds=("kill_inside", "quick_restart", "power_cut"), gap_ns=40 * MILLISECOND),
+}
+"""Narrow ones that the default never draws: each makes likely what some planted bugs need to show."""
+
 
 def profile_names() -> list[str]:
-    return [DEFAULT, SWARM, CALM, *NARROW]
+    return [DEFAULT, SWARM, CALM, *NARROW, *AIMED]
 
 
 def expand(scenario: str, seed: int, profile: str = DEFAULT, *, planted: str | None = None) -> Options:
@@ -125,10 +145,11 @@ def expand_for(
         fault_ns=cls.fault_ns,
         heal_ns=cls.heal_ns,
         faults=tuple(_schedule(rng, cls, kinds, mix)),
-        network=_network(rng),
+        network=mix.network or _network(rng),
         disk=mix.disk or _disk(rng),
         points=0.0 if chosen == CALM else rng.choice((0.0, 0.25, 0.5)),
         timers_early_ns=rng.choice((0, TIMERS_EARLY_NS, TIMERS_EARLY_NS)),
+        in_memory=mix.in_memory,
         planted=planted,
     )
 
@@ -157,6 +178,8 @@ class _Mix(Struct, frozen=True, kw_only=True):
     weights: Sequence[float]
     gap_ns: int
     disk: DiskOptions | None = None
+    network: NetworkOptions | None = None
+    in_memory: bool = False
 
 
 def _mix(rng: random.Random, profile: str, kinds: dict[str, FaultKind]) -> _Mix:
@@ -165,9 +188,16 @@ def _mix(rng: random.Random, profile: str, kinds: dict[str, FaultKind]) -> _Mix:
     if profile == SWARM:
         names = rng.sample(list(kinds), rng.randint(min(2, len(kinds)), len(kinds))) if kinds else []
         return _Mix(names=names, weights=[rng.uniform(0.1, 1) for _ in names], gap_ns=rng.choice(GAPS_NS))
-    narrow = NARROW[profile]
+    narrow = NARROW.get(profile) or AIMED[profile]
     names = [name for name in kinds if name in narrow.kinds]
-    return _Mix(names=names, weights=[1.0] * len(names), gap_ns=narrow.gap_ns, disk=narrow.disk)
+    return _Mix(
+        names=names,
+        weights=[1.0] * len(names),
+        gap_ns=narrow.gap_ns,
+        disk=narrow.disk,
+        network=narrow.network,
+        in_memory=narrow.in_memory,
+    )
 
 
 def _schedule(

@@ -13,13 +13,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from functools import partial
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from holdfast.machine.parent import end_with
 from holdfast.model.errors import Unavailable
@@ -39,8 +39,15 @@ COLLECTOR: Final = (50_000, 20, 100)
 """Thresholds of the garbage collector: a run makes many small objects and few cycles, and searching for
 those at the usual pace takes a tenth of its time."""
 
+CLEAN_MAX: Final = 1000
+"""Runs without a bug whose outcome a process remembers."""
+
 Progress = Callable[[int, int, int], None]
 """Called with seeds done, seeds in all, seeds failing so far."""
+
+Work = Callable[[bytes], bytes]
+Run = Callable[[Work, Sequence[bytes], float | None], Iterator[bytes]]
+"""Does pieces of work, in any order; begins none after the time, if there is one."""
 
 
 class Piece(Struct, frozen=True, kw_only=True):
@@ -77,6 +84,7 @@ def run_seeds(
     *,
     profile: str = DEFAULT,
     jobs: int | None = None,
+    run: Run | None = None,
     planted: str | None = None,
     seal: bool = True,
     keep: Path | None = None,
@@ -86,16 +94,17 @@ def run_seeds(
 ) -> Summary:
     """Run *seeds* and add up; failing ones are shrunk and kept below *keep*, when given.
 
-    With *until* (a reading of ``time.monotonic``) no piece is begun after that time.
+    With *until* (a reading of ``time.monotonic``) no piece is begun after that time. With *run* the
+    processes are not this range's own.
     """
     expand(scenario, 0, profile)  # bad input shows here, before any process starts
     pieces = [
         Piece(scenario=scenario, seeds=tuple(part), profile=profile, planted=planted, seal=seal)
-        for part in _parts(seeds, _jobs(jobs))
+        for part in _parts(seeds, job_count(jobs))
     ]
     tally = Tally(scenario, profile)
     cpu_ns = 0
-    with _processes(_jobs(jobs), len(pieces)) as run:
+    with _own_or(run, jobs, len(pieces)) as run:
         for done in run(_run_piece, [msgspec.json.encode(piece) for piece in pieces], until):
             result = msgspec.json.decode(done, type=PieceDone)
             cpu_ns += result.cpu_ns
@@ -112,12 +121,17 @@ def search_planted(
     bugs: Sequence[Planted],
     *,
     jobs: int | None = None,
+    run: Run | None = None,
     progress: Callable[[Search], None] = lambda search: None,
 ) -> list[Search]:
-    """Look for each bug, from seed 0 on, until it makes a run fail or its budget is spent."""
+    """Look for each bug, from seed 0 on, until it makes a run fail or its budget is spent. With *run* the
+    processes are not this search's own."""
+    _fails_alone.cache_clear()  # the code may have been changed since, in this process
     found: dict[str, Search] = {}
-    with _processes(_jobs(jobs), len(bugs)) as run:
-        for done in run(_search_one, [bug.name.encode() for bug in bugs], None):
+    # The smaller a budget, the dearer its runs: those go first, and no core waits for a long one at the end.
+    dearest_first = sorted(bugs, key=lambda bug: bug.runs_max)
+    with _own_or(run, jobs, len(bugs)) as run:
+        for done in run(_search_one, [bug.name.encode() for bug in dearest_first], None):
             search = msgspec.json.decode(done, type=Search)
             found[search.name] = search
             progress(search)
@@ -174,6 +188,7 @@ def _run_piece(encoded: bytes) -> bytes:
 
 def _search_one(encoded: bytes) -> bytes:
     bug = planted_bug(encoded.decode())
+    gc.set_threshold(*COLLECTOR)
     started = time.process_time()
     violation = None
     runs = 0
@@ -182,7 +197,7 @@ def _search_one(encoded: bytes) -> bytes:
         outcome = simulate(options)
         runs += 1
         # A run that fails without the bug as well says nothing about the bug.
-        if outcome.violations and not simulate(structs.replace(options, planted=None)).violations:
+        if outcome.violations and not _fails_alone(bug.scenario, options.seed, bug.profile or DEFAULT):
             violation = outcome.violations[0]
     search = Search(
         name=bug.name,
@@ -196,20 +211,24 @@ def _search_one(encoded: bytes) -> bytes:
     return msgspec.json.encode(search)
 
 
-# --- the processes themselves
+@lru_cache(maxsize=CLEAN_MAX)
+def _fails_alone(scenario: str, seed: int, profile: str) -> bool:
+    """Whether a run fails without any bug; many bugs show in the same few runs."""
+    return bool(simulate(expand(scenario, seed, profile)).violations)
 
-Work = Callable[[bytes], bytes]
-Run = Callable[[Work, Sequence[bytes], float | None], Iterator[bytes]]
+
+# --- the processes themselves
 
 
 @contextmanager
-def _processes(jobs: int, pieces: int) -> Iterator[Run]:
-    """Something that does pieces of work, in any order; one job stays in this process."""
-    if min(jobs, pieces) <= 1:
+def processes(jobs: int | None = None, *, pieces: int | None = None) -> Iterator[Run]:
+    """So many processes, by default one per core, at most one per piece; one job stays in this process."""
+    jobs = job_count(jobs) if pieces is None else min(job_count(jobs), pieces)
+    if jobs <= 1:
         yield _run_here
         return
     with ProcessPoolExecutor(
-        min(jobs, pieces),
+        jobs,
         mp_context=multiprocessing.get_context("spawn"),
         initializer=end_with,
         initargs=(os.getpid(), signal.SIGTERM),
@@ -219,6 +238,10 @@ def _processes(jobs: int, pieces: int) -> Iterator[Run]:
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def _own_or(run: Run | None, jobs: int | None, pieces: int) -> AbstractContextManager[Run]:
+    return processes(jobs, pieces=pieces) if run is None else nullcontext(run)
 
 
 def _run_here(work: Work, pieces: Sequence[bytes], until: float | None) -> Iterator[bytes]:
@@ -256,5 +279,6 @@ def _parts(seeds: Sequence[int], jobs: int) -> Iterator[Sequence[int]]:
         yield seeds[start : start + size]
 
 
-def _jobs(jobs: int | None) -> int:
+def job_count(jobs: int | None) -> int:
+    """As many as wanted, or as this process has cores."""
     return jobs if jobs is not None else len(os.sched_getaffinity(0))

@@ -72,11 +72,17 @@ class Stage:
     """Whether a thread of their own exchanges the heartbeats of hosts, or their loops do (R4)."""
 
     @classmethod
-    def drawn(cls, rng: random.Random, host_counts: tuple[int, ...] = HOST_COUNTS) -> "Stage":
+    def drawn(
+        cls, rng: random.Random, host_counts: tuple[int, ...] = HOST_COUNTS, *, in_memory: bool = False
+    ) -> "Stage":
+        """*in_memory*: the first group surely is."""
         hosts = tuple(HostId(name) for name in HOSTS[: rng.choice(host_counts)])
         kinds = rng.sample(KINDS, rng.choice(GROUP_COUNTS))
         kinds.sort(key=lambda kind: kind[0] == "stateless")  # faults aim at the first group's primary
-        groups = tuple(_record(rng, number, kind, hosts) for number, kind in enumerate(kinds, start=1))
+        groups = tuple(
+            _record(rng, number, kind, hosts, in_memory=in_memory)
+            for number, kind in enumerate(kinds, start=1)
+        )
         stage = cls(
             hosts,
             groups,
@@ -106,10 +112,12 @@ def definition_of(record: GroupRecord) -> Definition:
     return Definition(group=record.name, cls=found, fresh=found, created_ns=record.created_ns)
 
 
-def _record(rng: random.Random, number: int, kind: tuple[str, str], hosts: tuple[HostId, ...]) -> GroupRecord:
+def _record(
+    rng: random.Random, number: int, kind: tuple[str, str], hosts: tuple[HostId, ...], *, in_memory: bool
+) -> GroupRecord:
     style, class_name = kind
     places = rng.sample(hosts, min(len(hosts), rng.choice((3, 3, 4))))
-    is_in_memory = number == 1 and rng.random() < IN_MEMORY
+    is_in_memory = number == 1 and (rng.random() < IN_MEMORY or in_memory)
     return GroupRecord(
         group=GroupId(number),
         class_name=class_name,

@@ -239,6 +239,7 @@ PLANTED = (
         sqlite_file,
         "settle",
         lambda db, vfs: None,
+        profile="bursts",
     ),
     _bug(
         "failed-sync-believed",

@@ -214,7 +214,7 @@ PLANTED: Final = (
         transactions,
         "change",
         changing(lambda compare: False, only=is_decision),
-        "terms",
+        "usurpers",
     ),
     _bug(
         "initial-dropped",
@@ -257,7 +257,7 @@ PLANTED: Final = (
         Coordinator,
         "_decide",
         _fail_in_doubt,
-        "terms",
+        "network",
     ),
     _bug(
         "commits-without-all",

@@ -209,6 +209,7 @@ PLANTED = (
         Serving,
         "_read",
         _read_whatever_was_seen,
+        profile="pairs",
     ),
     _bug(
         "expired-runs",
@@ -250,7 +251,7 @@ PLANTED = (
         grounds,
         "memory_ground",
         _memory_of_host,
-        profile="kills",
+        profile="memory",
     ),
     _bug(
         "forgets-while-listed",
@@ -286,7 +287,7 @@ PLANTED = (
         Loss,
         "is_total",
         property(_is_lost_with_one),
-        profile="kills",
+        profile="memory",
     ),
     _bug(
         "follows-every-jump",
@@ -341,6 +342,6 @@ PLANTED = (
         Replica,
         "on_stale_queries",
         _stale_at_once,
-        profile="network",
+        profile="pairs",
     ),
 )

@@ -269,6 +269,7 @@ PLANTED = (
         Scan,
         "_remains",
         _see_no_remains,
+        profile="rot",
     ),
     _bug(
         "marks-what-is-written",
@@ -312,6 +313,7 @@ PLANTED = (
         scenario="log",
         summary="a checkpoint is served without its hashes being checked",
         plant=_trust_checkpoints,
+        profile="rot",
     ),
     _bug(
         "prunes-without-copying",
@@ -361,6 +363,6 @@ PLANTED = (
         StoreIdentity,
         "begin_opening",
         _keep_intent_in_memory,
-        "kills",
+        "slow-kills",
     ),
 )

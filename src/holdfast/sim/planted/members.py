@@ -111,7 +111,7 @@ PLANTED = (
         Inquiry,
         "_changed",
         _give_up_in_doubt,
-        "views",
+        "pauses",
     ),
     _bug(
         "adds-who-is-close",

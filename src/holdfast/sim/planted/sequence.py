@@ -256,7 +256,7 @@ PLANTED = (
         Claim,
         "ground",
         _any_death,
-        "kills",
+        "deaths",
     ),
     _bug(
         "claims-share-an-answer",

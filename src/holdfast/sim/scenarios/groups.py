@@ -102,7 +102,7 @@ class Groups(Scenario):
 
     def drawn(self, world: World) -> Stage:
         """The domain of this run."""
-        return Stage.drawn(world.rng("stage"))
+        return Stage.drawn(world.rng("stage"), in_memory=world.options.in_memory)
 
     def healed(self, world: World) -> None:
         # Connections hide loss in production; here each lost message costs its sender a deadline.

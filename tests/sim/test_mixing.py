@@ -1,0 +1,65 @@
+"""A mix: every planted bug is looked for whatever the time, every scenario has its turn, and the verdict."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from holdfast.sim.mixing import Mixed, run_mix, turn_ends
+from holdfast.sim.planted import planted_bugs, register, replacing
+from holdfast.sim.report import Summary
+
+LONG_S = 3600.0
+
+
+def test_each_turn_of_a_round_has_as_long_as_the_others() -> None:
+    """What one leaves is divided among those that follow; what one takes too much is, too."""
+    assert turn_ends(100.0, 160.0, turns=10) == pytest.approx(106.0)
+    assert turn_ends(101.0, 160.0, turns=2) == pytest.approx(130.5)
+    assert turn_ends(150.0, 160.0, turns=1) == pytest.approx(160.0)
+    assert turn_ends(170.0, 160.0, turns=3) == pytest.approx(170.0)
+
+
+def test_without_any_time_every_bug_is_looked_for(tmp_path: Path) -> None:
+    """And each scenario has its summary, be it of no seeds."""
+    bugs = planted_bugs("register")
+    mixed = run_mix(bugs, ["clock", "register"], within_s=0.0, jobs=1, keep=tmp_path)
+    assert [(each.name, each.found) for each in mixed.bugs] == [(bug.name, True) for bug in bugs]
+    assert [each.scenario for each in mixed.runs] == ["clock", "register"]
+    assert mixed.is_clean
+
+
+def test_a_round_takes_all_scenarios_in_turn(tmp_path: Path) -> None:
+    """With processes of its own that the bugs and the seeds share, and so many seeds as it has time for."""
+    said: list[str] = []
+
+    class Enough(Exception):
+        """Rounds go on until the time is up; one is enough here."""
+
+    def say(text: str) -> None:
+        said.append(text)
+        if len(said) > 2:
+            raise Enough
+
+    with pytest.raises(Enough):
+        run_mix(
+            planted_bugs("register"), ["clock", "register"], within_s=LONG_S, jobs=2, keep=tmp_path, say=say
+        )
+    assert [each.partition(":")[0] for each in said] == ["clock", "register", "clock"]
+
+
+def test_a_bug_that_is_not_found_fails_the_mix(tmp_path: Path) -> None:
+    bugs = tuple(replace(bug, runs_max=0) for bug in planted_bugs("register"))
+    with replacing(register, "PLANTED", bugs):
+        mixed = run_mix(bugs, ["register"], within_s=0.0, jobs=1, keep=tmp_path)
+    assert [each.found for each in mixed.bugs] == [False] * len(bugs)
+    assert not mixed.is_clean
+
+
+def test_a_broken_rule_fails_the_mix(tmp_path: Path) -> None:
+    clean = run_mix((), ["register"], within_s=0.0, jobs=1, keep=tmp_path)
+    assert clean.is_clean
+    (run,) = clean.runs
+    broken: Summary = structs.replace(run, violation_count=1)
+    assert not Mixed(runs=[broken], bugs=[]).is_clean
