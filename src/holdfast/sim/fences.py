@@ -62,6 +62,7 @@ MACHINE: Final = (
     "node/*",
     "search/fsift/*",
     "sim/fences.py",
+    "sim/mixing.py",
     "sim/report.py",
     "sim/runner.py",
     "sim/sealed.py",

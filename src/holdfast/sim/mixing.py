@@ -2,7 +2,8 @@
 
 The bugs are looked for however long that takes: what was not looked for is no evidence. What they leave of
 the time is the seeds', and never less than ``SEEDS_SHARE`` of it. A turn ends after a few seeds, or earlier
-when those that come after it in the round could not have as long: in a short mix, too, each has its turn.
+when those that come after it in the round could not have as long; the first of each scenario has at least
+``FIRST_TURN_S``, so that a mix has some seeds of every one.
 """
 
 import secrets
@@ -17,8 +18,10 @@ from holdfast.sim.planted import Planted
 from holdfast.sim.report import Summary, merge
 from holdfast.sim.runner import Run, Search, job_count, processes, run_seeds, search_planted
 
-TURN_SEEDS: Final = 8
-"""Of each process in one turn: many enough to keep it busy, so few that a round is over within a minute."""
+TURN_SEEDS: Final = 6
+"""Of each process in one turn: so few that they are handed out one by one, and a turn can end at any."""
+FIRST_TURN_S: Final = 1.0
+"""What every scenario has at least, once, also when the time is over."""
 SEEDS_SHARE: Final = 1 / 6
 FIRST_SEEDS: Final = 2**40
 """The first seed is drawn from so many."""
@@ -60,17 +63,19 @@ def _take_turns(
     scenarios: Sequence[str], count: int, until: float, run: Run, keep: Path, say: Callable[[str], None]
 ) -> list[Summary]:
     """Go round all scenarios, *count* seeds each, until the time is up."""
+    least_s = FIRST_TURN_S
     turns: dict[str, list[Summary]] = {scenario: [] for scenario in scenarios}
     first = secrets.randbelow(FIRST_SEEDS)
     while True:
         for done, (scenario, summaries) in enumerate(turns.items()):
             say(f"{scenario}: seeds {first}:{first + count}")
-            ends = turn_ends(time.monotonic(), until, turns=len(turns) - done)
+            now = time.monotonic()
+            ends = max(now + least_s, turn_ends(now, until, turns=len(turns) - done))
             seeds = range(first, first + count)
             summaries.append(run_seeds(scenario, seeds, run=run, keep=keep, say=say, until=ends))
         if time.monotonic() >= until:
             return [merge(summaries) for summaries in turns.values()]
-        first += count
+        first, least_s = first + count, 0.0
 
 
 def turn_ends(now: float, until: float, *, turns: int) -> float:
