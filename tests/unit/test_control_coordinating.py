@@ -13,7 +13,7 @@ from holdfast.authority.membership import join
 from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Recipe
 from holdfast.authority.standing import MANAGER, Status, Transaction
-from holdfast.authority.transactions import last_transaction
+from holdfast.authority.transactions import get_transaction_status, last_transaction
 from holdfast.control.config import CHANGES_BYTES_MAX, ControlConfig
 from holdfast.control.context import Context
 from holdfast.control.coordinating import Coordinator
@@ -113,6 +113,27 @@ def test_an_opening_that_was_given_up_and_made_after_all_is_rolled_back(around: 
     assert isinstance(left, Transaction)
     assert left.status is Status.ROLLBACK
     assert isinstance(around.join("b"), Seen)
+    assert around.stepped_down == []
+
+
+def test_the_next_change_ends_an_opening_that_was_given_up(around: Surroundings) -> None:
+    """Also when it comes before the coordinator has looked at the record: to step down for it would fail all
+    that wait, and leave the domain without a coordinator, because one answer was lost."""
+    coordinator, told = around.coordinator(), list[Outcome]()
+    around.treat = around.bench.lose_answer
+    coordinator.update(b"x", told.append)
+    around.treat = around.bench.silence
+    around.fire()
+    left = around.bench.run(last_transaction())
+    around.treat = around.bench.ask
+    coordinator.update(b"y", told.append)
+    opened = around.bench.run(last_transaction())
+    assert isinstance(left, Transaction)
+    assert isinstance(opened, Transaction)
+    assert (opened.cas, opened.status) == (left.cas + 1, Status.INITIAL)
+    ended = around.bench.run(get_transaction_status(left.cas))
+    assert isinstance(ended, Transaction)
+    assert ended.status is Status.ROLLBACK
     assert around.stepped_down == []
 
 

@@ -5,14 +5,16 @@ from dataclasses import dataclass
 
 from holdfast.authority.outcome import Contended, InDoubt, Seen, answering
 from holdfast.authority.recipe import Recipe
-from holdfast.authority.standing import Standing, Transaction, read_standing
+from holdfast.authority.standing import Standing, Status, Transaction, read_standing
 from holdfast.authority.transactions import (
+    AlreadyDecided,
     Deposed,
     NotReady,
     TransactionOpen,
     WrongCas,
     create_transaction,
     next_cas,
+    set_transaction_status,
 )
 from holdfast.control.participants import are_too_few, chosen
 from holdfast.model.ids import HostId, Nonce, Term
@@ -48,6 +50,15 @@ def open_update(
     coordinator = standing.coordinator()
     if standing.current_term != term or coordinator is None or coordinator.value.host != host:
         return Deposed(standing.current_term)
+    left = standing.open_transaction
+    if left is not None and left.term == term:
+        # One that was given up in doubt, and was made after all: this process opens one at a time.
+        ended = yield from set_transaction_status(
+            term, left.cas, Status.ROLLBACK, nonce=Nonce(f"{nonce} left")
+        )
+        if not isinstance(ended, Transaction | AlreadyDecided):
+            return Short(f"update {left.cas} is open: {ended}")
+        standing = yield from read_standing()
     participants = chosen(standing, host, absent(standing), wanted)
     if are_too_few(standing, participants):
         return Short("no other host holds the state context yet")
