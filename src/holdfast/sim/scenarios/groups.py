@@ -16,7 +16,7 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from holdfast.authority.groups import MEMORY, WAIT, GroupRecord
+from holdfast.authority.groups import DISK, MEMORY, WAIT, GroupRecord
 from holdfast.housing.housed import Housed
 from holdfast.model.ids import GroupId, HostId
 from holdfast.sim.authority.asking import AUTHORITY
@@ -119,6 +119,8 @@ class Groups(Scenario):
             return
         lost = [each.name for each in self.stage.groups if each.group in self.book.losses.groups]
         self.book.check_history(lost)
+        if self._is_any_in_doubt(world):
+            return  # and others may wait for its answers
         objects: dict[str, Tokens] = {}
         for record in records(world):
             if not world.violations:
@@ -127,6 +129,21 @@ class Groups(Scenario):
             stateful = [each for each in self.stage.groups if each.style != "stateless"]
             is_whole = len(objects) == len(stateful) and not self.book.losses.groups
             self.book.check_relays(objects, is_whole=is_whole)
+
+    def _is_any_in_doubt(self, world: World) -> bool:
+        """Whether a group waits for a person, as it must."""
+        in_doubt = [record.name for record in records(world) if self._is_in_doubt(world, record)]
+        for name in in_doubt:
+            world.unavailable(f"{name}: one store is lost and the others' tails are cut (D2)")
+        return bool(in_doubt)
+
+    def _is_in_doubt(self, world: World, record: GroupRecord) -> bool:
+        cores: list[Host | None] = [world.nodes[name].core for name in self.stage.hosts]
+        housings = [core.groups for core in cores if core is not None and core.groups is not None]
+        housed = [each.housed[record.group] for each in housings if record.group in each.housed]
+        return record.durability == DISK and damage.is_in_doubt(
+            world, record.group, [each.member for each in housed]
+        )
 
     def _begin_ending(self) -> None:
         self.book.is_ending = True

@@ -85,7 +85,7 @@ class Sequence(Scenario):
         for group in GROUPS:
             if self._is_lost(world, group):
                 world.unavailable(f"group {group}: the last process that held it is gone (V4)")
-            elif self._is_in_doubt(world, group):
+            elif damage.is_in_doubt(world, group, self._members(world, group)):
                 world.unavailable(f"group {group}: one store is lost and the others' tails are cut (D2)")
             elif not world.violations:
                 self._check_group(world, group)
@@ -113,20 +113,13 @@ class Sequence(Scenario):
 
     def _is_lost(self, world: World, group: GroupId) -> bool:
         """Whether a group in memory has no listed process left."""
-        return group in MEMORY_GROUPS and not self._listed_here(world, group)[0]
+        here, _ = damage.listed_here(world, group, self._members(world, group))
+        return group in MEMORY_GROUPS and not here
 
-    def _is_in_doubt(self, world: World, group: GroupId) -> bool:
-        """Whether no listed member may claim: each that is left has a doubtful tail, and not all are left to
-        be compared. Beyond what is survived without a person: one store lost, another's tail torn (D2)."""
-        here, listed = self._listed_here(world, group)
-        return len(here) < listed and all(member.is_doubtful for member in here)
-
-    def _listed_here(self, world: World, group: GroupId) -> tuple[list[Member], int]:
-        """The listed members that are there, and how many are listed."""
-        listed = [each.store for view in damage.views(world) if view.group == group for each in view.members]
+    def _members(self, world: World, group: GroupId) -> list[Member]:
+        """Of the hosts that live."""
         cores: list[Host | None] = [world.nodes[name].core for name in HOSTS]
-        members = [core.members[group] for core in cores if core is not None and group in core.members]
-        return [each for each in members if each.standing.me.store in listed], len(listed)
+        return [core.members[group] for core in cores if core is not None and group in core.members]
 
     def _begin_ending(self) -> None:
         self._book.is_ending = True

@@ -6,12 +6,14 @@ they are there (the limit that V5 states), so that is done when everything else 
 """
 
 import random
+from collections.abc import Iterable
 from typing import Final
 
 from holdfast.authority import keys
 from holdfast.authority.views import View
 from holdfast.model.errors import Corruption
-from holdfast.model.ids import Opening
+from holdfast.model.ids import GroupId, Opening
+from holdfast.sequence.member import Member
 from holdfast.sim.authority.asking import AUTHORITY, standing
 from holdfast.sim.faults import DAMAGE_KINDS, KINDS, FaultKind, Field, Parameters
 from holdfast.sim.node import Life, SimNode
@@ -34,6 +36,20 @@ SLIP_NS: Final = 2 * SECOND
 def views(world: World) -> list[View]:
     """What stands at the authority; nothing while it is down."""
     return standing(world, keys.VIEWS, View)
+
+
+def listed_here(world: World, group: GroupId, members: Iterable[Member]) -> tuple[list[Member], int]:
+    """Those of *members* that the view lists, and how many it lists."""
+    listed = [each.store for view in views(world) if view.group == group for each in view.members]
+    return [each for each in members if each.standing.me.store in listed], len(listed)
+
+
+def is_in_doubt(world: World, group: GroupId, members: Iterable[Member]) -> bool:
+    """Whether no listed one of *members*, which are all there are, may claim: each has a doubtful tail, and
+    not all are left to be compared. Beyond what is survived without a person: one store lost, another's tail
+    torn (D2)."""
+    here, listed = listed_here(world, group, members)
+    return 0 < len(here) < listed and all(member.is_doubtful for member in here)
 
 
 def _may_harm(world: World, event: FaultEvent) -> bool:
