@@ -8,7 +8,8 @@ import pytest
 
 from holdfast.authority.groups import GroupRecord
 from holdfast.model.ids import GroupId, Nonce
-from holdfast.node.classes import BadClass, add_to_path, check_makes, definition_of, load_class
+from holdfast.node.class_source import BadClass
+from holdfast.node.classes import add_to_path, check_makes, definition_of, load_class
 from holdfast.styles.capture import NotCapturable
 
 SOURCE = """

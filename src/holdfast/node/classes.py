@@ -11,28 +11,16 @@ import msgspec
 from holdfast.authority.groups import GroupRecord
 from holdfast.control.criteria import ARGUMENTS, decoded
 from holdfast.housing.tuning import is_self_kept
-from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import HostId
 from holdfast.model.membership import ObjectNotAdded
 from holdfast.model.outcome import error_in_words
 from holdfast.model.properties import Style
+from holdfast.node.class_source import BadClass
 from holdfast.styles.capture import Checkpointable
 from holdfast.styles.definition import Definition, NotMade
 from holdfast.styles.execution import Execution
 from holdfast.styles.own_code import run_own
 from holdfast.styles.style import style_named
-
-
-class BadClass(InvalidRequest):
-    """Raised when a group's class cannot be loaded, or its object not be made as the group's record says."""
-
-    code = "bad_class"
-    exception = "NoFactory"
-    type_id = ""
-
-    @property
-    def about(self) -> dict[str, Any]:
-        return {"the_location": "", "type_id": self.type_id}
 
 
 class BadObject(BadClass):
