@@ -123,6 +123,11 @@ class Execution:
 
     # --- the code that made the state (E7)
 
+    @property
+    def is_unbegun(self) -> bool:
+        """Whether it is the object as at creation, which no code has gone on from."""
+        return self.position == 0
+
     def _take_code(self, code: Code) -> None:
         self.code = code
         """That made the state."""

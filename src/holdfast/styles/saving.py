@@ -44,6 +44,18 @@ def pieces(saved: Saved, capture: Capture, instance: object) -> Iterator[bytes]:
         yield framed(piece)
 
 
+def head_of(chunks: Iterator[bytes]) -> Saved:
+    """What was saved, less the object where it is in pieces. Raises ``msgspec.DecodeError``."""
+    first = next(chunks, b"")
+    if first[:1] == _FIRST_OF_WHOLE:
+        return msgspec.msgpack.decode(b"".join([first, *chunks]), type=Saved)
+    unframing = Unframing()
+    for chunk in chain([first], chunks):
+        for piece in unframing.pieces(chunk):
+            return msgspec.msgpack.decode(piece, type=Saved)
+    raise msgspec.DecodeError("a saved state ends in the middle")
+
+
 def read(
     chunks: Iterator[bytes], capture: Capture, fresh: Callable[[], Any]
 ) -> Iterator[tuple[Saved, Any] | None]:
