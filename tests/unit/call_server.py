@@ -38,6 +38,7 @@ from holdfast.model.outcome import Refused, encode_outcome, encode_raised, encod
 from holdfast.model.reference import MemberAddress, Reference, Routing, route
 from holdfast.model.units import SECOND
 from holdfast.net import Address, Connection, Endpoint, Identity, Kind, Limits, Reason, Role, Server, serve
+from holdfast.net.admission import HOST_ADMITS
 from holdfast.sequence.retention import ABANDONED, EXPIRED, NEVER, Fresh, Repeated, Retention
 from holdfast.styles.interface import BadCall, Interface
 from holdfast.styles.operation import Call, Sent, decode_calls
@@ -123,7 +124,10 @@ class Host:
     async def start(self, *, incarnation: int = 1, address: Address | None = None) -> None:
         identity = Identity("test", Role.HOST, self.name, incarnation)
         self.server = await serve(
-            address or Address("127.0.0.1", 0), lambda _: self, Endpoint(identity, self.limits)
+            address or Address("127.0.0.1", 0),
+            lambda _: self,
+            Endpoint(identity, self.limits),
+            admits=HOST_ADMITS,
         )
 
     @property
