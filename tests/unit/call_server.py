@@ -64,6 +64,8 @@ class State:
         self.position = Position(0)
         self.time_ns = BEGAN_S * SECOND
         self.executed: list[tuple[ClientId, int]] = []
+        self.spoilt: set[str] = set()
+        """Methods whose replies nobody can read."""
 
     def run(self, client: ClientId, floor: int, horizon_s: int, calls: list[Call]) -> list[bytes]:
         self.table.advance(self.time_ns // SECOND)
@@ -92,6 +94,8 @@ class State:
         return outcome
 
     def _invoke(self, call: Call) -> bytes:
+        if call.method in self.spoilt:
+            return b"\xc1"
         try:
             args, kwargs = self.interface.operation(call.method).decoded(call.arguments)
         except BadCall as error:
