@@ -90,7 +90,7 @@ class Administering:
         self._authority = authority
         self._creating = creating
         self._placing = Placing(groups, authority, control, creating, fresh_nonce)
-        self._objects = Objects(groups.directory, control, creating, self._placing)
+        self._objects = Objects(groups.domain, groups.directory, control, creating, self._placing)
         self._properties = Propertying(control, creating, notifying)
         self._recovering = Recovering(groups.recovery, creating)
         self._explaining = Explaining(groups.directory, creating, self._recovering, managing)
