@@ -140,9 +140,9 @@ class CheckpointStore:
     def take_copied(self, copied: Checkpoint) -> bytes:
         """The state of one that was written so, which is kept elsewhere from here on. Raises
         ``Corruption``."""
-        aside = replace(copied, name=copied.name + COPIED)
-        state = b"".join(read_chunks(self._disk, aside))
-        self.discard(copied)
+        self._disk.rename(copied.name + COPIED, copied.name)
+        state = b"".join(read_chunks(self._disk, copied))
+        self._disk.remove(copied.name)
         return state
 
     def discard(self, copied: Checkpoint) -> None:
