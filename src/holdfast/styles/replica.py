@@ -38,6 +38,7 @@ from holdfast.styles.operation import (
     Sent,
     Settled,
     TimerFired,
+    Withdrawn,
     encode_record,
 )
 from holdfast.styles.poison import Poisonous, among_calls, among_timers
@@ -245,6 +246,13 @@ class Replica(ABC):
             self._order(self._serving(), NestedReply(self._stamping.next(), *caller, call, outcome))
         except (Rejected, Unavailable):
             self._calling_out.send_again()  # or another primary does
+
+    def withdraw(self, request: Request, outcome: bytes) -> None:
+        """Have a call that stands in line end with *outcome*, unless it begins before that is ordered (E10).
+        Raises ``Unavailable``, ``Overloaded``."""
+        execution = self._serving()
+        if execution.line.is_in_line(request):
+            self._order(execution, Withdrawn(self._stamping.next(), *request, outcome))
 
     def poison(self, found: Poisonous) -> None:
         """Give up a call that ended too many processes (E4)."""
