@@ -34,7 +34,8 @@ def test_requests_of_one_moment_are_told_apart() -> None:
     circle = (waits(1, 10), waits(2, 10))
     turned = circle[::-1]
     one, other = victim(circle), victim(turned)
-    assert one is not None and other is not None
+    assert one is not None
+    assert other is not None
     assert circle[one] == turned[other]
 
 

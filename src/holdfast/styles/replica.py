@@ -170,7 +170,8 @@ class Replica(ABC):
             outcomes = [in_circle(group, sent.chain)] * len(calls)
             self._ports.answer(token, [each.number for each in calls], outcomes)
             return
-        check_room(group, execution.line.waiting, self._log_bytes(), self._config)
+        in_line, is_nested = execution.line.waiting, bool(sent.chain)
+        check_room(group, in_line, self._log_bytes(), self._config, is_nested=is_nested)
         queries, operations = self._asking.split(calls)
         if sent.is_ordered and operations:
             queries, operations = [], calls  # they shall see what those before them have done
