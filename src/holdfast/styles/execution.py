@@ -19,6 +19,7 @@ from typing import Final
 import msgspec
 
 from holdfast.model.calls import Request
+from holdfast.model.code import UNKNOWN
 from holdfast.model.csn import ZERO
 from holdfast.model.errors import invariant
 from holdfast.model.ids import Position
@@ -91,7 +92,8 @@ class Execution:
         """Everything up to here has been applied."""
         self.csn = ZERO
         self.time_ns = 0
-        self.version = definition.version
+        self.code = UNKNOWN
+        """That made the state: what is executed next must be the same (E7)."""
         self.retention = Retention()
         self.timers = Timers()
         if instance is None:
@@ -149,7 +151,7 @@ class Execution:
                 self._take_time(record.stamp)
                 self._end(self.line.withdraw(record.request, record.outcome), effects)
             case Upgraded():
-                self.version = record.version
+                self.code = record.to_code
             case State() | Update() | Forward() | Marked() | Digested():
                 pass  # they speak of what has been executed already
         return effects
@@ -247,7 +249,7 @@ class Execution:
         execution = cls(definition, instance)
         execution.position, execution.csn, execution.time_ns = found.position, found.csn, found.time_ns
         execution.line.time_ns = found.time_ns
-        execution.version = found.class_version
+        execution.code = found.code
         execution.retention = Retention.load(found.retention)
         execution.replace_timers(found.timers)
         execution.line.queue.extend(found.queue)
@@ -258,7 +260,7 @@ class Execution:
         invariant(self.is_at_rest, "a method that waits cannot be saved")
         return Saved(
             saving.WHOLE,
-            self.version,
+            self.code,
             self.position,
             self.time_ns,
             self.csn,

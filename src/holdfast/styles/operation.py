@@ -13,7 +13,7 @@ decides the same (X2). All other records take one position.
 `Settled`      somebody asked for a request's outcome: if it has not run, it never will (X3)
 `Poison`       a call that ended processes is given up (E4)
 `Withdrawn`    a call that stands in line and has not begun never will (E10, X3)
-`Upgraded`     from here on this version of the class executes (E7)
+`Upgraded`     from here on other code of the class executes, from the state that it has loaded (E7)
 `State`        the primary's whole state, for warm backups (FTC-308)
 `Update`       what changed since the last `State` or `Update`
 `Forward`      warm backups may replay up to here: what changed is cheaper to compute than to send (E5)
@@ -34,6 +34,7 @@ from msgspec import Meta
 
 from holdfast.model.calls import METHOD_CHARACTERS_MAX, Client, Number, Request
 from holdfast.model.circles import Root
+from holdfast.model.code import Code
 from holdfast.model.csn import Csn
 from holdfast.model.ids import ClientId, Position
 from holdfast.model.outcome import Poisoned, encode_outcome
@@ -209,7 +210,8 @@ class Withdrawn(msgspec.Struct, frozen=True, array_like=True, tag=14, gc=False):
 
 
 class Upgraded(msgspec.Struct, frozen=True, array_like=True, tag=8, gc=False):
-    version: str
+    from_code: Code
+    to_code: Code
 
 
 class State(msgspec.Struct, frozen=True, array_like=True, tag=9, gc=False):
