@@ -47,7 +47,7 @@ def code_of(cls: type, text: Text) -> ClassCode:
         modules = modules_from(module, text)
         return ClassCode(Code(version, digest_of_all(modules)), modules)
     if module.partition(".")[0] == _OWN:
-        return ClassCode(Code(version, ""), ())
+        return ClassCode(Code(version, _digest(f"{_OWN} {cls.__qualname__} {version}")), ())
     return ClassCode(Code(version, _digest_of_installed(module)), ())
 
 
@@ -110,6 +110,8 @@ def _digest_of_installed(module: str) -> str:
         source = b""
     if not source or len(source) > SOURCE_BYTES_MAX:
         return ""
-    total = hashlib.blake2b(f"{module}\0".encode(), digest_size=DIGEST_BYTES)
-    total.update(digest_of(parsed(source, module)))
-    return total.hexdigest()
+    return _digest(f"{module} {digest_of(parsed(source, module)).hex()}")
+
+
+def _digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest()
