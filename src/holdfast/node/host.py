@@ -42,6 +42,7 @@ from holdfast.net import (
     split_number,
     with_number,
 )
+from holdfast.net.admission import HOST_ADMITS
 from holdfast.node.agents import Agents
 from holdfast.node.authorities import connect_authority
 from holdfast.node.callees import HostCallees
@@ -150,7 +151,9 @@ class Host:
         heartbeat_address = self._heart.listen()
         endpoint = self._endpoint(Incarnation(0))
         self._server = await listen(
-            self._listen_at, self._directory, lambda address: serve(address, lambda _: self, endpoint)
+            self._listen_at,
+            self._directory,
+            lambda address: serve(address, lambda _: self, endpoint, admits=HOST_ADMITS),
         )
         details = [await door.open() for door in self._doors]
         session = await self._keeper.open(
