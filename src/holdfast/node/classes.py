@@ -72,6 +72,11 @@ def offer_classes(app: Path, allowed: Iterable[str] = ()) -> None:
     _modules.install()
 
 
+def app_directories() -> tuple[Path, ...]:
+    """From which classes are imported."""
+    return tuple(_offered.apps)
+
+
 def load_class(name: str) -> type:
     """The class ``package.module:Class``. It is found before anything is imported, and judged before anything
     is made of it. Raises :class:`BadClass` with the one reason."""
@@ -151,7 +156,7 @@ def definition_of(record: GroupRecord, host: HostId | None = None) -> Definition
     """What *record* says of the group's object; of a member, on *host*. Raises :class:`BadClass`,
     ``NotCapturable``."""
     try:
-        cls = load_class(record.class_name)
+        cls, found = load_code(record.class_name)
     except BadClass as error:
         error.type_id = record.class_name
         raise
@@ -168,6 +173,7 @@ def definition_of(record: GroupRecord, host: HostId | None = None) -> Definition
         cls=cls,
         fresh=lambda: cls(*arguments),
         own=_own(record, entry.own) if entry is not None and entry.own else None,
+        code=found.code,
         created_ns=record.created_ns,
     )
 

@@ -195,6 +195,7 @@ class Host:
             self._trace,
             findings.on_finding,
             self._reports,
+            self._keeper.announce,
         )
         self._groups, self._monitoring = groups, groups.checkups.monitoring
         self._control = control = Control(
