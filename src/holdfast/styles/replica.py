@@ -310,6 +310,12 @@ class Replica(ABC):
         kept = self._ports.checkpoint()
         return kept if kept is not None else Captured(Position(0), Execution(self.definition.apart()).save())
 
+    def settle(self) -> bool:
+        """Before an orderly stop: have a checkpoint of what this member has executed, so that whoever starts
+        next need not replay it (E7); whether there is nothing more to wait for."""
+        execution = self.execution
+        return execution is None or self._checkpointing.settle(execution, self.sequence.committed)
+
     def is_near(self) -> bool:
         """Whether it could serve almost at once: it has its object, or one that is soon loaded."""
         return self.execution is not None or not self._checkpointing.is_kept_large
