@@ -18,6 +18,7 @@ from holdfast.authority.views import ViewMember
 from holdfast.housing.abroad import Abroad
 from holdfast.housing.checkups import Checkups
 from holdfast.housing.chronicle import Chronicle, Histories
+from holdfast.housing.circling import Circling
 from holdfast.housing.copying import GroupCopies
 from holdfast.housing.directory import GroupDirectory
 from holdfast.housing.freshness import Freshness
@@ -39,6 +40,7 @@ from holdfast.housing.suspects import Suspects
 from holdfast.housing.timekeeping import Timekeeping
 from holdfast.housing.turns import Turns
 from holdfast.housing.upgrading import may_replay, why_not_upgrade
+from holdfast.model.circles import GiveWay, Probe
 from holdfast.model.ids import ClientId, Epoch, GroupId, HostId, Incarnation
 from holdfast.model.units import MILLISECOND
 from holdfast.sequence.claims import Claims
@@ -132,6 +134,7 @@ class Groups:
             config.calling,
             self._lines,
         )
+        self._circling = Circling(host, self.housed, self.directory, ports, guard)
         freshness = Freshness(self.housed, ports.clock, guard.timers, ports.network)
         self._turns = Turns(
             self.housed,
@@ -209,6 +212,7 @@ class Groups:
         self._on_group_message = self.guarded(self._pass_on)
         self._on_host_message = self.guarded(self._peers.leases.on_message)
         self._on_fresh_message = self.guarded(freshness.on_message)
+        self._on_circle_message = self.guarded(self._circling.on_message)
         self.recovery = Recovery(
             host,
             clock=ports.clock,
@@ -237,6 +241,7 @@ class Groups:
         self._turns.close()
         self.nesting.close()
         self._abroad.close()
+        self._circling.close()
 
     def kept(self, record: GroupRecord) -> Kept | None:
         """The newest checkpoint of a group that is kept here. Raises ``Corruption``."""
@@ -273,6 +278,8 @@ class Groups:
                 self._on_host_message(peer, message)
             case HowFar() | ThisFar():
                 self._on_fresh_message(peer, message)
+            case Probe() | GiveWay():
+                self._on_circle_message(peer, message)
             case Held():
                 self.recovery.on_held(peer, message)
             case Died():
@@ -393,4 +400,5 @@ class Groups:
     def _call_out(self, housed: Housed, outgoing: Outgoing) -> None:
         """A method calls another group, of this domain or another."""
         if not self._abroad.call(housed, outgoing):
+            self._circling.watch(housed, outgoing)
             self.nesting.call(housed, outgoing)

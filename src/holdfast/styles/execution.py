@@ -60,6 +60,7 @@ from holdfast.styles.operation import (
     TimerFired,
     Update,
     Upgraded,
+    Withdrawn,
     decode_calls,
 )
 from holdfast.styles.saving import Saved
@@ -114,8 +115,25 @@ class Execution:
         self.line.when_at_rest(then)
 
     def outgoing(self) -> Outgoing | None:
-        """The call to another group that is being waited for."""
+        """The call to another group that has been waited for longest."""
         return self.line.outgoing()
+
+    @property
+    def may_be_asked(self) -> bool:
+        """Whether the object is as its class bears to have it asked: whole, or interleaved."""
+        return self.line.is_at_rest or self.definition.interface.is_interleaved
+
+    @property
+    def may_be_read(self) -> bool:
+        """Whether there is a state that queries read, strict ones too."""
+        return self.line.seen_by("") is not None
+
+    def sees(self, method: str) -> Position | None:
+        """What a query of *method* would see now stands for; None when it would see half an operation."""
+        sight = self.line.seen_by(method)
+        if sight is None:
+            return None
+        return self.position if sight.position is None else sight.position
 
     def is_new(self, request: Request, expiration_s: int) -> bool:
         """Whether it would run, were it met now."""
@@ -160,7 +178,7 @@ class Execution:
             return self.calls(first, record.stamp, record.sent, decode_calls(record.sent.calls), run)
         if isinstance(record, Executed):
             return self._replay(first, record)
-        if isinstance(record, NestedReply | TimerFired | Poison):
+        if isinstance(record, NestedReply | TimerFired | Poison | Withdrawn):
             self._check_own(first)
         self._move_to(first, first)
         effects = Effects()
@@ -179,6 +197,9 @@ class Execution:
             case Poison():
                 self._take_time(record.stamp)
                 self._poison(record, effects)
+            case Withdrawn():
+                self._take_time(record.stamp)
+                self._end(self.line.withdraw(record.request, record.outcome), effects)
             case Upgraded():
                 self._upgrade(record)
             case State() | Update() | Forward() | Marked() | Digested():
@@ -193,7 +214,7 @@ class Execution:
         self._check_own(first)
         self._move_to(first, first + len(calls) - 1)
         self._take_time(stamp)
-        client, chain, time_ns, last = sent.client, sent.chain, self.time_ns, self.position
+        client, chain, root, time_ns, last = sent.client, sent.chain, sent.root, self.time_ns, self.position
         self.retention.raise_floor(client, sent.floor, sent.horizon_s, is_nested=bool(chain))
         admit, finish = self.retention.admit, self.retention.finish
         start = self.line.start if run is None else partial(run, self.line.start)
@@ -209,7 +230,7 @@ class Execution:
                     continue
                 if note is not None:
                     note(number)
-                outcome = start(each, client, time_ns, chain, last)
+                outcome = start(each, client, time_ns, chain, last, root)
                 if outcome is not None:
                     if len(outcome) > SHORT_BYTES:
                         outcome = fitted(outcome, ORDERED_BYTES_MAX - len(each.arguments) - len(each.method))
@@ -221,20 +242,23 @@ class Execution:
         return Effects(outcomes)
 
     def query(self, method: str, arguments: msgspec.Raw, request: Request, carried: bytes = b"") -> bytes:
-        """Answer from the state as it is. Only while at rest: half an operation is nobody's to see."""
-        invariant(self.is_at_rest, "a query never sees half an operation")
+        """Answer from the state as it is, or as it was before the operation that waits. Only where
+        :meth:`sees` says that there is one: half an operation is nobody's to see."""
+        sight = self.line.seen_by(method)
+        invariant(sight is not None, "a query never sees half an operation")
+        assert sight is not None  # for the type checker: the invariant has stopped us otherwise
         definition = self.definition
         scope = Scope(definition.group, definition.interface, None, definition.on_raised)
         scope.begin(*request, self.time_ns, carried)
         definition.attempts.enter_one(*request)
         try:
-            return run_at_once(self.line.instance, definition.interface, scope, method, arguments)
+            return run_at_once(sight.instance, definition.interface, scope, method, arguments)
         finally:
             self.definition.attempts.leave_one()
 
     def why_not_alive(self) -> str:
-        """By the object's own word (FTC-247); empty when it is alive. Only while at rest."""
-        invariant(self.is_at_rest, "an object is asked between two operations")
+        """By the object's own word (FTC-247); empty when it is alive. Only while :attr:`may_be_asked`."""
+        invariant(self.may_be_asked, "an object is asked between two operations")
         scope = Scope(self.definition.group, self.definition.interface, None)
         scope.begin(ASKED_BY, 0, self.time_ns)
         self.definition.attempts.enter_one(ASKED_BY, 0)
@@ -280,6 +304,7 @@ class Execution:
         execution = cls(definition, instance)
         execution.position, execution.csn, execution.time_ns = found.position, found.csn, found.time_ns
         execution._take_code(found.code)
+        execution.line.time_ns = found.time_ns
         execution.retention = Retention.load(found.retention)
         execution.replace_timers(found.timers)
         execution.line.queue.extend(found.queue)
@@ -344,7 +369,7 @@ class Execution:
             self._move_to(first, first + len(calls) - 1)
             self._take_time(record.stamp)
             self._account(first, record.sent, calls, record.outcomes if isinstance(record, Executed) else [])
-        elif isinstance(record, NestedReply | TimerFired):
+        elif isinstance(record, NestedReply | TimerFired | Withdrawn):
             self._check_own(first)
             self._move_to(first, first)
             self._take_time(record.stamp)
@@ -383,13 +408,14 @@ class Execution:
             self.retention.finish(reply.client, reply.number, reply.outcome, self.position)
 
     def _resume(self, record: NestedReply, effects: Effects) -> None:
-        if not self.line.is_waiting_for(Request(record.client, record.number), record.call):
+        request = record.request
+        if not self.line.is_waiting_for(request, record.call):
             return  # a second answer to a call that has one
         try:
             outcome = decode_outcome(record.outcome)
         except msgspec.DecodeError as error:
             outcome = Unknown(f"the answer cannot be read: {error}")
-        self._end(self.line.resume(outcome, self.position), effects)
+        self._end(self.line.resume(request, outcome, self.position), effects)
 
     def _end(self, ended: Iterator[tuple[Job, bytes]], effects: Effects) -> None:
         for job, outcome in ended:
@@ -425,6 +451,8 @@ class Execution:
             self.retention.begin(*request, self.position, record.expiration_s)
             self.retention.finish(*request, outcome)
         elif isinstance(verdict, Repeated) and verdict.reply != outcome:
+            if isinstance(decode_outcome(verdict.reply), Refused):
+                return  # it was withdrawn first, and did not run anywhere
             effects.divergence = f"{request} is poisoned, but here it ran"
             self.retention.finish(*request, outcome)
 
@@ -434,7 +462,7 @@ class Execution:
 
     def _take_time(self, stamp: Stamp) -> None:
         self.csn = stamp.csn
-        self.time_ns = max(self.time_ns, stamp.time_ns)
+        self.time_ns = self.line.time_ns = max(self.time_ns, stamp.time_ns)
         self.retention.advance(stamp.csn.timestamp)
 
 

@@ -40,6 +40,7 @@ from holdfast.styles.operation import (
     Settled,
     TimerFired,
     Upgraded,
+    Withdrawn,
     encode_record,
 )
 from holdfast.styles.poison import Poisonous, among_calls, among_timers
@@ -76,7 +77,9 @@ class Replica(ABC):
             definition.group, ports, self._audience, self._waiting, self._queries, self._final
         )
         self._repetitions = Repetitions(self._waiting, self._answering.tell)
-        self._asking = Asking(self.definition, ports, self._audience, self._queries)
+        self._asking = Asking(
+            self.definition, ports, self._audience, self._queries, config.query_wait_ns, self.time_ns
+        )
         self._checkpointing = Checkpointing(ports, config, self._log_bytes)
         self._calling_out = CallingOut()
         self._succession = Succession(
@@ -250,7 +253,8 @@ class Replica(ABC):
             outcomes = [in_circle(group, sent.chain)] * len(calls)
             self._ports.answer(token, [each.number for each in calls], outcomes)
             return
-        check_room(group, execution.line.waiting, self._log_bytes(), self._config)
+        in_line, is_nested = execution.line.waiting, bool(sent.chain)
+        check_room(group, in_line, self._log_bytes(), self._config, is_nested=is_nested)
         queries, operations = self._asking.split(calls)
         if sent.is_ordered and operations:
             queries, operations = [], calls  # they shall see what those before them have done
@@ -286,7 +290,7 @@ class Replica(ABC):
     def reached(self) -> Position:
         """What the state that stale reads are answered from stands for; 0 while there is none."""
         execution = self.execution
-        return execution.position if execution is not None and execution.is_at_rest else Position(0)
+        return execution.position if execution is not None and execution.may_be_read else Position(0)
 
     def keep_up(self) -> None:
         """Somebody reads here: bring the object up to what is committed, if this style does that. Raises
@@ -297,7 +301,7 @@ class Replica(ABC):
         """By the object's own word (FTC-247); empty when it is alive. One that is not here, or waits for
         another group, cannot be asked and is not hung: the machinery answers for it."""
         execution = self.execution
-        return execution.why_not_alive() if execution is not None and execution.is_at_rest else ""
+        return execution.why_not_alive() if execution is not None and execution.may_be_asked else ""
 
     def make_anew(self, why: str) -> None:
         """The object is faulty: give it up, and make another of what is committed. A primary lets another
@@ -340,6 +344,13 @@ class Replica(ABC):
                 return
         self._calling_out.send_again()
 
+    def withdraw(self, request: Request, outcome: bytes) -> None:
+        """Have a call that stands in line end with *outcome*, unless it begins before that is ordered (E10).
+        Raises ``Unavailable``, ``Overloaded``."""
+        execution = self._serving()
+        if execution.line.is_in_line(request):
+            self._order(execution, Withdrawn(self._stamping.next(), *request, outcome))
+
     def poison(self, found: Poisonous) -> None:
         """Give up a call that ended too many processes (E4)."""
         execution = self._serving()
@@ -362,19 +373,25 @@ class Replica(ABC):
         # Also when calls are no longer taken: what was ordered must leave, or it never commits.
         self.sequence.flush()
         self._stamping.end_turn()
+        self._asking.refuse_overdue()
         self._queries.release(self.sequence)
 
     def next_wake_ns(self) -> int | None:
         """When, by the wall clock, :meth:`turn` must be called even if nothing comes in."""
+        wakes = [at for at in (self._next_due_ns(), self._asking.next_ns) if at is not None]
+        return self._ports.clock.wall() + min(wakes) - self._ports.clock.now() if wakes else None
+
+    def _next_due_ns(self) -> int | None:
+        """When, by the clock, the object is to be looked for, or a timer of its own falls due."""
         office, execution = self._office, self.execution
         if office.awaits_object:
-            return self._ports.clock.wall() + office.look_again_ns
+            return self._ports.clock.now() + office.look_again_ns
         due_ns = execution.timers.next_due_ns() if execution is not None and office.is_taken_up else None
         if due_ns is None:
             return None
         # One that is due and still there has been ordered, and its commit brings a turn; or it could not be.
         ahead_ns = due_ns - self._stamping.now_ns()
-        return self._ports.clock.wall() + (ahead_ns if ahead_ns > 0 else OVERDUE_NS)
+        return self._ports.clock.now() + (ahead_ns if ahead_ns > 0 else OVERDUE_NS)
 
     # --- state
 
@@ -386,6 +403,12 @@ class Replica(ABC):
             return now
         kept = self._ports.checkpoint()
         return kept if kept is not None else Captured(Position(0), Execution(self.definition.apart()).save())
+
+    def settle(self) -> bool:
+        """Before an orderly stop: have a checkpoint of what this member has executed, so that whoever starts
+        next need not replay it (E7); whether there is nothing more to wait for."""
+        execution = self.execution
+        return execution is None or self._checkpointing.settle(execution, self.sequence.committed)
 
     def is_near(self) -> bool:
         """Whether it could serve almost at once: it has its object, or one that is soon loaded."""
