@@ -78,6 +78,7 @@ class CodedHost(Host):
     def _is_meant(self, kind: str, what: str) -> bool:
         if kind == "other_code":
             self.book.world.sometimes("a member waits for other code")
+            self._ports.trace.note("waits", what=what)
             return True
         is_unable = kind == "object_failed" and self._label == UNABLE
         return is_unable and (CANNOT in what or "the state has no needed" in what)
