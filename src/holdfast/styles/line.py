@@ -7,6 +7,7 @@ object is at rest; only then may it be asked or captured.
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
@@ -30,7 +31,7 @@ class _Running:
     job: Job
     coroutine: Suspended
     scope: Scope
-    waits_for: NestedCall
+    waits_for: NestedCall[Any]
     since: Position
     """Everything up to here led to the call, and must be final before it leaves (E3)."""
     deadline_ns: int
