@@ -11,7 +11,7 @@ leave it so: a record closes the *gate*, and what comes after that queues until 
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -40,7 +40,7 @@ class _Running:
     job: Job
     coroutine: Suspended
     scope: Scope
-    waits_for: NestedCall
+    waits_for: NestedCall[Any]
     since: Position
     """Everything up to here led to the call, and must be final before it leaves (E3)."""
     deadline_ns: int

@@ -19,6 +19,7 @@ from holdfast.model.errors import BrokenInvariant, Overloaded, Rejected, Unavail
 from holdfast.model.ids import ClientId, Epoch, Position
 from holdfast.model.units import MILLISECOND
 from holdfast.sequence.ports import Captured, Kept
+from holdfast.sequence.retention import NEVER
 from holdfast.styles.admission import calls_in, check_length, check_room, in_circle
 from holdfast.styles.answering import Answering
 from holdfast.styles.asking import Asking
@@ -29,7 +30,7 @@ from holdfast.styles.config import StyleConfig
 from holdfast.styles.context import Scope
 from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Effects, Outgoing
-from holdfast.styles.execution import Execution
+from holdfast.styles.execution import REFUSALS, Execution
 from holdfast.styles.office import Office
 from holdfast.styles.operation import (
     Call,
@@ -310,9 +311,14 @@ class Replica(ABC):
         self._office.failed_in(why)
         self._ports.again()
 
-    def on_outcome_asked(self, token: Token, client: ClientId, number: int, expiration_s: int) -> None:
-        """Somebody wants to know what became of a request, and it shall not run any more (X3)."""
+    def on_outcome_asked(
+        self, token: Token, client: ClientId, number: int, expiration_s: int, *, withdraws: bool = False
+    ) -> None:
+        """Somebody wants to know what became of a request, and it shall not run any more (X3); *withdraws*:
+        not even if it was ordered and stands in line."""
         execution = self._serving()
+        if withdraws:
+            self.withdraw(Request(client, number), REFUSALS[NEVER])
         record = Settled(self._stamping.next(), client, number, expiration_s)
 
         def tell(effects: Effects, position: Position) -> None:
