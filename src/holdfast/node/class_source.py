@@ -185,7 +185,7 @@ def _not_there(wanted: ClassName, apps: Sequence[Path]) -> str:
     said = ", ".join(map(str, apps)) or "no directory"
     return (
         f"{wanted} is not a class of the application: there is no module {wanted.module} in {said}; "
-        "a class of an installed package must be allowed: holdfast up --allow-class"
+        "for a class of an installed package see `holdfast up --allow-class`"
     )
 
 
