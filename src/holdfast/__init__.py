@@ -15,7 +15,7 @@ from holdfast.model.errors import (
 from holdfast.model.fitting import ResultDoesNotFit
 from holdfast.model.outcome import CallCycle, CallPoisoned, CallRefused, MethodRaised, NestedOutcomeUnknown
 from holdfast.styles.context import context
-from holdfast.styles.interface import query
+from holdfast.styles.interface import interleaved, query
 
 __version__ = "0.1.0"
 
@@ -39,5 +39,6 @@ __all__ = [
     "connect",
     "connect_sync",
     "context",
+    "interleaved",
     "query",
 ]

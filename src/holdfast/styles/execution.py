@@ -58,6 +58,7 @@ from holdfast.styles.operation import (
     Stamp,
     State,
     TimerFired,
+    Unmarked,
     Update,
     Upgraded,
     decode_calls,
@@ -165,7 +166,11 @@ class Execution:
                 self._poison(record, effects)
             case Upgraded():
                 self.code = record.to_code
-            case State() | Update() | Forward() | Marked() | Digested():
+            case Marked():
+                self.line.close_gate()
+            case Unmarked():
+                self._end(self.line.open_gate(self.position), effects)
+            case State() | Update() | Forward() | Digested():
                 pass  # they speak of what has been executed already
         return effects
 
