@@ -125,7 +125,9 @@ def test_every_order_names_its_roles() -> None:
 @pytest.mark.parametrize("order", ROLES, ids=lambda order: order.__name__)
 def test_an_order_is_refused_to_every_role_that_it_does_not_name(order: type[Order]) -> None:
     """Before anything of it is looked at: no value of it is right here."""
-    host: Any = SimpleNamespace(me=SimpleNamespace(host=HostId("a")), recovery=None, directory=None)
+    host: Any = SimpleNamespace(
+        me=SimpleNamespace(host=HostId("a")), recovery=None, directory=None, domain=""
+    )
     nothing: Any = None
     administering = Administering(
         host, nothing, nothing, nothing, Deafness(), nothing, nothing, (), allows_chaos=True

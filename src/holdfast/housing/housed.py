@@ -134,6 +134,11 @@ class Housed:
         self.style.make_anew(why)
         self.ask_turn()
 
+    def settle(self) -> bool:
+        """Before an orderly stop: see :meth:`holdfast.styles.replica.Replica.settle`."""
+        is_settled = not isinstance(self.style, Replica) or self.style.settle()
+        return is_settled and not self.ground.keeping.is_writing(self.group)
+
     def _awaits_turn(self) -> bool:
         """Whether a commit must be followed by a turn."""
         return isinstance(self.style, Stateless) or self.style.awaits_turn or self._is_read(self.group)

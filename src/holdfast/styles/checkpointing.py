@@ -175,6 +175,22 @@ class Checkpointing:
         state = self.ask(execution.save)
         return Captured(execution.position, state) if state is not None else None
 
+    def settle(self, execution: Execution, committed: Position) -> bool:
+        """Have a checkpoint of all that was executed, before an orderly stop; whether nothing more can be
+        done about it now. A large state is on its way then, and one that is not final comes to be."""
+        if execution.position <= self.kept:
+            return True
+        if self._copying is not None or execution.position > committed or not execution.is_at_rest:
+            return False
+        captured = self.final_state(execution, committed)
+        if captured is not None:
+            self.keep(captured)
+            return True
+        if not self.is_large(execution):
+            return True  # it has no state to give, and said why
+        self._begin_copy(execution)
+        return False
+
     def ask(self, get: Callable[[], bytes]) -> bytes | None:
         """What the class's own code gives as state or update; None when it gives none."""
         try:

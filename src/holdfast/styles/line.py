@@ -18,11 +18,13 @@ from typing import Final
 import msgspec
 
 from holdfast.model.calls import Request
+from holdfast.model.circles import Root
 from holdfast.model.errors import invariant
 from holdfast.model.ids import ClientId, Position
 from holdfast.model.outcome import Outcome, Refused, encode_outcome
 from holdfast.styles.before import Before
 from holdfast.styles.context import NestedCall, Scope, scope_now
+from holdfast.styles.deadlines import deadline_ns, expiration_s
 from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Job, Outgoing
 from holdfast.styles.interface import BadCall, Interface
@@ -43,6 +45,7 @@ class _Running:
     waits_for: NestedCall
     since: Position
     """Everything up to here led to the call, and must be final before it leaves (E3)."""
+    deadline_ns: int
     turn: int
     """Which of the line's waits this is; later ones have higher numbers."""
 
@@ -62,6 +65,8 @@ class Line:
         self.instance = instance
         self.scope = Scope(definition.group, definition.interface, timers, definition.on_raised)
         """Of the operations that do not wait; current while a batch of them runs."""
+        self.time_ns = 0
+        """The group's time, as of the record that is being executed."""
         self.queue: deque[Job] = deque()
         self.poisoned: dict[Request, bytes] = {}
         """Requests that must not run when their turn comes, with the outcome they have instead (E4)."""
@@ -151,6 +156,10 @@ class Line:
         running = self._running.get(caller)
         return running is not None and running.waits_for.call == call
 
+    def is_in_line(self, request: Request) -> bool:
+        """Whether it was ordered and has not begun."""
+        return any(job.request == request for job in self.queue)
+
     def is_running(self, request: Request) -> bool:
         """Whether it has begun, and waits in the middle."""
         return request in self._running
@@ -158,7 +167,13 @@ class Line:
     # --- running
 
     def start(
-        self, each: Call, client: ClientId, time_ns: int, chain: tuple[str, ...], position: Position
+        self,
+        each: Call,
+        client: ClientId,
+        time_ns: int,
+        chain: tuple[str, ...],
+        position: Position,
+        root: Root | None = None,
     ) -> bytes | None:
         """Run a call now, or let it stand in line; None when its outcome comes later. ``scope`` is
         current."""
@@ -184,6 +199,7 @@ class Line:
             time_ns,
             chain,
             traceparent=each.traceparent,
+            root=root,
         )
         if not may_start:
             self.queue.append(job)
@@ -229,6 +245,15 @@ class Line:
         yield running.job, outcome
         yield from self.drain(position)
 
+    def withdraw(self, request: Request, outcome: bytes) -> Iterator[tuple[Job, bytes]]:
+        """Take out of the line an operation that has not begun: it never will (E10, X3). Yields it."""
+        for job in self.queue:
+            if job.request == request:
+                self.queue.remove(job)
+                self.poisoned.pop(request, None)
+                yield job, outcome
+                return
+
     def in_progress(self) -> list[Job]:
         """The operations that were ordered, have not ended, and were not given up."""
         running = (each.job for each in self._running.values())
@@ -266,10 +291,12 @@ class Line:
             nested.group,
             nested.method,
             nested.arguments,
-            job.expiration_s,
+            expiration_s(running.deadline_ns),
             (*job.chain, self._definition.group),
             running.since,
             traceparent=running.scope.traceparent.encoded(),
+            root=job.root_in(self._definition.group),
+            deadline_ns=running.deadline_ns,
         )
 
     def _run(self, job: Job, position: Position) -> bytes | None:
@@ -307,7 +334,8 @@ class Line:
             self._before.drop()
             return all_awaited(reached, scope)
         self._waits += 1
-        self._running[job.request] = _Running(job, coroutine, scope, reached, position, self._waits)
+        until_ns = deadline_ns(job, reached.timeout_ns, self.time_ns)
+        self._running[job.request] = _Running(job, coroutine, scope, reached, position, until_ns, self._waits)
         return None
 
 

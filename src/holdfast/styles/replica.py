@@ -39,6 +39,7 @@ from holdfast.styles.operation import (
     Sent,
     Settled,
     TimerFired,
+    Withdrawn,
     encode_record,
 )
 from holdfast.styles.poison import Poisonous, among_calls, among_timers
@@ -173,7 +174,8 @@ class Replica(ABC):
             outcomes = [in_circle(group, sent.chain)] * len(calls)
             self._ports.answer(token, [each.number for each in calls], outcomes)
             return
-        check_room(group, execution.line.waiting, self._log_bytes(), self._config)
+        in_line, is_nested = execution.line.waiting, bool(sent.chain)
+        check_room(group, in_line, self._log_bytes(), self._config, is_nested=is_nested)
         queries, operations = self._asking.split(calls)
         if sent.is_ordered and operations:
             queries, operations = [], calls  # they shall see what those before them have done
@@ -251,6 +253,13 @@ class Replica(ABC):
         except (Rejected, Unavailable):
             self._calling_out.send_again(caller, call)  # or another primary does
 
+    def withdraw(self, request: Request, outcome: bytes) -> None:
+        """Have a call that stands in line end with *outcome*, unless it begins before that is ordered (E10).
+        Raises ``Unavailable``, ``Overloaded``."""
+        execution = self._serving()
+        if execution.line.is_in_line(request):
+            self._order(execution, Withdrawn(self._stamping.next(), *request, outcome))
+
     def poison(self, found: Poisonous) -> None:
         """Give up a call that ended too many processes (E4)."""
         execution = self._serving()
@@ -305,6 +314,12 @@ class Replica(ABC):
             return now
         kept = self._ports.checkpoint()
         return kept if kept is not None else Captured(Position(0), Execution(self.definition.apart()).save())
+
+    def settle(self) -> bool:
+        """Before an orderly stop: have a checkpoint of what this member has executed, so that whoever starts
+        next need not replay it (E7); whether there is nothing more to wait for."""
+        execution = self.execution
+        return execution is None or self._checkpointing.settle(execution, self.sequence.committed)
 
     def is_near(self) -> bool:
         """Whether it could serve almost at once: it has its object, or one that is soon loaded."""
