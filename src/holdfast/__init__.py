@@ -22,7 +22,7 @@ from holdfast.model.outcome import (
     NestedOutcomeUnknown,
 )
 from holdfast.styles.context import context
-from holdfast.styles.interface import query
+from holdfast.styles.interface import interleaved, query
 
 __version__ = "0.1.0"
 
@@ -47,5 +47,6 @@ __all__ = [
     "connect",
     "connect_sync",
     "context",
+    "interleaved",
     "query",
 ]

@@ -106,6 +106,19 @@ def handover(*, rounds: int = 20, callers: int = 32, output: Output = "table") -
 
 
 @app.command
+def nested(*, rounds: int = 3, calls: int = 500, output: Output = "table") -> None:
+    """Calls at once that each await another group: of an interleaved class beside a plain one.
+
+    Parameters
+    ----------
+    rounds: How often each of them is called.
+    calls: How many calls are made at once.
+    output: A table for people, one JSON object for scripts.
+    """
+    _show(_measure("nested", rounds=rounds, calls=calls), output)
+
+
+@app.command
 def groups(*, rounds: int = 5, seconds: float = 2.0, output: Output = "table") -> None:
     """Groups beside etcd, PySyncObj and Redis, three members each: rate, latency, CPU, failover.
 

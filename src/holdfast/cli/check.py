@@ -42,6 +42,8 @@ def check(name: str, *, app: Path | None = None, args: str | None = None, output
     captured, why = _capture(cls, _arguments(args))
     if captured == "no":
         found.append(_not_captured(cls, why))
+    if interface.is_interleaved and not interface.may_wait:
+        found.append(_never_waits(cls))
     queries = sorted(each.name for each in interface.operations.values() if each.is_query)
     operations = sorted(interface.operations.keys() - queries)
     if output == "json":
@@ -50,12 +52,14 @@ def check(name: str, *, app: Path | None = None, args: str | None = None, output
                 "class": name,
                 "operations": operations,
                 "queries": queries,
+                "interleaved": interface.is_interleaved,
                 "captured": captured,
                 "warnings": [{field: getattr(each, field) for field in Caution.__slots__} for each in found],
             }
         )
     else:
-        _show(name, operations, queries, captured, why, found)
+        shown = f"{name} (interleaved)" if interface.is_interleaved else name
+        _show(shown, operations, queries, captured, why, found)
     return EXIT_WARNED if found else EXIT_CLEAN
 
 
@@ -117,6 +121,13 @@ def _not_captured(cls: type, why: str) -> Caution:
     file = inspect.getsourcefile(cls) or ""
     line = inspect.getsourcelines(cls)[1] if file else 0
     return Caution(_shown(Path(file)), line, "__init__", "state", why, STATE_INSTEAD)
+
+
+def _never_waits(cls: type) -> Caution:
+    file = inspect.getsourcefile(cls) or ""
+    line = inspect.getsourcelines(cls)[1] if file else 0
+    what = "it has no operation that is `async def`, so nothing ever waits"
+    return Caution(_shown(Path(file)), line, cls.__name__, "interleaved", what, "no @interleaved")
 
 
 def _show(

@@ -58,6 +58,7 @@ from holdfast.styles.operation import (
     Stamp,
     State,
     TimerFired,
+    Unmarked,
     Update,
     Upgraded,
     Withdrawn,
@@ -202,7 +203,11 @@ class Execution:
                 self._end(self.line.withdraw(record.request, record.outcome), effects)
             case Upgraded():
                 self._upgrade(record)
-            case State() | Update() | Forward() | Marked() | Digested():
+            case Marked():
+                self.line.close_gate()
+            case Unmarked():
+                self._end(self.line.open_gate(self.position), effects)
+            case State() | Update() | Forward() | Digested():
                 pass  # they speak of what has been executed already
         return effects
 
