@@ -179,7 +179,7 @@ class Execution:
             return self.calls(first, record.stamp, record.sent, decode_calls(record.sent.calls), run)
         if isinstance(record, Executed):
             return self._replay(first, record)
-        if isinstance(record, NestedReply | TimerFired | Poison | Withdrawn):
+        if isinstance(record, NestedReply | TimerFired | Poison | Withdrawn | Unmarked):
             self._check_own(first)
         self._move_to(first, first)
         effects = Effects()
