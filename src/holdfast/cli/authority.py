@@ -23,6 +23,7 @@ from holdfast.authority.sqlite_file import open_database, read_identity, restore
 from holdfast.authority.sqlite_file import restore as restore_file
 from holdfast.cli.output import Output, print_json, print_table, talk
 from holdfast.machine import MachineClock, end_on_broken_invariant
+from holdfast.machine.privacy import close_to_others
 from holdfast.machine.slices import SHORT_NS, ask_for_slices
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import Epoch, Nonce
@@ -61,6 +62,7 @@ def serve(
     """
     tls = None if certs is None else Tls.load(certs, Role.AUTHORITY, id)
     endpoint = Endpoint(NetIdentity(domain, Role.AUTHORITY, id), tls=tls)
+    close_to_others()
     ask_for_slices(SHORT_NS)
     uvloop.run(_serve(dir, Address.parse(listen), endpoint, insecure))
 
