@@ -45,21 +45,21 @@ async def _history(client: Client, name: str) -> str:
     return msgspec.json.encode(told).decode()
 
 
-async def wait_told(client: Client, group: int, why: str, host: str = "") -> int:
+async def wait_told(client: Client, group: int, why: str, host: str = "", after: int = 0) -> int:
     """Until the notifier was told that a member of the group, on *host*, crashed, and why; the number of
-    that. The notifier is made, and told, at leisure."""
+    that, which is beyond *after*. The notifier is made, and told, at leisure."""
     async with asyncio.timeout(WAIT_S):
-        while not (number := await _told(client, group, why, host)):
+        while not (number := await _told(client, group, why, host, after)):
             await asyncio.sleep(0.1)
     return number
 
 
-async def _told(client: Client, group: int, why: str, host: str) -> int:
+async def _told(client: Client, group: int, why: str, host: str, after: int) -> int:
     where = f"$type_name == 'ObjectCrashFault' and $ObjectGroupId == {group}"
     if host:
         where += f" and $Location[0].id == '{host}'"
     try:
-        told = await client.connection.faults.list(where, parts=True)
+        told = await client.connection.faults.list(where, after=after, parts=True)
     except HoldfastError:
         return 0
     return next((each.number for each in told if why in str(each.event.remainder_of_body)), 0)

@@ -71,6 +71,42 @@ def test_a_member_that_says_no_is_made_anew_while_another_serves(whole: Domain, 
     run(whole, work)
 
 
+@pytest.mark.covers("FTC-135")
+def test_every_member_that_the_manager_makes_is_monitored_and_it_hears_of_their_faults(
+    whole: Domain, marks: Path
+) -> None:
+    """Those it makes at first, and the one it makes when the group is below its minimum. It has registered
+    for notifications, too."""
+
+    async def work(client: Client) -> None:
+        group = await client.connection.create(
+            "patient:Patient",
+            name="kept",
+            style="active",
+            replicas=2,
+            min_in_sync=1,
+            args=[str(marks)],
+            properties=INTERVAL_AND_TIMEOUT,
+        )
+        assert await group.write("before") == 1
+        made, told = await client.wait_in_sync("kept"), 0
+        for host in made.placed_on:
+            await say_no(client, marks, host)
+            told = await wait_told(client, made.group, SAID_NO, host, after=told)
+            await wait_heard_by_manager(client, told)
+        before = await client.wait_in_sync("kept")
+        gone = next(host for host in before.placed_on if host != before.primary)
+        await group.remove_member(gone)
+        await client.wait("kept", f"{gone} has left", lambda found: not found.leaving)
+        again = await client.wait("kept", "it has its minimum", lambda found: len(found.in_sync) == 2)
+        (new,) = (host for host in again.placed_on if host not in before.placed_on or host == gone)
+        await say_no(client, marks, new)
+        told = await wait_told(client, made.group, SAID_NO, new, after=told)
+        await wait_heard_by_manager(client, told)
+
+    run(whole, work)
+
+
 @pytest.mark.covers("FTC-145", "FTC-146")
 def test_a_fault_of_the_representative_is_one_of_all_it_stands_for(whole: Domain, marks: Path) -> None:
     """LOC: of two members on a host one is asked. When it fails, both are made anew and both groups are
