@@ -7,6 +7,7 @@ from holdfast.model.calls import CallOutcomeUnknown, RequestId
 from holdfast.model.errors import (
     HoldfastError,
     InvalidRequest,
+    NoSuchGroup,
     OutcomeUnknown,
     Overloaded,
     Rejected,
@@ -14,26 +15,42 @@ from holdfast.model.errors import (
 )
 from holdfast.model.fitting import ResultDoesNotFit
 from holdfast.model.outcome import CallCycle, CallPoisoned, CallRefused, MethodRaised, NestedOutcomeUnknown
-from holdfast.styles.context import context
-from holdfast.styles.interface import query
+from holdfast.styles.capture import InvalidState, InvalidUpdate, NoStateAvailable, NoUpdateAvailable
+from holdfast.styles.context import NotOrdered, OutsideOperation, context
+from holdfast.styles.cron import BadSchedule
+from holdfast.styles.interface import BadCall, query
+from holdfast.styles.stepping import CannotAwait, NotAwaited
+from holdfast.styles.timers import TooManyTimers
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "BadCall",
+    "BadSchedule",
     "CallCycle",
     "CallOutcomeUnknown",
     "CallPoisoned",
     "CallPolicy",
     "CallRefused",
+    "CannotAwait",
     "HoldfastError",
     "InvalidRequest",
+    "InvalidState",
+    "InvalidUpdate",
     "MethodRaised",
     "NestedOutcomeUnknown",
+    "NoStateAvailable",
+    "NoSuchGroup",
+    "NoUpdateAvailable",
+    "NotAwaited",
+    "NotOrdered",
     "OutcomeUnknown",
+    "OutsideOperation",
     "Overloaded",
     "Rejected",
     "RequestId",
     "ResultDoesNotFit",
+    "TooManyTimers",
     "Unavailable",
     "__version__",
     "connect",
