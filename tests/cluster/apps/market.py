@@ -106,3 +106,8 @@ class Shop:
     @hf.query
     def orders(self) -> dict[str, int]:
         return self.sold
+
+
+@hf.interleaved
+class BusyShop(Shop):
+    """The same, for many who buy at once."""
