@@ -9,6 +9,7 @@ from holdfast.housing.circling import Circling
 from holdfast.housing.housed import Housed
 from holdfast.model.calls import Request
 from holdfast.model.circles import GiveWay, Waits
+from holdfast.model.ids import Position
 from holdfast.sim.planted import Planting
 from holdfast.styles.admission import in_circle
 from holdfast.styles.calling_out import CallingOut
@@ -46,10 +47,10 @@ def _is_lost(pending: Pending) -> bool:
     return pending.is_maybe and not pending.is_query
 
 
-def _first_copy(calling_out: CallingOut, waits: Outgoing) -> Outgoing | None:
+def _first_copies(calling_out: CallingOut, line: Line, committed: Position) -> Iterator[Outgoing]:
     """Whoever was primary before has sent none."""
-    found = _to_send(calling_out, waits)
-    return replace(found, may_have_left=False) if found is not None else None
+    for each in _to_send(calling_out, line, committed):
+        yield replace(each, may_have_left=False)
 
 
 _bug: Final = Planting("groups", runs_max=100)
@@ -93,6 +94,6 @@ PLANTED = (
         "a call that another primary may have sent before counts as not executed if this copy was not",
         CallingOut,
         "to_send",
-        _first_copy,
+        _first_copies,
     ),
 )
