@@ -118,6 +118,24 @@ class CalledDomain(Domain):
         sent = Sent(CLIENT, 1, expires_s, encode_calls([call]))
         yield self._ask_host(host, lambda seen: Calls(1, GROUP, *seen, msgspec.Raw(_raw.encode(sent))))
 
+    def together(self, *words: str) -> Iterator[str]:
+        """``together 1 g relay r [h] & 2 h relay s [g]``: requests to the primaries of these groups, sent in
+        the same moment; how each ends"""
+        askers: dict[str, Asker] = {}
+        for text in " ".join(words).split(" & "):
+            number, name, method, *arguments = text.split()
+            view = next(view for view in damage.views(self.world) if view.group == NAMES[name])
+            found = [each[1:-1].split(",") if each.startswith("[") else each for each in arguments]
+            expires_s = self._expirations.setdefault(f"{name}{number}", self._expiration_s())
+            call = Call(int(number), method, encode_arguments(tuple(found), {}), expires_s)
+            sent = msgspec.Raw(_raw.encode(Sent(CLIENT, 1, expires_s, encode_calls([call]))))
+            node, askers[name] = self.world.nodes[view.primary], Asker()
+            message = Calls(1, view.group, view.epoch, Seen(), sent)
+            node.run(node.life, self._housing(view.primary).serving.on_call, askers[name], message)
+        self._run_until(lambda: all(each.answers for each in askers.values()), ANSWER_NS)
+        for name, asker in askers.items():
+            yield f"{name}: {asker.answers[0] if asker.answers else 'no answer'}"
+
     def leave(self, *words: str) -> Iterator[str]:
         """``leave a 1 append x``: the same as a call whose client does not wait for the answer"""
         self._patience_ns = MOMENT_NS
@@ -134,7 +152,9 @@ class CalledDomain(Domain):
         view = next(view for view in damage.views(self.world) if view.group == NAMES[name])
         execution = self._housing(view.primary).housed[view.group].replica.execution
         assert execution is not None
-        yield f"{name} {attribute}: {' '.join(getattr(execution.line.instance, attribute)) or 'none'}"
+        found = getattr(execution.line.instance, attribute)
+        said = [each if isinstance(each, str) else f"({' '.join(each)})" for each in found]
+        yield f"{name} {attribute}: {' '.join(said) or 'none'}"
 
     def hand(self, _over: str, _from: str, host: str, _to: str, other: str) -> Iterator[str]:
         """``hand over from a to b``"""

@@ -87,8 +87,11 @@ class Checkpointing:
         return self._copying is not None and self._copying.position == position
 
     def is_due(self, execution: Execution) -> bool:
-        """Whether the interval is over and something happened in it, or the log has grown long."""
-        if self._copying is not None or self._ports.clock.now() < self._not_before:
+        """Whether the interval is over and something happened in it, or the log has grown long. Not again
+        while the moment of rest is awaited in which it is captured. *Without it:* a log is long and a method
+        waits for another group; whatever says that a checkpoint is due makes the next one due, until the log
+        is full."""
+        if self._copying is not None or self.awaits(execution) or self._ports.clock.now() < self._not_before:
             return False
         if self._bytes >= self._checkpoint_bytes():
             return True

@@ -46,20 +46,33 @@ class Tokens:
     def ring(self, token: str) -> None:
         self.rings.append(token)
 
-    async def relay(self, token: str, to: list[str]) -> tuple[str, int]:
-        """Appends, and has other groups note it, one after the other."""
+    async def relay(
+        self, token: str, to: list[str], timeout_s: float | None = None, through: str = ""
+    ) -> tuple[str, int]:
+        """Appends, and has other groups note it, one after the other; the last of them has it noted by
+        *through* in its turn, if there is that."""
         _, place = self.append(token)
         for index, name in enumerate(to):
-            hop = f"{token}>{index}"
-            try:
-                noted = await context.group(name).note(hop)
-                end = "noted" if noted == hop else f"got the reply to {noted}"
-            except NestedOutcomeUnknown:
-                end = "unknown"
-            except CallRefused as refusal:
-                end = refusal.reason
-            self.ends.append((name, hop, end))
+            is_through = bool(through) and index == len(to) - 1
+            await self._have_noted(name, f"{token}>{index}", timeout_s, through if is_through else "")
         return token, place
+
+    async def _have_noted(self, name: str, hop: str, timeout_s: float | None, through: str) -> None:
+        other = context.group(name, timeout_s=timeout_s)
+        try:
+            noted = await (other.pass_on(hop, through) if through else other.note(hop))
+            end = "noted" if noted == hop else f"got the reply to {noted}"
+        except NestedOutcomeUnknown:
+            end = "unknown"
+        except CallRefused as refusal:
+            end = refusal.reason
+        self.ends.append((name, hop, end))
+
+    async def pass_on(self, token: str, to: str) -> str:
+        """Notes it, and has another group note it."""
+        self.note(token)
+        await self._have_noted(to, f"{token}>", None, "")
+        return token
 
     def die(self, token: str) -> tuple[str, int]:
         """Appends, and ends the process, whichever it is."""
@@ -119,6 +132,9 @@ class Echo:
         return token
 
     def note(self, token: str) -> str:
+        return token
+
+    def pass_on(self, token: str, to: str) -> str:
         return token
 
 
