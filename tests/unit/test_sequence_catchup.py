@@ -9,6 +9,7 @@ import pytest
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import Epoch, GroupId, HostId, Position
 from holdfast.sequence.catchup import Learning, Offering
+from holdfast.sequence.fitness import NEAR, Fitness, Rank
 from holdfast.sequence.messages import Chunk, Fetch, Offer
 from holdfast.sequence.ports import Captured, Kept, chunks_of
 from holdfast.storage.record import ORIGIN, Point
@@ -31,20 +32,26 @@ class Side:
         self.abandoned = 0
         self.unsynced_bytes = 0
         self.installed: Kept | None = None
+        self.lacks = NEAR
+        self.log = {Position(0): ORIGIN}
         self.on: Any = SimpleNamespace(
             group=GROUP,
             epoch=EPOCH,
             committed=Position(0),
             config=SimpleNamespace(chunks_in_flight=IN_FLIGHT),
             application=self,
-            store=SimpleNamespace(floor=ORIGIN, point_at=lambda _: self.point, install=lambda _: None),
+            store=SimpleNamespace(floor=ORIGIN, point_at=self.log.get, install=lambda _: None),
+            standing=SimpleNamespace(own_entry=None),
             ports=SimpleNamespace(checkpoints=self, flush=lambda: None),
             send=lambda host, message: self.sent.append(message),
             note=lambda kind, **_: None,
         )
 
-    def capture(self) -> Kept:
-        return self.kept
+    def capture(self, at_least: Position = ORIGIN.position) -> Kept | None:
+        return self.kept if self.kept.position >= at_least else None
+
+    def fitness(self) -> Fitness:
+        return self.lacks
 
     def install(self, kept: Kept) -> None:
         self.installed = kept
@@ -80,6 +87,7 @@ class Gone(Captured):
 class Transfer:
     def __init__(self, state: bytes = STATE) -> None:
         self.primary, self.learner = Side(state), Side(b"")
+        self.primary.log[self.primary.point.position] = self.primary.point
         self.offering = Offering(self.primary.on)
         self.installed: list[bool] = []
         self.learning = Learning(self.learner.on, lambda: self.installed.append(True))
@@ -161,6 +169,7 @@ def test_a_checkpoint_that_was_replaced_while_it_was_fetched_is_offered_anew() -
     side.kept = Gone(Position(9), STATE, CHUNK)
     transfer.learning.on_offer(PRIMARY, transfer.offer())
     side.kept, side.point = Captured(Position(12), STATE, CHUNK), Point(Position(12), EPOCH, 78)
+    side.log[side.point.position] = side.point
     offers = transfer.answers()
     assert [(type(each), each.point.position) for each in offers[:1]] == [(Offer, 12)]
     transfer.learning.on_offer(PRIMARY, offers[0])

@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.authority.views import View, ViewMember, Why
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Nonce, Opening, StoreId
+from holdfast.sequence.fitness import FAR, NEAR
 from holdfast.sequence.messages import Waived
 from holdfast.sequence.precedence import Precedence, in_order
 
@@ -37,7 +38,7 @@ class Backup:
             epoch=view.epoch,
             now=1_000,
             config=SimpleNamespace(turn_ns=TURN_NS, clock_wait_ns=CLOCK_WAIT_NS),
-            application=SimpleNamespace(is_near=lambda: is_near),
+            application=SimpleNamespace(fitness=lambda: NEAR if is_near else FAR),
             standing=SimpleNamespace(view=view),
             is_dead=lambda each: each == A,
             send=lambda host, message: self.sent.append((host, message)),
