@@ -77,7 +77,8 @@ def _in_words(outcome: Any) -> str:
 
 
 class CalledDomain(Domain):
-    """Commands besides those of every domain: ``call``, ``outcome``, ``show``, ``jump``."""
+    """Commands besides those of every domain: ``call``, ``outcome``, ``show``, ``jump``, ``spoil``,
+    ``sway``, ``steady``, ``fitness``."""
 
     def __init__(self, style: StyleConfig | None = None) -> None:
         super().__init__()
@@ -99,7 +100,7 @@ class CalledDomain(Domain):
             hand_overs=0.0,
             deadly=0,
         )
-        book = Book(world, History(world.time), Deaths(world, hosts), Losses(world, truth))
+        self.book = book = Book(world, History(world.time), Deaths(world, hosts), Losses(world, truth))
         node = partial(AuthorityNode, truth=truth, leases=LeaseBook(world))
         world.add_node(AUTHORITY, node, clock=clock)
         for name in HOSTS:
@@ -137,10 +138,38 @@ class CalledDomain(Domain):
         yield f"{name} {attribute}: {' '.join(getattr(execution.line.instance, attribute)) or 'none'}"
 
     def hand(self, _over: str, _from: str, host: str, _to: str, other: str) -> Iterator[str]:
-        """``hand over from a to b``"""
+        """``hand over from a to b``; nothing may come of it"""
         self._housing(host).ask_hand_over(GROUP, HostId(other))
-        self._run_until(lambda: damage.views(self.world)[0].primary == other and self._is_served())
+        self._run_until(
+            lambda: damage.views(self.world)[0].primary == other and self._is_served(), 2 * SECOND
+        )
         yield from ()
+
+    def spoil(self, host: str) -> Iterator[str]:
+        """``spoil b``: something on that host changes its object by itself"""
+        execution = self._housing(host).housed[GROUP].replica.execution
+        assert execution is not None
+        execution.line.instance.tokens.append("stray")  # type: ignore[attr-defined]  # of Tokens
+        self.book.spoilt.append(HostId(host))
+        yield from ()
+
+    def sway(self, host: str) -> Iterator[str]:
+        """``sway b``: what is executed again there comes out otherwise, from now on"""
+        self.book.swayed.append(HostId(host))
+        yield from ()
+
+    def steady(self, host: str) -> Iterator[str]:
+        """``steady b``: and not any more"""
+        self.book.swayed.remove(HostId(host))
+        yield from ()
+
+    def fitness(self) -> Iterator[str]:
+        """Who could lead, and who not"""
+        for host in HOSTS:
+            core = self.world.nodes[host].core
+            if core is not None and core.groups is not None:
+                found = core.groups.housed[GROUP].style.fitness()
+                yield f"{host}: {found.rank.name.lower()}{f', {found.why}' if found.why else ''}"
 
     def jump(self, host: str, hours: str) -> Iterator[str]:
         """``jump a 2``: its clock is set that many hours ahead"""

@@ -59,6 +59,8 @@ SENTENCES: dict[str, Callable[..., str]] = {
     "installed": lambda host, position, **_: f"{host} has the state at {position}",
     "doubt_settled": lambda host, **_: f"{host} has compared its doubtful tail",
     "lost": lambda host, **_: f"{host}: the group's state is lost",
+    "without_object": lambda host, why, **_: f"{host} gives its object up: {why}",
+    "state_taken": lambda host, position, **_: f"{host} has taken the state at {position}",
     "halted": lambda host, why, **_: f"{host} halts: {why}",
 }
 

@@ -33,6 +33,8 @@ class Side:
         self.unsynced_bytes = 0
         self.installed: Kept | None = None
         self.lacks = NEAR
+        self.dropped: list[Point] = []
+        self.told: list[Position] = []
         self.log = {Position(0): ORIGIN}
         self.on: Any = SimpleNamespace(
             group=GROUP,
@@ -40,7 +42,7 @@ class Side:
             committed=Position(0),
             config=SimpleNamespace(chunks_in_flight=IN_FLIGHT),
             application=self,
-            store=SimpleNamespace(floor=ORIGIN, point_at=self.log.get, install=lambda _: None),
+            store=SimpleNamespace(floor=ORIGIN, point_at=self.log.get, install=self.dropped.append),
             standing=SimpleNamespace(own_entry=None),
             ports=SimpleNamespace(checkpoints=self, flush=lambda: None),
             send=lambda host, message: self.sent.append(message),
@@ -55,6 +57,10 @@ class Side:
 
     def install(self, kept: Kept) -> None:
         self.installed = kept
+        self.lacks = NEAR
+
+    def on_committed(self, up_to: Position) -> None:
+        self.told.append(up_to)
 
     def receive(self, group: GroupId, point: Point) -> "Side":
         self.written = b""
@@ -187,3 +193,59 @@ def test_a_learner_with_much_on_its_way_to_the_disk_asks_for_no_more() -> None:
     transfer.learning.on_offer(PRIMARY, transfer.offer())
     transfer.run()
     assert transfer.learner.installed is not None
+
+
+def lacking(transfer: Transfer, *, found_at: int = 5, holds: bool = True) -> Side:
+    """The one that learns is listed, has all that is committed, and no object."""
+    side = transfer.learner
+    side.lacks = Fitness(Rank.UNFIT, "it differs", Position(found_at), wants_state=True)
+    side.on.standing.own_entry = LEARNER
+    side.on.committed = Position(12)
+    if holds:
+        side.log[transfer.primary.point.position] = transfer.primary.point
+    return side
+
+
+def test_a_listed_member_takes_a_state_and_keeps_its_log() -> None:
+    """E8: what it has acknowledged stays, and the object goes on by it."""
+    transfer = Transfer()
+    side = lacking(transfer)
+    transfer.learning.on_offer(PRIMARY, transfer.offer())
+    transfer.run()
+    assert side.installed is not None
+    assert b"".join(chunks_of(side.installed)) == STATE
+    assert side.dropped == []
+    assert side.on.committed == 12
+    assert side.told == [12]
+    assert transfer.installed == [True]
+
+
+def test_a_state_that_does_not_help_is_not_taken() -> None:
+    """From before the difference; of a log that is not this member's; or when there is an object."""
+    for found_at, holds, lacks in ((10, True, True), (5, False, True), (5, True, False)):
+        transfer = Transfer()
+        side = lacking(transfer, found_at=found_at, holds=holds)
+        side.lacks = side.lacks if lacks else NEAR
+        transfer.learning.on_offer(PRIMARY, transfer.offer())
+        transfer.run()
+        assert side.installed is None
+        assert side.dropped == []
+
+
+def test_a_log_that_meets_the_primarys_is_not_given_up_for_a_state() -> None:
+    """An offer may be late: what this member was sent since, it has acknowledged."""
+    transfer = Transfer()
+    side = lacking(transfer, found_at=10)
+    side.on.committed = Position(3)
+    transfer.learning.on_offer(PRIMARY, transfer.offer())
+    transfer.run()
+    assert side.dropped == []
+    assert side.installed is None
+
+
+def test_a_state_is_offered_only_if_it_stands_for_enough() -> None:
+    transfer = Transfer()
+    transfer.offering.offer(LEARNER, Position(10))
+    assert transfer.primary.take_sent() == []
+    transfer.offering.offer(LEARNER, Position(9))
+    assert [offer.point.position for offer in transfer.primary.take_sent()] == [9]

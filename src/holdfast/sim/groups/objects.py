@@ -6,7 +6,7 @@ import msgspec
 
 from holdfast.model.outcome import CallRefused, NestedOutcomeUnknown
 from holdfast.sim.groups.deaths import die
-from holdfast.sim.groups.health import is_well
+from holdfast.sim.groups.health import changes_otherwise, comes_out_otherwise, is_well
 from holdfast.styles.context import context
 from holdfast.styles.interface import query
 
@@ -31,6 +31,8 @@ class Tokens:
 
     def append(self, token: str) -> tuple[str, int]:
         self.tokens.append(token)
+        if comes_out_otherwise(self):
+            self.tokens.append(token)
         return token, len(self.tokens)
 
     def fail(self, token: str) -> None:
@@ -68,6 +70,8 @@ class Tokens:
 
     def note(self, token: str) -> str:
         self.notes.append(token)
+        if changes_otherwise(self):
+            self.notes.append(token)
         return token
 
     @query
