@@ -38,6 +38,9 @@ class Lack:
         """Say how it stands if it is without its object, or was until now; and look again while it is."""
         fitness = self._on.application.fitness()
         was_without, self._was_without = self._was_without, fitness.is_without
+        if fitness.is_without != was_without:
+            kind = "without_object" if fitness.is_without else "with_object"
+            self._on.note(kind, rank=fitness.rank.name.lower(), why=fitness.why)
         if fitness.is_without:
             self._alarms.ensure(Alarm.LACK, self._on.config.lack_ns)
         if fitness.is_without or was_without:

@@ -283,8 +283,6 @@ class Replica(ABC):
     def _part(self) -> None:
         self._renounce()
         self._checkpointing.void()
-        why = self._absence.why
-        self._ports.trace.note("without_object", group=self.definition.group, why=why)
         self._ports.wake()
 
     def on_outcome_asked(self, token: Token, client: ClientId, number: int, expiration_s: int) -> None:

@@ -58,8 +58,8 @@ def comes_out_otherwise(instance: object) -> bool:
 
 def changes_otherwise(instance: object) -> bool:
     """Whether its state becomes another, and no reply shows it."""
-    health, host, style = _life(instance)
-    return health is not None and health.swaying.is_silent(instance, host, style)
+    health, host, _ = _life(instance)
+    return health is not None and health.swaying.is_silent(instance, host)
 
 
 def is_well(instance: object) -> bool:

@@ -22,15 +22,19 @@ class Tokens:
     rings: list[str]
     ends: list[tuple[str, str, str]]
     """(the group called, the token, how the call ended)"""
+    appended: int
+    """How many tokens were, which nobody ever asks for."""
 
     def __init__(self) -> None:
         self.tokens = []
         self.notes = []
         self.rings = []
         self.ends = []
+        self.appended = 0
 
     def append(self, token: str) -> tuple[str, int]:
         self.tokens.append(token)
+        self.appended += 1 + changes_otherwise(self)
         if comes_out_otherwise(self):
             self.tokens.append(token)
         return token, len(self.tokens)
@@ -70,8 +74,6 @@ class Tokens:
 
     def note(self, token: str) -> str:
         self.notes.append(token)
-        if changes_otherwise(self):
-            self.notes.append(token)
         return token
 
     @query

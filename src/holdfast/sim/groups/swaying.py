@@ -1,9 +1,9 @@
 """Objects that differ: on one host, for a while, what is executed again comes out otherwise (PROTOCOL E8).
 
 As if a setting or a library were another there. What that host executes in office is right by definition:
-it is the one that answers. What it executes again, as a backup or before it takes up office, has every token
-twice: *aloud*, where the reply shows it, which is found at once; or *silently*, where only the state differs,
-which is found at the next mark. A host that leads before that has answered, and is right as well: the group
+it is the one that answers. What it executes again, as a backup or before it takes up office, differs:
+*aloud*, where the reply shows it, which is found at once; or *silently*, where only the state does, which is
+found at the next mark. A host that leads before that has answered, and is right as well: the group
 is *misled*, and what its objects hold besides what clients saw is not checked any more.
 """
 
@@ -53,10 +53,10 @@ class Swaying:
         self._world.sometimes("a replay came out otherwise")
         return True
 
-    def is_silent(self, instance: object, host: str, style: str) -> bool:
+    def is_silent(self, instance: object, host: str) -> bool:
         """Whether what it does now to its state is different, and nothing shows it. States that the class
-        gives itself are not compared in passive groups."""
-        is_compared = style not in PASSIVE or not isinstance(instance, Checkpointable)
+        gives itself do not have it."""
+        is_compared = not isinstance(instance, Checkpointable)
         if not self._is(host, "silent") or not is_compared or self._is_in_office(instance, host):
             return False
         self._world.sometimes("a state differs")

@@ -135,8 +135,7 @@ class Groups(Scenario):
                 objects |= self._check_group(world, record)
         if not world.violations:
             stateful = [each for each in self.stage.groups if each.style != "stateless"]
-            misled = self.book.health.swaying.misled
-            is_whole = len(objects) == len(stateful) and not self.book.losses.groups and not misled
+            is_whole = len(objects) == len(stateful) and not self.book.losses.groups
             self.book.check_relays(objects, is_whole=is_whole)
 
     def _is_any_in_doubt(self, world: World) -> bool:
@@ -209,8 +208,7 @@ class Groups(Scenario):
                 return {}
         if len(members) < len(wanted):
             return {}
-        found = self._check_objects(world, record, members)
-        return {} if record.group in self.book.health.swaying.misled else {record.name: found}
+        return {record.name: self._check_objects(world, record, members)}
 
     def _is_lost(self, world: World, record: GroupRecord) -> bool:
         """Whether no listed process of a group in memory lives."""
