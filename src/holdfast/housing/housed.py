@@ -1,7 +1,9 @@
 """One group on one host: its member of the sequence, the style that stands on it, and their turns."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
+from itertools import islice
+from typing import Final
 
 import msgspec
 
@@ -26,6 +28,9 @@ from holdfast.styles.ports import StylePorts
 from holdfast.styles.replica import Replica
 from holdfast.styles.stateless import Stateless
 from holdfast.styles.style import make_member, style_named
+
+SHOWN_MAX: Final = 20
+"""Groups without their object, in what a host tells of itself."""
 
 
 class Housed:
@@ -176,6 +181,12 @@ class Housed:
         return timers
 
 
+def without_object(housed: Iterable[Housed]) -> tuple[tuple[str, str], ...]:
+    """The names of groups whose member here has no object, and why; some of them."""
+    lacking = ((each.record.name, each.style.fitness()) for each in housed)
+    return tuple(islice(((name, found.why) for name, found in lacking if found.is_without), SHOWN_MAX))
+
+
 class _Turning:
     """Passes the sequence's events on to the style, and asks for a turn after each that may need one."""
 
@@ -204,6 +215,10 @@ class _Turning:
     def install(self, kept: Kept) -> None:
         self._style.install(kept)
         self._ask_turn()
+
+    @property
+    def is_ready(self) -> bool:
+        return self._style.is_ready
 
     def fitness(self) -> Fitness:
         return self._style.fitness()

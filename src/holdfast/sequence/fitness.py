@@ -44,6 +44,9 @@ class Fitness:
     wants_state: bool = False
     """It asks its primary for one (E8)."""
 
+    since_ns: int = 0
+    """By the wall clock, since when there is no object."""
+
     @property
     def is_without(self) -> bool:
         """Whether there is no object here, and not only because it has not been loaded yet."""

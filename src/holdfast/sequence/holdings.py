@@ -28,6 +28,8 @@ def held(on: Footing, number: int, role: Role, *, is_serving: bool) -> Held:
         is_serving,
         int(fitness.rank),
         fitness.why,
+        fitness.since_ns,
+        on.application.is_ready,
     )
 
 

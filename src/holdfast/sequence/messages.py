@@ -143,6 +143,10 @@ class Held(Struct, frozen=True, array_like=True, tag="held"):
     """Whether it could lead (:class:`.fitness.Rank`)."""
     why: str = ""
     """It has no object, for this reason."""
+    since_ns: int = 0
+    """And has had none since then, by its wall clock."""
+    is_ready: bool = True
+    """Of one that serves: its object takes calls."""
 
 
 # --- members without their object (O3, E8)

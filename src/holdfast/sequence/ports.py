@@ -134,6 +134,11 @@ class Application(Protocol):
         """Continue from this state: it stands for everything up to its position."""
         ...
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether the object is there, has all that is committed, and takes calls."""
+        ...
+
     def fitness(self) -> Fitness:
         """Whether it could lead, and if not, why; at every turn, so it should cost nothing."""
         ...

@@ -78,6 +78,12 @@ class Inspection:
             for each in self.held
         )
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether a primary takes calls, in so many words: its object is there."""
+        epoch = self.view.value.epoch
+        return any(each.is_serving and each.is_ready and each.epoch == epoch for each in self.held)
+
     def of(self, host: HostId) -> Held:
         for each in self.held:
             if each.member.host == host:

@@ -11,7 +11,6 @@ primary, and a member that is fit only between two differences is not fit to lea
 """
 
 from collections import deque
-from dataclasses import dataclass
 from typing import Final
 
 from holdfast.model.errors import HoldfastError
@@ -36,22 +35,13 @@ class Diverged(HoldfastError):
         self.found_at = found_at
 
 
-@dataclass(frozen=True, slots=True)
-class Absent:
-    """Since when there is no object, and why."""
-
-    fitness: Fitness
-    since_ns: int
-    """By the wall clock."""
-
-
 class Absence:
     """Of one member, over its whole life in this process."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._found: deque[int] = deque(maxlen=TIMES_MAX)
-        self.now: Absent | None = None
+        self.now: Fitness | None = None
         """None: there is an object, or one that only has to be loaded."""
 
     @property
@@ -60,9 +50,9 @@ class Absence:
 
     @property
     def why(self) -> str:
-        return self.now.fitness.why if self.now is not None else ""
+        return self.now.why if self.now is not None else ""
 
-    def differs(self, found: Diverged) -> Absent:
+    def differs(self, found: Diverged) -> Fitness:
         """The object was found to differ."""
         self._found.append(self._clock.now())
         is_hopeless = len(self._found) == TIMES_MAX and self._found[-1] - self._found[0] <= WITHIN_NS
@@ -74,16 +64,16 @@ class Absence:
             )
         return self.begin(why, found_at=found.found_at, wants_state=not is_hopeless)
 
-    def begin(self, why: str, *, found_at: Position = ORIGIN.position, wants_state: bool = False) -> Absent:
+    def begin(self, why: str, *, found_at: Position = ORIGIN.position, wants_state: bool = False) -> Fitness:
         """There is none from here on, and this member does not lead. *wants_state*: one of the primary's that
         stands for *found_at*, or more, makes up for it."""
-        fitness = Fitness(Rank.UNFIT, why[:WORDS_MAX], found_at, wants_state)
-        self.now = Absent(fitness, self._clock.wall())
+        since_ns = self._clock.wall()
+        self.now = Fitness(Rank.UNFIT, why[:WORDS_MAX], found_at, wants_state, since_ns)
         return self.now
 
     def took_state(self, position: Position) -> None:
         """The object is what another member's state says, as of *position*."""
-        if self.now is not None and self.now.fitness.wants_state and position >= self.now.fitness.found_at:
+        if self.now is not None and self.now.wants_state and position >= self.now.found_at:
             self.now = None
 
     def end(self) -> None:

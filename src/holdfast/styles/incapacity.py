@@ -38,6 +38,8 @@ class Incapacity:
         self._try_from = 0
         self._is_others_turn = False
         self._failed_at: int | None = None
+        self.since_ns = 0
+        """By the wall clock, since when no attempt came to anything."""
         self._took_up_at: int | None = None
 
     @property
@@ -63,6 +65,7 @@ class Incapacity:
     def failed_behind(self, error: Exception) -> None:
         """As a backup, which nobody waits for; should it come to lead, it makes an attempt all the same."""
         self._failed_at = self._clock.now()
+        self.since_ns = self.since_ns or self._clock.wall()
         self.why = f"the state was not taken: {error_in_words(error)}"[:WORDS_MAX]
 
     def gave_up(self, why: str) -> None:
@@ -72,6 +75,7 @@ class Incapacity:
         if self._took_up_at is not None and now - self._took_up_at >= lasts_ns:
             self._failures = self._held_until = 0
         self._took_up_at, self._failed_at = None, now
+        self.since_ns = self.since_ns or self._clock.wall()
         self.why = why[:WORDS_MAX]
         if now >= self._held_until:
             self._is_others_turn = True
@@ -87,5 +91,5 @@ class Incapacity:
 
     def end(self) -> None:
         """The object is there."""
-        self._took_up_at, self._failed_at = self._clock.now(), None
+        self._took_up_at, self._failed_at, self.since_ns = self._clock.now(), None, 0
         self.why, self._try_from, self._is_others_turn = "", 0, False

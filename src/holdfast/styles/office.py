@@ -52,6 +52,11 @@ class Office:
         """Why no object could be made here, not long ago, in office or before; empty when one could."""
         return self._incapacity.why if self._incapacity.is_unable else ""
 
+    @property
+    def unable_since_ns(self) -> int:
+        """By the wall clock; 0 when that is not known."""
+        return self._incapacity.since_ns
+
     def begin(self) -> None:
         self.is_held = True
         self._incapacity.begin_reign()

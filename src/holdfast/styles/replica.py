@@ -20,7 +20,7 @@ from holdfast.model.units import MILLISECOND
 from holdfast.sequence.fitness import FAR, NEAR, Fitness, Rank
 from holdfast.sequence.ports import Captured, Kept
 from holdfast.storage.record import ORIGIN
-from holdfast.styles.absence import Absence, Absent, Diverged
+from holdfast.styles.absence import Absence, Diverged
 from holdfast.styles.admission import calls_in, check_length, check_room, in_circle
 from holdfast.styles.answering import Answering
 from holdfast.styles.asking import Asking
@@ -246,17 +246,12 @@ class Replica(ABC):
         self._office.failed_in(why)
         self._ports.again()
 
-    @property
-    def absent(self) -> Absent | None:
-        """Since when and why this member goes without its object (E8); None while it does not."""
-        return self._absence.now
-
     def fitness(self) -> Fitness:
         """Whether it could lead, and if not, why (O3, E8)."""
         if self._absence.now is not None:
-            return self._absence.now.fitness
+            return self._absence.now
         if self.execution is None and (why := self._why_unable()):
-            return Fitness(Rank.UNABLE, why)
+            return Fitness(Rank.UNABLE, why, since_ns=self._office.unable_since_ns)
         return NEAR if self.is_near() else FAR
 
     def _why_unable(self) -> str:

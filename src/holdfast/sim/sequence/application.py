@@ -93,6 +93,10 @@ class TokenList:
         self.applied = self.checkpointed = position
         self._book.applied(self.group, self._generation(), position, self._digest, self._process)
 
+    @property
+    def is_ready(self) -> bool:
+        return self.member.is_serving
+
     def fitness(self) -> Fitness:
         """As if a state that was kept or installed just now had to be loaded first."""
         return NEAR if not self.applied or self.applied > self.checkpointed else FAR
