@@ -154,7 +154,7 @@ def test_who_differs_again_and_again_stays_without() -> None:
     for _ in range(TIMES_MAX - 1):
         absence.differs(Diverged("an outcome", Position(7)))
         assert absence.now is not None
-        assert absence.now.fitness.wants_state
+        assert absence.now.wants_state
         absence.took_state(Position(6))
         assert absence.is_absent, "that one does not help"
         absence.took_state(Position(7))
@@ -162,7 +162,7 @@ def test_who_differs_again_and_again_stays_without() -> None:
     made.clock.time_ns += 60 * SECOND
     absence.differs(Diverged("an outcome", Position(8)))
     assert absence.now is not None
-    assert not absence.now.fitness.wants_state
+    assert not absence.now.wants_state
     assert "start the host anew" in absence.why
     absence.took_state(Position(9))
     assert absence.is_absent
@@ -175,7 +175,7 @@ def test_now_and_then_is_not_again_and_again() -> None:
     for _ in range(3 * TIMES_MAX):
         absence.differs(Diverged("an outcome", Position(7)))
         assert absence.now is not None
-        assert absence.now.fitness.wants_state
+        assert absence.now.wants_state
         absence.took_state(Position(7))
         made.clock.time_ns += WITHIN_NS // 2 + rng.randint(1, SECOND)
 
