@@ -20,7 +20,7 @@ from holdfast.model.ids import Position
 from holdfast.model.outcome import error_in_words
 from holdfast.model.units import MILLISECOND
 from holdfast.sequence.ports import Captured, Kept
-from holdfast.styles.capture import NoStateAvailable
+from holdfast.styles.capture import NoStateAvailable, NoUpdateAvailable
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.execution import Execution
 from holdfast.styles.ports import Copied, NotCopied, Snapshot, StylePorts
@@ -229,11 +229,27 @@ class Checkpointing:
         state = self.ask(execution.save)
         return Captured(execution.position, state) if state is not None else None
 
+    def settle(self, execution: Execution, committed: Position) -> bool:
+        """Have a checkpoint of all that was executed, before an orderly stop; whether nothing more can be
+        done about it now. A large state is on its way then, and one that is not final comes to be."""
+        if execution.position <= self.kept or not self._is_trusted:
+            return True  # a backup's state is no checkpoint before it was compared (E8)
+        if self._copying is not None or execution.position > committed or not execution.is_at_rest:
+            return False
+        captured = self.final_state(execution, committed)
+        if captured is not None:
+            self.keep(captured)
+            return True
+        if not self.is_large(execution):
+            return True  # it has no state to give, and said why
+        self._begin_copy(execution)
+        return False
+
     def ask(self, get: Callable[[], bytes]) -> bytes | None:
         """What the class's own code gives as state or update; None when it gives none."""
         try:
             return get()
-        except NoStateAvailable:
+        except (NoStateAvailable, NoUpdateAvailable):
             return None
         except Exception as error:
             # The group serves on, and its log grows until somebody looks.
@@ -287,6 +303,11 @@ class Checkpointing:
         self._state_bytes = kept.size
         self._captured = None
         self._drop_copy()
+
+    def kept_elsewhere(self, position: Position, size: int) -> None:
+        """Another process has made a checkpoint of final records (E7)."""
+        self.kept = max(self.kept, position)
+        self._state_bytes = size
 
     def forget(self) -> None:
         """What was captured and is not final may never become so."""

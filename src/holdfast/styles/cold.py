@@ -8,7 +8,7 @@ from holdfast.model.ids import Position
 from holdfast.sequence.ports import Captured
 from holdfast.storage.record import Record as Stored
 from holdfast.styles.execution import Execution
-from holdfast.styles.operation import Record, State
+from holdfast.styles.operation import Forward, Record, State, Upgraded
 from holdfast.styles.passive import Passive
 from holdfast.styles.replaying import pages, replay
 
@@ -49,12 +49,15 @@ class Cold(Passive):
                 self._discard_object()  # it waits for a moment of rest, and here is a later one
             self._checkpointing.keep(Captured(Position(records[-1].first - 1), step.saved))
             return
+        if isinstance(step, Upgraded) and records[-1].first == 1:
+            return  # the group has just begun
         yield from self._make_object()
         execution = self._object()
         for page in pages(self.sequence, execution.position, Position(records[-1].first - 1)):
             yield from replay(execution, page, self._ports, self._forgiven)
-        # Where the primary has: it is compared with that one's (E8).
-        self._checkpointing.capture_at_rest(execution)
+        if isinstance(step, Forward):
+            # Where the primary has: it is compared with that one's (E8).
+            self._checkpointing.capture_at_rest(execution)
         yield from replay(execution, records[-1:], self._ports, self._forgiven)
 
     def _take_steps(self, up_to: Position) -> Iterator[None]:
