@@ -125,7 +125,8 @@ def list_(
 
 @app.command
 def show(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
-    """Show one group, and the calls that it gave up because they ended too many processes.
+    """Show one group, its members without their object, and the calls that it gave up because they ended too
+    many processes.
 
     Parameters
     ----------
@@ -139,6 +140,9 @@ def show(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -
         print_json(msgspec.to_builtins(found.group) | {"poisoned": found.poisoned})
         return 0
     _print((found.group,))
+    for each in found.group.without_object:
+        said = f"{each.host} has no object{', and never leads' if each.never_leads else ''}: {each.why}"
+        talk.print(said, style="yellow", markup=False, soft_wrap=True)
     if found.poisoned:
         print_poisoned(found)
     return 0
