@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,58 @@ def test_a_call_back_into_a_group_that_waits_is_refused_at_once(whole: Domain) -
         assert await shop.orders() == {}
 
     run(whole, work)
+
+
+async def banks(client: Client, name: str, count: int, style: str) -> list[Group[Any]]:
+    return [
+        await client.connection.create("banks:Bank", name=f"{name} {each}", style=style, args=[1000])
+        for each in range(count)
+    ]
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_groups_that_call_each_other_at_once_all_go_on(whole: Domain, style: str) -> None:
+    """Three transfers from A to B and three from B to A: each pair waits for the other's group. One of the
+    two is refused, which has not begun; so what it took from its own group can be given back (E10)."""
+
+    async def work(client: Client) -> tuple[list[str], float, int, list[list[str]]]:
+        name = f"both ways {style}"
+        both = await banks(client, name, 2, style)
+        began = time.monotonic()
+        ended = await asyncio.gather(
+            *(both[each % 2].transfer(f"{name} {1 - each % 2}", 10 + each) for each in range(6))
+        )
+        took_s = time.monotonic() - began
+        said = [await each.said() for each in both]
+        return ended, took_s, sum([await each.holds() for each in both]), said
+
+    ended, took_s, total, said = run(whole, work)
+    assert total == 2000
+    assert set(ended) == {"done", "call_cycle"}
+    assert took_s < 10, "nothing waits until it expires"
+    circles = (f"both ways {style} 0 -> both ways {style} 1", f"both ways {style} 1 -> both ways {style} 0")
+    assert all(any(each in text for each in circles) for texts in said for text in texts)
+
+
+def test_a_ring_of_three_groups_goes_on(whole: Domain) -> None:
+    """Each transfers to the next, some of them through it to the one after: circles of two and of three."""
+
+    async def work(client: Client) -> tuple[list[str], int]:
+        ring = await banks(client, "ring", 3, "warm_passive")
+
+        def transfer(each: int) -> Any:
+            at, after, beyond = (each % 3, (each + 1) % 3, (each + 2) % 3)
+            if each < 6:
+                return ring[at].transfer(f"ring {after}", 1 + each)
+            return ring[at].pass_on(1 + each, [f"ring {after}", f"ring {beyond}"])
+
+        ended = await asyncio.gather(*(transfer(each) for each in range(12)))
+        return ended, sum([await each.holds() for each in ring])
+
+    ended, total = run(whole, work)
+    assert total == 3000
+    assert set(ended) <= {"done", "call_cycle"}
+    assert "done" in ended
 
 
 def test_a_call_that_nobody_answers_ends_by_expiration(whole: Domain) -> None:

@@ -25,6 +25,7 @@ from holdfast.model.calls import (
     Turned,
     Whereabouts,
 )
+from holdfast.model.circles import Root
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import ClientId, Epoch, GroupId, HostId, Incarnation, Nonce, Position
 from holdfast.model.outcome import Outcome, Refused, Returned, Unknown, decode_outcome, encode_outcome
@@ -69,7 +70,19 @@ def test_a_circle_through_two_domains_is_seen_where_it_closes() -> None:
 
 def outgoing(group: str = f"{THERE}/stock", *, may_have_left: bool = False) -> Outgoing:
     arguments = msgspec.Raw(b"\x90")
-    return Outgoing(CALLER, 1, group, "reserve", arguments, 1000, ("shop",), Position(3), may_have_left)
+    return Outgoing(
+        CALLER,
+        1,
+        group,
+        "reserve",
+        arguments,
+        1000,
+        ("shop",),
+        Position(3),
+        may_have_left,
+        root=Root(5, "shop", *CALLER),
+        deadline_ns=990 * SECOND,
+    )
 
 
 def test_the_id_of_a_call_is_of_the_calling_group_alone_and_of_no_group_there() -> None:

@@ -17,6 +17,7 @@ from holdfast.authority.views import ViewMember
 from holdfast.housing.abroad import Abroad
 from holdfast.housing.checkups import Checkups
 from holdfast.housing.chronicle import Chronicle, Histories
+from holdfast.housing.circling import Circling
 from holdfast.housing.copying import GroupCopies
 from holdfast.housing.directory import GroupDirectory
 from holdfast.housing.freshness import Freshness
@@ -36,6 +37,7 @@ from holdfast.housing.stamps import Stamps
 from holdfast.housing.suspects import Suspects
 from holdfast.housing.timekeeping import Timekeeping
 from holdfast.housing.turns import Turns
+from holdfast.model.circles import GiveWay, Probe
 from holdfast.model.ids import ClientId, Epoch, GroupId, HostId, Incarnation
 from holdfast.model.units import MILLISECOND
 from holdfast.sequence.claims import Claims
@@ -129,6 +131,7 @@ class Groups:
             config.calling,
             self._lines,
         )
+        self._circling = Circling(host, self.housed, self.directory, ports, guard)
         freshness = Freshness(self.housed, ports.clock, guard.timers, ports.network)
         self._turns = Turns(
             self.housed,
@@ -206,6 +209,7 @@ class Groups:
         self._on_group_message = self.guarded(self._pass_on)
         self._on_host_message = self.guarded(self._peers.leases.on_message)
         self._on_fresh_message = self.guarded(freshness.on_message)
+        self._on_circle_message = self.guarded(self._circling.on_message)
         self.recovery = Recovery(
             host,
             clock=ports.clock,
@@ -234,6 +238,7 @@ class Groups:
         self._turns.close()
         self.nesting.close()
         self._abroad.close()
+        self._circling.close()
 
     def kept(self, record: GroupRecord) -> Kept | None:
         """The newest checkpoint of a group that is kept here. Raises ``Corruption``."""
@@ -268,6 +273,8 @@ class Groups:
                 self._on_host_message(peer, message)
             case HowFar() | ThisFar():
                 self._on_fresh_message(peer, message)
+            case Probe() | GiveWay():
+                self._on_circle_message(peer, message)
             case Held():
                 self.recovery.on_held(peer, message)
             case Died():
@@ -366,4 +373,5 @@ class Groups:
     def _call_out(self, housed: Housed, outgoing: Outgoing) -> None:
         """A method calls another group, of this domain or another."""
         if not self._abroad.call(housed, outgoing):
+            self._circling.watch(housed, outgoing)
             self.nesting.call(housed, outgoing)

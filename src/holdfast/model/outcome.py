@@ -79,7 +79,9 @@ class CallRefused(InvalidRequest):
 
 
 class CallCycle(CallRefused):
-    """Raised when a group is called by one that it waits for itself: it would wait for ever (E3)."""
+    """Raised when a call would close a circle of groups that wait for each other, or stood in one and was
+    chosen to give way (E3, E10). It was not executed and never will be: undo what was done for it, and leave
+    it to the caller to try again. The text names the groups."""
 
     code = "call_cycle"
 

@@ -105,12 +105,15 @@ class NestedCall:
     """A call to another group, as an operation makes it. Awaiting it suspends the operation until its
     outcome is a record of the sequence (E3)."""
 
-    __slots__ = ("arguments", "call", "group", "method")
+    __slots__ = ("arguments", "call", "group", "method", "timeout_ns")
 
-    def __init__(self, group: str, method: str, arguments: msgspec.Raw) -> None:
+    def __init__(
+        self, group: str, method: str, arguments: msgspec.Raw, timeout_ns: int | None = None
+    ) -> None:
         self.group = group
         self.method = method
         self.arguments = arguments
+        self.timeout_ns = timeout_ns
         self.call = 0
         """Which of the operation's calls this is, from 1; numbered when it is awaited."""
 

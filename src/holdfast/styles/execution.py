@@ -60,6 +60,7 @@ from holdfast.styles.operation import (
     TimerFired,
     Update,
     Upgraded,
+    Withdrawn,
     decode_calls,
 )
 from holdfast.styles.saving import Saved
@@ -146,6 +147,9 @@ class Execution:
             case Poison():
                 self._take_time(record.stamp)
                 self._poison(record, effects)
+            case Withdrawn():
+                self._take_time(record.stamp)
+                self._end(self.line.withdraw(record.request, record.outcome), effects)
             case Upgraded():
                 self.code = record.to_code
             case State() | Update() | Forward() | Marked() | Digested():
@@ -158,7 +162,7 @@ class Execution:
         """Execute the calls of one client frame, each by way of *run* if there is one."""
         self._move_to(first, first + len(calls) - 1)
         self._take_time(stamp)
-        client, chain, time_ns, last = sent.client, sent.chain, self.time_ns, self.position
+        client, chain, root, time_ns, last = sent.client, sent.chain, sent.root, self.time_ns, self.position
         self.retention.raise_floor(client, sent.floor, sent.horizon_s, is_nested=bool(chain))
         admit, finish = self.retention.admit, self.retention.finish
         start = self.line.start if run is None else partial(run, self.line.start)
@@ -174,7 +178,7 @@ class Execution:
                     continue
                 if note is not None:
                     note(number)
-                outcome = start(each, client, time_ns, chain, last)
+                outcome = start(each, client, time_ns, chain, last, root)
                 if outcome is not None:
                     if len(outcome) > SHORT_BYTES:
                         outcome = fitted(outcome, ORDERED_BYTES_MAX - len(each.arguments) - len(each.method))
@@ -244,6 +248,7 @@ class Execution:
     def _of(cls, definition: Definition, found: Saved, instance: object) -> "Execution":
         execution = cls(definition, instance)
         execution.position, execution.csn, execution.time_ns = found.position, found.csn, found.time_ns
+        execution.line.time_ns = found.time_ns
         execution.code = found.code
         execution.retention = Retention.load(found.retention)
         execution.replace_timers(found.timers)
@@ -306,7 +311,7 @@ class Execution:
             self._move_to(first, first + len(calls) - 1)
             self._take_time(record.stamp)
             self._account(first, record.sent, calls, record.outcomes if isinstance(record, Executed) else [])
-        elif isinstance(record, NestedReply | TimerFired):
+        elif isinstance(record, NestedReply | TimerFired | Withdrawn):
             self._move_to(first, first)
             self._take_time(record.stamp)
         else:
@@ -386,6 +391,8 @@ class Execution:
             self.retention.begin(*request, self.position, record.expiration_s)
             self.retention.finish(*request, outcome)
         elif isinstance(verdict, Repeated) and verdict.reply != outcome:
+            if isinstance(decode_outcome(verdict.reply), Refused):
+                return  # it was withdrawn first, and did not run anywhere
             effects.divergence = f"{request} is poisoned, but here it ran"
             self.retention.finish(*request, outcome)
 
@@ -395,7 +402,7 @@ class Execution:
 
     def _take_time(self, stamp: Stamp) -> None:
         self.csn = stamp.csn
-        self.time_ns = max(self.time_ns, stamp.time_ns)
+        self.time_ns = self.line.time_ns = max(self.time_ns, stamp.time_ns)
         self.retention.advance(stamp.csn.timestamp)
 
 

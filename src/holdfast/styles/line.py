@@ -11,10 +11,12 @@ from dataclasses import dataclass
 import msgspec
 
 from holdfast.model.calls import Request
+from holdfast.model.circles import Root
 from holdfast.model.errors import invariant
 from holdfast.model.ids import ClientId, Position
 from holdfast.model.outcome import Outcome, Refused, encode_outcome
 from holdfast.styles.context import NestedCall, Scope, scope_now
+from holdfast.styles.deadlines import deadline_ns, expiration_s
 from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Job, Outgoing
 from holdfast.styles.interface import BadCall, Interface
@@ -31,6 +33,7 @@ class _Running:
     waits_for: NestedCall
     since: Position
     """Everything up to here led to the call, and must be final before it leaves (E3)."""
+    deadline_ns: int
 
 
 class Line:
@@ -40,6 +43,8 @@ class Line:
         self.instance = instance
         self.scope = Scope(definition.group, definition.interface, timers, definition.on_raised)
         """Of the operations that do not wait; current while a batch of them runs."""
+        self.time_ns = 0
+        """The group's time, as of the record that is being executed."""
         self.queue: deque[Job] = deque()
         self.poisoned: dict[Request, bytes] = {}
         """Requests that must not run when their turn comes, with the outcome they have instead (E4)."""
@@ -77,15 +82,21 @@ class Line:
             nested.group,
             nested.method,
             nested.arguments,
-            job.expiration_s,
+            expiration_s(self._running.deadline_ns),
             (*job.chain, self._definition.group),
             self._running.since,
             traceparent=self._running.scope.traceparent.encoded(),
+            root=job.root_in(self._definition.group),
+            deadline_ns=self._running.deadline_ns,
         )
 
     def is_waiting_for(self, caller: Request, call: int) -> bool:
         running = self._running
         return running is not None and running.waits_for.call == call and running.job.request == caller
+
+    def is_in_line(self, request: Request) -> bool:
+        """Whether it was ordered and has not begun."""
+        return any(job.request == request for job in self.queue)
 
     def is_running(self, request: Request) -> bool:
         """Whether it has begun, and waits in the middle."""
@@ -94,7 +105,13 @@ class Line:
     # --- running
 
     def start(
-        self, each: Call, client: ClientId, time_ns: int, chain: tuple[str, ...], position: Position
+        self,
+        each: Call,
+        client: ClientId,
+        time_ns: int,
+        chain: tuple[str, ...],
+        position: Position,
+        root: Root | None = None,
     ) -> bytes | None:
         """Run a call now, or let it stand in line; None when its outcome comes later. ``scope`` is
         current."""
@@ -119,6 +136,7 @@ class Line:
             time_ns,
             chain,
             traceparent=each.traceparent,
+            root=root,
         )
         if self._running is not None:
             self.queue.append(job)
@@ -161,6 +179,15 @@ class Line:
         self._running = None
         yield running.job, outcome
         yield from self.drain(position)
+
+    def withdraw(self, request: Request, outcome: bytes) -> Iterator[tuple[Job, bytes]]:
+        """Take out of the line an operation that has not begun: it never will (E10, X3). Yields it."""
+        for job in self.queue:
+            if job.request == request:
+                self.queue.remove(job)
+                self.poisoned.pop(request, None)
+                yield job, outcome
+                return
 
     def in_progress(self) -> list[Job]:
         """The operations that were ordered, have not ended, and were not given up."""
@@ -213,7 +240,8 @@ class Line:
         if isinstance(reached, bytes):
             self._running = None
             return all_awaited(reached, scope)
-        self._running = _Running(job, coroutine, scope, reached, position)
+        until_ns = deadline_ns(job, reached.timeout_ns, self.time_ns)
+        self._running = _Running(job, coroutine, scope, reached, position, until_ns)
         return None
 
 

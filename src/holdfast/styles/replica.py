@@ -38,6 +38,7 @@ from holdfast.styles.operation import (
     Sent,
     Settled,
     TimerFired,
+    Withdrawn,
     encode_record,
 )
 from holdfast.styles.poison import Poisonous, among_calls, among_timers
@@ -169,7 +170,8 @@ class Replica(ABC):
             outcomes = [in_circle(group, sent.chain)] * len(calls)
             self._ports.answer(token, [each.number for each in calls], outcomes)
             return
-        check_room(group, execution.line.waiting, self._log_bytes(), self._config)
+        in_line, is_nested = execution.line.waiting, bool(sent.chain)
+        check_room(group, in_line, self._log_bytes(), self._config, is_nested=is_nested)
         queries, operations = self._asking.split(calls)
         if sent.is_ordered and operations:
             queries, operations = [], calls  # they shall see what those before them have done
@@ -245,6 +247,13 @@ class Replica(ABC):
             self._order(self._serving(), NestedReply(self._stamping.next(), *caller, call, outcome))
         except (Rejected, Unavailable):
             self._calling_out.send_again()  # or another primary does
+
+    def withdraw(self, request: Request, outcome: bytes) -> None:
+        """Have a call that stands in line end with *outcome*, unless it begins before that is ordered (E10).
+        Raises ``Unavailable``, ``Overloaded``."""
+        execution = self._serving()
+        if execution.line.is_in_line(request):
+            self._order(execution, Withdrawn(self._stamping.next(), *request, outcome))
 
     def poison(self, found: Poisonous) -> None:
         """Give up a call that ended too many processes (E4)."""
