@@ -8,7 +8,7 @@ import uvloop
 from cyclopts import App, Parameter
 
 from holdfast.cli.domain import Dir
-from holdfast.cli.history import print_history, print_poisoned
+from holdfast.cli.history import print_codes, print_history, print_poisoned
 from holdfast.cli.members import add_member, primary_set, remove_member, set_primary
 from holdfast.cli.ordering import check_host, give_at, order_at
 from holdfast.cli.output import Output, is_agreed, print_json, print_table, talk
@@ -136,9 +136,13 @@ def show(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -
     """
     found = uvloop.run(give_at(Layout(dir), ShowHistory(name=name), GroupHistory))
     if output == "json":
-        print_json(msgspec.to_builtins(found.group) | {"poisoned": found.poisoned})
+        print_json(
+            msgspec.to_builtins(found.group)
+            | {"poisoned": found.poisoned, "code_changes": found.code_changes}
+        )
         return 0
     _print((found.group,))
+    print_codes(found.group)
     if found.poisoned:
         print_poisoned(found)
     return 0
@@ -160,7 +164,7 @@ def history(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table"
     """
     found = uvloop.run(give_at(Layout(dir), ShowHistory(name=name), GroupHistory))
     if output == "json":
-        print_json({"group": found.group, "views": found.views, "poisoned": found.poisoned})
+        print_json({name: getattr(found, name) for name in found.__struct_fields__})
     else:
         print_history(found)
     return 0

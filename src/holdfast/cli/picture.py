@@ -22,7 +22,8 @@ def picture(status: DomainStatus) -> RenderableType:
         table.add_row(*_row(host))
     reached = Text(url_in(status), style="dim", overflow="fold")
     doors = (Text(line, style="dim", overflow="fold") for line in _doors(status))
-    return Group(table, reached, *doors, *(Text(line, style="yellow") for line in _cuts(status)))
+    warnings = (Text(line, style="yellow") for line in (*_cuts(status), *_other_code(status)))
+    return Group(table, reached, *doors, *warnings)
 
 
 def _title(status: DomainStatus) -> Text:
@@ -70,6 +71,12 @@ def _cuts(status: DomainStatus) -> list[str]:
     told = [host.report for host in status.hosts if host.report is not None and host.report.deaf_to]
     lines = [f"{each.host} hears nothing of {', '.join(each.deaf_to)}" for each in told]
     return [*lines, "`holdfast chaos heal` mends it"] if lines else []
+
+
+def _other_code(status: DomainStatus) -> list[str]:
+    """Hosts whose classes are others than their groups are served by."""
+    told = [host.report for host in status.hosts if host.alive and host.report is not None]
+    return [f"{each.host}: {line}" for each in told for line in each.other_code]
 
 
 def one_line(status: DomainStatus) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct
 
+from holdfast.model.code_orders import CodeChangeInfo, CodeInfo, CodeOrder
 from holdfast.model.domain_orders import DomainInspected, DomainOrder
 from holdfast.model.errors import HoldfastError, InvalidRequest
 from holdfast.model.ids import Epoch, GroupId, HostId
@@ -192,6 +193,12 @@ class GroupInfo(Struct, frozen=True, kw_only=True):
     membership: str = "infrastructure"
     """Who keeps them."""
     on_total_loss: str = "wait"
+    code: CodeInfo | None = None
+    """By which it was last served, as far as is known."""
+    codes: dict[HostId, CodeInfo] = {}
+    """Its class as the hosts in session have it that shall have members, as far as they have told."""
+    upgrade: CodeInfo | None = None
+    """What a person wishes it to go on with, until it does."""
 
 
 class HostInfo(Struct, frozen=True, kw_only=True):
@@ -230,6 +237,8 @@ class GroupExplained(Struct, frozen=True, kw_only=True, tag="explained"):
     manager_says: tuple[str, ...]
     """What the manager does about it, or waits for."""
     manager: HostId = HostId("")
+    code_says: tuple[str, ...] = ()
+    """Of hosts whose class is another than the group is served by, and of what is wished."""
 
 
 class GroupList(Struct, frozen=True, kw_only=True, tag="groups"):
@@ -272,6 +281,7 @@ class GroupHistory(Struct, frozen=True, kw_only=True, tag="group_history"):
     group: GroupInfo
     views: tuple[ViewInfo, ...]
     poisoned: tuple[GivenUpInfo, ...] = ()
+    code_changes: tuple[CodeChangeInfo, ...] = ()
 
 
 class HandedOver(Struct, frozen=True, kw_only=True, tag="handed_over"):
@@ -365,6 +375,7 @@ Order = (
     | RecoverGroup
     | Deafen
     | DomainOrder
+    | CodeOrder
     | ObjectOrder
     | PropertyOrder
 )

@@ -10,6 +10,7 @@ import os
 import signal
 from collections.abc import Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -48,6 +49,7 @@ from holdfast.node.authorities import connect_authority
 from holdfast.node.callees import HostCallees
 from holdfast.node.census import Census
 from holdfast.node.classes import offer_classes
+from holdfast.node.coding import other_code
 from holdfast.node.control import Control
 from holdfast.node.deafness import Deafness
 from holdfast.node.door import Door, Interior
@@ -74,6 +76,8 @@ from holdfast.storage.lock import DirectoryLock, Holder
 ANY_LOOPBACK_PORT: Final = Address("127.0.0.1", 0)
 EARLY_MAX: Final = 1_000
 """Frames of clients kept while the host is starting: they connect as soon as it listens."""
+OTHER_CODE_MAX: Final = 5
+"""Groups of which it is told that this host's class is another."""
 
 log = structlog.get_logger("holdfast.host")
 _encode = msgspec.msgpack.Encoder().encode
@@ -309,7 +313,14 @@ class Host:
             deaths=tuple(self._agents.deaths) if self._agents else (),
             deaf_to=self._deafness.to,
             details=session.details,
+            other_code=self._other_code(),
         )
+
+    def _other_code(self) -> tuple[str, ...]:
+        if self._groups is None:
+            return ()
+        records, codes = self._groups.directory.records, self._keeper.session.codes
+        return tuple(islice(other_code(records, codes, self._host), OTHER_CODE_MAX))
 
     def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
         if self._agents is None or self._receiving is None:

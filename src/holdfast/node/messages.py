@@ -66,6 +66,8 @@ class HostReport(Struct, frozen=True, tag="host_report", kw_only=True):
     """Hosts from which it takes nothing, because an admin said so (`holdfast chaos cut`)."""
     details: dict[str, str] = {}
     """Of its session: where its doors are, among other things."""
+    other_code: tuple[str, ...] = ()
+    """Of groups here whose class is another than they are served by, in words; the first few (E7)."""
 
 
 class HostStatus(Struct, frozen=True, kw_only=True):
