@@ -27,8 +27,9 @@ def other_code(
     others."""
     for record in records.values():
         here = codes.get(record.class_name)
-        is_known = record.code != UNKNOWN and host in record.placed_on
-        if here is not None and is_known and not here.is_same(record.code):
+        if here is None or here.is_same(record.code) or record.code == UNKNOWN:
+            continue
+        if host in record.placed_on:
             yield f"{record.name} is served by code {record.code}; here is {here}"
 
 
