@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.model.errors import EndsProcess, HoldfastError, InvalidRequest
+from holdfast.model.errors import EndsProcess, HoldfastError, InvalidRequest, Overloaded
 
 TEXT_CHARACTERS_MAX: Final = 4096
 """How much of an exception's text a reply repeats: it is retained by every member until it expires."""
@@ -126,11 +126,17 @@ def value_of(outcome: Outcome) -> Any:
         case Raised(type_name=type_name, text=text):
             raise MethodRaised(type_name, text)
         case Refused(code=reason, text=text):
-            raise CallCycle(reason, text) if reason == CallCycle.code else CallRefused(reason, text)
+            raise _refusal(reason, text)
         case Poisoned(attempts=attempts, call=call):
             raise CallPoisoned(f"{call or 'the call'} ended {attempts} processes and is not tried again")
         case Unknown(text=text):
             raise NestedOutcomeUnknown(text)
+
+
+def _refusal(reason: str, text: str) -> HoldfastError:
+    if reason == CallCycle.code:
+        return CallCycle(reason, text)
+    return Overloaded(text) if reason == Overloaded.code else CallRefused(reason, text)
 
 
 def error_in_words(error: BaseException) -> str:

@@ -115,8 +115,25 @@ class Execution:
         self.line.when_at_rest(then)
 
     def outgoing(self) -> Outgoing | None:
-        """The call to another group that is being waited for."""
+        """The call to another group that has been waited for longest."""
         return self.line.outgoing()
+
+    @property
+    def may_be_asked(self) -> bool:
+        """Whether the object is as its class bears to have it asked: whole, or interleaved."""
+        return self.line.is_at_rest or self.definition.interface.is_interleaved
+
+    @property
+    def may_be_read(self) -> bool:
+        """Whether there is a state that queries read, strict ones too."""
+        return self.line.seen_by("") is not None
+
+    def sees(self, method: str) -> Position | None:
+        """What a query of *method* would see now stands for; None when it would see half an operation."""
+        sight = self.line.seen_by(method)
+        if sight is None:
+            return None
+        return self.position if sight.position is None else sight.position
 
     def is_new(self, request: Request, expiration_s: int) -> bool:
         """Whether it would run, were it met now."""
@@ -190,20 +207,23 @@ class Execution:
         return Effects(outcomes)
 
     def query(self, method: str, arguments: msgspec.Raw, request: Request, carried: bytes = b"") -> bytes:
-        """Answer from the state as it is. Only while at rest: half an operation is nobody's to see."""
-        invariant(self.is_at_rest, "a query never sees half an operation")
+        """Answer from the state as it is, or as it was before the operation that waits. Only where
+        :meth:`sees` says that there is one: half an operation is nobody's to see."""
+        sight = self.line.seen_by(method)
+        invariant(sight is not None, "a query never sees half an operation")
+        assert sight is not None  # for the type checker: the invariant has stopped us otherwise
         definition = self.definition
         scope = Scope(definition.group, definition.interface, None, definition.on_raised)
         scope.begin(*request, self.time_ns, carried)
         definition.attempts.enter_one(*request)
         try:
-            return run_at_once(self.line.instance, definition.interface, scope, method, arguments)
+            return run_at_once(sight.instance, definition.interface, scope, method, arguments)
         finally:
             self.definition.attempts.leave_one()
 
     def why_not_alive(self) -> str:
-        """By the object's own word (FTC-247); empty when it is alive. Only while at rest."""
-        invariant(self.is_at_rest, "an object is asked between two operations")
+        """By the object's own word (FTC-247); empty when it is alive. Only while :attr:`may_be_asked`."""
+        invariant(self.may_be_asked, "an object is asked between two operations")
         scope = Scope(self.definition.group, self.definition.interface, None)
         scope.begin(ASKED_BY, 0, self.time_ns)
         self.definition.attempts.enter_one(ASKED_BY, 0)
@@ -349,13 +369,14 @@ class Execution:
             self.retention.finish(reply.client, reply.number, reply.outcome, self.position)
 
     def _resume(self, record: NestedReply, effects: Effects) -> None:
-        if not self.line.is_waiting_for(Request(record.client, record.number), record.call):
+        request = record.request
+        if not self.line.is_waiting_for(request, record.call):
             return  # a second answer to a call that has one
         try:
             outcome = decode_outcome(record.outcome)
         except msgspec.DecodeError as error:
             outcome = Unknown(f"the answer cannot be read: {error}")
-        self._end(self.line.resume(outcome, self.position), effects)
+        self._end(self.line.resume(request, outcome, self.position), effects)
 
     def _end(self, ended: Iterator[tuple[Job, bytes]], effects: Effects) -> None:
         for job, outcome in ended:

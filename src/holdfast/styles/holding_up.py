@@ -20,9 +20,12 @@ class HeldUp:
 
 def held_up(execution: Execution, committed: Position, request: Request) -> HeldUp | None:
     """What *request* waits for; None when it is not known here, has ended, or waits for nobody else."""
-    waits = execution.outgoing()
-    if waits is None or waits.position > committed:
+    line = execution.line
+    if line.is_running(request):
+        own = line.outgoing_of(request)
+        return HeldUp(False, [own]) if own is not None and own.position <= committed else None
+    if not line.is_in_line(request):
         return None
-    if execution.line.is_running(request):
-        return HeldUp(False, [waits])
-    return HeldUp(True, [waits]) if execution.line.is_in_line(request) else None
+    # Each of those that run must end before it begins, wherever several may run at once.
+    by = [each for _, each in line.outgoing_since(0) if each.position <= committed]
+    return HeldUp(True, by) if by else None

@@ -73,7 +73,9 @@ class Replica(ABC):
             definition.group, ports, self._audience, self._waiting, self._queries, self._final
         )
         self._repetitions = Repetitions(self._waiting, self._answering.tell)
-        self._asking = Asking(self.definition, ports, self._audience, self._queries)
+        self._asking = Asking(
+            self.definition, ports, self._audience, self._queries, config.query_wait_ns, self.time_ns
+        )
         self._checkpointing = Checkpointing(ports, config, self._log_bytes)
         self._calling_out = CallingOut()
 
@@ -207,7 +209,7 @@ class Replica(ABC):
     def reached(self) -> Position:
         """What the state that stale reads are answered from stands for; 0 while there is none."""
         execution = self.execution
-        return execution.position if execution is not None and execution.is_at_rest else Position(0)
+        return execution.position if execution is not None and execution.may_be_read else Position(0)
 
     def keep_up(self) -> None:
         """Somebody reads here: bring the object up to what is committed, if this style does that. Raises
@@ -218,7 +220,7 @@ class Replica(ABC):
         """By the object's own word (FTC-247); empty when it is alive. One that is not here, or waits for
         another group, cannot be asked and is not hung: the machinery answers for it."""
         execution = self.execution
-        return execution.why_not_alive() if execution is not None and execution.is_at_rest else ""
+        return execution.why_not_alive() if execution is not None and execution.may_be_asked else ""
 
     def make_anew(self, why: str) -> None:
         """The object is faulty: give it up, and make another of what is committed. A primary lets another
@@ -277,19 +279,25 @@ class Replica(ABC):
         # Also when calls are no longer taken: what was ordered must leave, or it never commits.
         self.sequence.flush()
         self._stamping.end_turn()
+        self._asking.refuse_overdue()
         self._queries.release(self.sequence)
 
     def next_wake_ns(self) -> int | None:
         """When, by the wall clock, :meth:`turn` must be called even if nothing comes in."""
+        wakes = [at for at in (self._next_due_ns(), self._asking.next_ns) if at is not None]
+        return self._ports.clock.wall() + min(wakes) - self._ports.clock.now() if wakes else None
+
+    def _next_due_ns(self) -> int | None:
+        """When, by the clock, the object is to be looked for, or a timer of its own falls due."""
         office, execution = self._office, self.execution
         if office.awaits_object:
-            return self._ports.clock.wall() + office.look_again_ns
+            return self._ports.clock.now() + office.look_again_ns
         due_ns = execution.timers.next_due_ns() if execution is not None and office.is_taken_up else None
         if due_ns is None:
             return None
         # One that is due and still there has been ordered, and its commit brings a turn; or it could not be.
         ahead_ns = due_ns - self._stamping.now_ns()
-        return self._ports.clock.wall() + (ahead_ns if ahead_ns > 0 else OVERDUE_NS)
+        return self._ports.clock.now() + (ahead_ns if ahead_ns > 0 else OVERDUE_NS)
 
     # --- state
 
