@@ -1,0 +1,127 @@
+"""New code: what was acknowledged stays as it was, and what comes next is computed by the new one (E7)."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+from collections.abc import Awaitable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from domain import Domain, is_whole
+from group_client import Client, run
+
+from holdfast.cli.ordering import give_at
+from holdfast.client.proxy import Group
+from holdfast.model.orders import ExplainGroup, GroupExplained, GroupHistory, ShowHistory
+
+pytestmark = pytest.mark.cluster
+
+ADDING = """
+class Counter:
+    version = "{version}"
+
+    def __init__(self):
+        self.count = 0
+
+    def add(self, by):
+        self.count += by * {times}
+        return self.count
+"""
+STYLES = ("cold_passive", "warm_passive", "active")
+
+
+class App:
+    """An application's directory with one class, and a domain that has groups of it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory / "app"
+        self.directory.mkdir()
+        self.write("1", 1)
+        self.domain = Domain(directory / "d", "--app", str(self.directory))
+
+    def write(self, version: str, times: int) -> None:
+        (self.directory / "adding.py").write_text(ADDING.format(version=version, times=times))
+
+    def up(self) -> None:
+        self.domain.up()
+        self.domain.wait("every host hears every other", is_whole)
+
+    def kill(self) -> None:
+        """kill -9 of everything."""
+        status = self.domain.status()
+        pids = [
+            status["agent"]["pid"],
+            status["authority"]["pid"],
+            *(each["pid"] for each in status["hosts"]),
+        ]
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.domain.run("down")  # waits until they are gone
+
+    def forget_code(self) -> None:
+        for host in (self.domain.directory / "hosts").iterdir():
+            shutil.rmtree(host / "code")
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[App]:
+    made = App(tmp_path)
+    with made.domain:
+        made.domain.wait("every host hears every other", is_whole)
+        yield made
+
+
+async def created(client: Client, style: str) -> Group[Any]:
+    return await client._insist(lambda: client.connection.create("adding:Counter", name=style, style=style))
+
+
+def history(client: Client, name: str) -> Awaitable[GroupHistory]:
+    return give_at(client.layout, ShowHistory(name=name), GroupHistory)
+
+
+def explained(client: Client, name: str) -> Awaitable[GroupExplained]:
+    return give_at(client.layout, ExplainGroup(name=name), GroupExplained)
+
+
+async def told(client: Client, name: str) -> list[str]:
+    """The changes of its code, as soon as there is one: histories are written at leisure."""
+    for _ in range(200):
+        found = await history(client, name)
+        if found.code_changes:
+            return [f"{each.from_code[0]} to {each.to_code[0]}" for each in found.code_changes]
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"the history of {name} tells of no other code: {found}")
+
+
+async def ten_calls(client: Client) -> None:
+    for style in STYLES:
+        group = await created(client, style)
+        assert [await group.add(1) for _ in range(10)] == list(range(1, 11))
+
+
+async def twelve(client: Client) -> None:
+    for style in STYLES:
+        assert await (await client.group(style)).add(1) == 12
+        assert await told(client, style) == ["1 to 2"]
+
+
+def test_what_was_acknowledged_before_an_edit_stays_as_it_was(app: App) -> None:
+    """Ten add(1), down, the method adds twice as much, up: the value is 10, and one more makes 12."""
+    run(app.domain, ten_calls)
+    app.domain.run("down")
+    app.write("2", 2)
+    app.up()
+    run(app.domain, twelve)
+
+
+def test_the_same_when_everything_was_killed(app: App) -> None:
+    """The calls are in the log alone, and are replayed by the code that made them."""
+    run(app.domain, ten_calls)
+    app.kill()
+    app.write("2", 2)
+    app.up()
+    run(app.domain, twelve)
