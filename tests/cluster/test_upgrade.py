@@ -125,3 +125,36 @@ def test_the_same_when_everything_was_killed(app: App) -> None:
     app.write("2", 2)
     app.up()
     run(app.domain, twelve)
+
+
+def test_without_the_kept_copy_it_waits_for_a_person(app: App) -> None:
+    """Who is told in one line what to do; what they order may change what was acknowledged."""
+
+    async def ten(client: Client) -> None:
+        group = await created(client, "active")
+        assert [await group.add(1) for _ in range(10)] == list(range(1, 11))
+
+    run(app.domain, ten)
+    app.kill()
+    app.write("2", 2)
+    app.forget_code()
+    app.up()
+
+    async def refused(client: Client) -> str:
+        for _ in range(200):
+            found = await explained(client, "active")
+            said = " ".join(found.group_says)
+            if not found.is_served and "--replay" in said:
+                return said
+            await asyncio.sleep(0.1)
+        raise AssertionError(f"nobody says why: {found}")
+
+    said = run(app.domain, refused)
+    assert "10 operations since the beginning were made by code 1" in said
+    assert "`holdfast group upgrade active --replay`" in said
+    app.domain.run("group", "upgrade", "active", "--replay", "--yes")
+
+    async def replayed(client: Client) -> None:
+        assert await (await client.group("active")).add(1) == 22
+
+    run(app.domain, replayed)

@@ -178,7 +178,7 @@ class Execution:
             return self.calls(first, record.stamp, record.sent, decode_calls(record.sent.calls), run)
         if isinstance(record, Executed):
             return self._replay(first, record)
-        if isinstance(record, NestedReply | TimerFired | Poison):
+        if isinstance(record, NestedReply | TimerFired | Poison | Withdrawn):
             self._check_own(first)
         self._move_to(first, first)
         effects = Effects()
@@ -303,8 +303,8 @@ class Execution:
     def _of(cls, definition: Definition, found: Saved, instance: object) -> "Execution":
         execution = cls(definition, instance)
         execution.position, execution.csn, execution.time_ns = found.position, found.csn, found.time_ns
-        execution.line.time_ns = found.time_ns
         execution._take_code(found.code)
+        execution.line.time_ns = found.time_ns
         execution.retention = Retention.load(found.retention)
         execution.replace_timers(found.timers)
         execution.line.queue.extend(found.queue)

@@ -334,13 +334,6 @@ class Replica(ABC):
         except (Rejected, Unavailable):
             self._calling_out.send_again()  # or another primary does
 
-    def withdraw(self, request: Request, outcome: bytes) -> None:
-        """Have a call that stands in line end with *outcome*, unless it begins before that is ordered (E10).
-        Raises ``Unavailable``, ``Overloaded``."""
-        execution = self._serving()
-        if execution.line.is_in_line(request):
-            self._order(execution, Withdrawn(self._stamping.next(), *request, outcome))
-
     def _answer_old_code(self, caller: Request, call: int, outcome: bytes) -> None:
         """A method of the old code waits for this, in no object of this process: it goes on from a record."""
         if self._office.awaits_object and self.sequence.is_serving:
@@ -350,6 +343,13 @@ class Replica(ABC):
                 self._ports.again()
                 return
         self._calling_out.send_again()
+
+    def withdraw(self, request: Request, outcome: bytes) -> None:
+        """Have a call that stands in line end with *outcome*, unless it begins before that is ordered (E10).
+        Raises ``Unavailable``, ``Overloaded``."""
+        execution = self._serving()
+        if execution.line.is_in_line(request):
+            self._order(execution, Withdrawn(self._stamping.next(), *request, outcome))
 
     def poison(self, found: Poisonous) -> None:
         """Give up a call that ended too many processes (E4)."""
