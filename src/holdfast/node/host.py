@@ -10,7 +10,7 @@ import os
 import signal
 from collections.abc import Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 
@@ -76,8 +76,8 @@ from holdfast.storage.lock import DirectoryLock, Holder
 ANY_LOOPBACK_PORT: Final = Address("127.0.0.1", 0)
 EARLY_MAX: Final = 1_000
 """Frames of clients kept while the host is starting: they connect as soon as it listens."""
-OTHER_CODE_MAX: Final = 5
-"""Groups of which it is told that this host's class is another."""
+COMPLAINTS_MAX: Final = 5
+"""Groups of which a host tells its agent that something is wrong with them."""
 
 log = structlog.get_logger("holdfast.host")
 _encode = msgspec.msgpack.Encoder().encode
@@ -313,14 +313,20 @@ class Host:
             deaths=tuple(self._agents.deaths) if self._agents else (),
             deaf_to=self._deafness.to,
             details=session.details,
-            other_code=self._other_code(),
+            complaints=self._complaints(),
         )
 
-    def _other_code(self) -> tuple[str, ...]:
+    def _complaints(self) -> tuple[str, ...]:
         if self._groups is None:
             return ()
         records, codes = self._groups.directory.records, self._keeper.session.codes
-        return tuple(islice(other_code(records, codes, self._host), OTHER_CODE_MAX))
+        unserved = (
+            f"{each.record.name} is not served: {each.why_not_ready}"
+            for each in self._groups.housed.values()
+            if each.why_not_ready
+        )
+        found = chain(unserved, other_code(records, codes, self._host))
+        return tuple(islice(found, COMPLAINTS_MAX))
 
     def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
         if self._agents is None or self._receiving is None:

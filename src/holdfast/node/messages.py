@@ -66,8 +66,9 @@ class HostReport(Struct, frozen=True, tag="host_report", kw_only=True):
     """Hosts from which it takes nothing, because an admin said so (`holdfast chaos cut`)."""
     details: dict[str, str] = {}
     """Of its session: where its doors are, among other things."""
-    other_code: tuple[str, ...] = ()
-    """Of groups here whose class is another than they are served by, in words; the first few (E7)."""
+    complaints: tuple[str, ...] = ()
+    """Of groups that are not served though their primary is here, and of those whose class is another here
+    than they are served by (E7), in words; the first few."""
 
 
 class HostStatus(Struct, frozen=True, kw_only=True):
