@@ -13,9 +13,16 @@ from holdfast.model.errors import (
     Unavailable,
 )
 from holdfast.model.fitting import ResultDoesNotFit
-from holdfast.model.outcome import CallCycle, CallPoisoned, CallRefused, MethodRaised, NestedOutcomeUnknown
+from holdfast.model.outcome import (
+    CallCycle,
+    CallPoisoned,
+    CallRefused,
+    MethodRaised,
+    NestedNotExecuted,
+    NestedOutcomeUnknown,
+)
 from holdfast.styles.context import context
-from holdfast.styles.interface import query
+from holdfast.styles.interface import interleaved, query
 
 __version__ = "0.1.0"
 
@@ -28,6 +35,7 @@ __all__ = [
     "HoldfastError",
     "InvalidRequest",
     "MethodRaised",
+    "NestedNotExecuted",
     "NestedOutcomeUnknown",
     "OutcomeUnknown",
     "Overloaded",
@@ -39,5 +47,6 @@ __all__ = [
     "connect",
     "connect_sync",
     "context",
+    "interleaved",
     "query",
 ]

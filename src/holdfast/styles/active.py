@@ -32,6 +32,7 @@ from holdfast.styles.operation import (
     Record,
     Sent,
     TimerFired,
+    Unmarked,
     Upgraded,
     decode_calls,
     decode_record,
@@ -295,8 +296,8 @@ class Active(Replica):
                 ]
                 requests = [Request(sent.client, each.number) for each in calls]
                 return requests, list(among_calls(attempts, sent.client, calls))
-            case NestedReply() | Poison():
-                # Either lets the line move on, and with it what stands there.
+            case NestedReply() | Poison() | Unmarked():
+                # Each lets the line move on, and with it what stands there.
                 jobs = execution.line.in_progress()
                 return [job.request for job in jobs], list(among_jobs(attempts, jobs))
             case TimerFired(timer=number, due_ns=due_ns):
@@ -363,6 +364,11 @@ class Active(Replica):
         elif self._checkpointing.is_due(self._execution) and not self._is_marking:
             self._submit(Marked())
             self._is_marking = True
+        if not self._is_marking:
+            record = self._gate.due(self._execution.line)
+            if record is not None:
+                self._submit(record)
+                self._is_marking = isinstance(record, Marked)
 
     # --- comparing
 

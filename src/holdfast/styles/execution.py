@@ -58,6 +58,7 @@ from holdfast.styles.operation import (
     Stamp,
     State,
     TimerFired,
+    Unmarked,
     Update,
     Upgraded,
     Withdrawn,
@@ -178,7 +179,7 @@ class Execution:
             return self.calls(first, record.stamp, record.sent, decode_calls(record.sent.calls), run)
         if isinstance(record, Executed):
             return self._replay(first, record)
-        if isinstance(record, NestedReply | TimerFired | Poison | Withdrawn):
+        if isinstance(record, NestedReply | TimerFired | Poison | Withdrawn | Unmarked):
             self._check_own(first)
         self._move_to(first, first)
         effects = Effects()
@@ -202,7 +203,11 @@ class Execution:
                 self._end(self.line.withdraw(record.request, record.outcome), effects)
             case Upgraded():
                 self._upgrade(record)
-            case State() | Update() | Forward() | Marked() | Digested():
+            case Marked():
+                self.line.close_gate()
+            case Unmarked():
+                self._end(self.line.open_gate(self.position), effects)
+            case State() | Update() | Forward() | Digested():
                 pass  # they speak of what has been executed already
         return effects
 

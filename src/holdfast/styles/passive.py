@@ -20,7 +20,7 @@ a returning one    its own checkpoint, and records         the same, then states
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, groupby
 from typing import Final
 
 from holdfast.model.calls import Request
@@ -243,19 +243,21 @@ class Passive(Replica):
     def _order_parted(
         self, token: Token, stamp: Stamp, sent: Sent, calls: list[Call], outcomes: list[bytes | None]
     ) -> None:
-        """One of the calls waits for another group, and all behind it wait for that: these are ordered
-        without outcomes, which follow as records of their own (E1)."""
-        parted = outcomes.index(None)
-        done = [outcome for outcome in outcomes[:parted] if outcome is not None]
-        if done:
-            self._order_executed(token, stamp, sent.of(calls[:parted]), calls[:parted], done)
-        rest = Calls(stamp.part(parted), sent.of(calls[parted:]))
-        last = self._submit_executed(rest, len(calls) - parted)
-        for each, outcome in zip(calls[parted:], outcomes[parted:], strict=True):
-            if outcome is None:
-                self._waiting.for_call(Request(sent.client, each.number), token)
+        """Some of the calls wait for another group, or in line for one that does: these are ordered without
+        outcomes, which follow as records of their own (E1)."""
+        begin = 0
+        for _, run in groupby(outcomes, lambda outcome: outcome is None):
+            alike = list(run)
+            end = begin + len(alike)
+            part, first = calls[begin:end], stamp.part(begin)
+            ended = [outcome for outcome in alike if outcome is not None]
+            if ended:
+                self._order_executed(token, first, sent.of(part), part, ended)
             else:
-                self._waiting.until(last, token, [each.number], [outcome])
+                self._submit_executed(Calls(first, sent.of(part)), len(part))
+                for each in part:
+                    self._waiting.for_call(Request(sent.client, each.number), token)
+            begin = end
 
     def _order(self, execution: Execution, record: Record, waits: tuple[Token, Then] | None = None) -> None:
         self._check_room(execution, 1)
@@ -325,6 +327,10 @@ class Passive(Replica):
                 for each in reversed(found):  # the one that runs is last: its end lets the line move on
                     self.poison(each)
             self._step(execution)
+        execution = self._execution
+        record = self._gate.due(execution.line) if execution is not None else None
+        if execution is not None and record is not None:
+            self._order(execution, record)
 
     def _step_by(self, execution: Execution, record: Record) -> None:
         """Order a record that brings backups forward; on the object itself it has no effect."""

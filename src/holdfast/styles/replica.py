@@ -19,6 +19,7 @@ from holdfast.model.errors import BrokenInvariant, Overloaded, Rejected, Unavail
 from holdfast.model.ids import ClientId, Epoch, Position
 from holdfast.model.units import MILLISECOND
 from holdfast.sequence.ports import Captured, Kept
+from holdfast.sequence.retention import NEVER
 from holdfast.styles.admission import calls_in, check_length, check_room, in_circle
 from holdfast.styles.answering import Answering
 from holdfast.styles.asking import Asking
@@ -28,8 +29,9 @@ from holdfast.styles.checkpointing import Checkpointing
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.context import Scope
 from holdfast.styles.definition import Definition
-from holdfast.styles.effects import Effects, Outgoing
-from holdfast.styles.execution import Execution
+from holdfast.styles.effects import Effects
+from holdfast.styles.execution import REFUSALS, Execution
+from holdfast.styles.gate import Gate
 from holdfast.styles.office import Office
 from holdfast.styles.operation import (
     Call,
@@ -91,6 +93,7 @@ class Replica(ABC):
         )
         self._old_waits: Waits | None = None
         """What a method of the old code waits for, for which this primary has called."""
+        self._gate = Gate(ports.clock, config)
 
     def bind(self, sequence: Sequence) -> None:
         """The member this replica stands on; before any event."""
@@ -179,7 +182,7 @@ class Replica(ABC):
                 self._old_waits = waits
                 self._calling_out.take_up(self.sequence.committed)
                 self._stamping.resume(waits.csn, waits.time_ns)
-            outgoing = self._calling_out.to_send(waits.outgoing)
+            outgoing = self._calling_out.for_old_code(waits.outgoing)
             if outgoing is not None:
                 self._ports.call_out(self._audience.calls_out(outgoing))
         return False
@@ -253,7 +256,7 @@ class Replica(ABC):
         """
         execution, group = self._serving(), self.definition.group
         calls = calls_in(sent)
-        if group in sent.chain:
+        if group in sent.chain and not self.definition.interface.is_interleaved:
             # However full the line is: it only moves on when this is answered.
             outcomes = [in_circle(group, sent.chain)] * len(calls)
             self._ports.answer(token, [each.number for each in calls], outcomes)
@@ -315,9 +318,14 @@ class Replica(ABC):
         self._office.failed_in(why)
         self._ports.again()
 
-    def on_outcome_asked(self, token: Token, client: ClientId, number: int, expiration_s: int) -> None:
-        """Somebody wants to know what became of a request, and it shall not run any more (X3)."""
+    def on_outcome_asked(
+        self, token: Token, client: ClientId, number: int, expiration_s: int, *, withdraws: bool = False
+    ) -> None:
+        """Somebody wants to know what became of a request, and it shall not run any more (X3); *withdraws*:
+        not even if it was ordered and stands in line."""
         execution = self._serving()
+        if withdraws:
+            self.withdraw(Request(client, number), REFUSALS[NEVER])
         record = Settled(self._stamping.next(), client, number, expiration_s)
 
         def tell(effects: Effects, position: Position) -> None:
@@ -332,12 +340,13 @@ class Replica(ABC):
         if self._succession.waits is not None:
             self._answer_old_code(caller, call, outcome)
             return
-        self._audience.came_back(outcome)
+        self._audience.came_back(caller, outcome)
         outcome = fitted(outcome)  # a query may return more than a record takes
         try:
             self._order(self._serving(), NestedReply(self._stamping.next(), *caller, call, outcome))
+            self._calling_out.came_back(caller, call)
         except (Rejected, Unavailable):
-            self._calling_out.send_again()  # or another primary does
+            self._calling_out.send_again(caller, call)  # or another primary does
 
     def _answer_old_code(self, caller: Request, call: int, outcome: bytes) -> None:
         """A method of the old code waits for this, in no object of this process: it goes on from a record."""
@@ -347,7 +356,7 @@ class Replica(ABC):
                 self._succession.waits = None
                 self._ports.again()
                 return
-        self._calling_out.send_again()
+        self._calling_out.send_again(caller, call)
 
     def withdraw(self, request: Request, outcome: bytes) -> None:
         """Have a call that stands in line end with *outcome*, unless it begins before that is ordered (E10).
@@ -383,7 +392,9 @@ class Replica(ABC):
 
     def next_wake_ns(self) -> int | None:
         """When, by the wall clock, :meth:`turn` must be called even if nothing comes in."""
-        wakes = [at for at in (self._next_due_ns(), self._asking.next_ns) if at is not None]
+        execution = self.execution if self._office.is_taken_up else None
+        gate_ns = self._gate.next_ns(execution.line) if execution is not None else None
+        wakes = [at for at in (self._next_due_ns(), self._asking.next_ns, gate_ns) if at is not None]
         return self._ports.clock.wall() + min(wakes) - self._ports.clock.now() if wakes else None
 
     def _next_due_ns(self) -> int | None:
@@ -495,12 +506,9 @@ class Replica(ABC):
 
     def _call_out(self) -> None:
         execution = self.execution
-        waits: Outgoing | None = execution.outgoing() if execution is not None else None
-        if waits is None or waits.position > self.sequence.committed:
-            return
-        outgoing = self._calling_out.to_send(waits)
-        if outgoing is not None:
-            self._ports.call_out(self._audience.calls_out(outgoing))
+        if execution is not None and not execution.is_at_rest:
+            for outgoing in self._calling_out.to_send(execution.line, self.sequence.committed):
+                self._ports.call_out(self._audience.calls_out(outgoing))
 
     def _fire_timers(self) -> None:
         execution = self.execution
