@@ -5,17 +5,19 @@ import contextlib
 import os
 import shutil
 import signal
+import subprocess
 from collections.abc import Awaitable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from domain import Domain, is_whole
+from domain import HOLDFAST, WAIT_S, Domain, is_whole
 from group_client import Client, run
 
 from holdfast.cli.ordering import give_at
 from holdfast.client.proxy import Group
-from holdfast.model.orders import ExplainGroup, GroupExplained, GroupHistory, ShowHistory
+from holdfast.model.ids import HostId
+from holdfast.model.orders import ExplainGroup, GroupExplained, GroupHistory, GroupInfo, ShowHistory
 
 pytestmark = pytest.mark.cluster
 
@@ -61,6 +63,13 @@ class App:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.domain.run("down")  # waits until they are gone
+
+    def group(self, *words: str, check: bool = True) -> "subprocess.CompletedProcess[str]":
+        """`holdfast group` with these words."""
+        command = [*HOLDFAST, "group", *words, "--dir", str(self.domain.directory)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=4 * WAIT_S, check=False)
+        assert not check or done.returncode == 0, f"{words}: {done.stderr}"
+        return done
 
     def forget_code(self) -> None:
         for host in (self.domain.directory / "hosts").iterdir():
@@ -151,9 +160,45 @@ def test_without_the_kept_copy_it_waits_for_a_person(app: App) -> None:
     said = " ".join(complaints(app.domain.wait("somebody says why it is not served", is_told)))
     assert "10 operations since the beginning were made by code 1" in said
     assert "`holdfast group upgrade active --replay`" in said
-    app.domain.run("group", "upgrade", "active", "--replay", "--yes")
+    app.group("upgrade", "active", "--replay", "--yes")
 
     async def replayed(client: Client) -> None:
         assert await (await client.group("active")).add(1) == 22
 
     run(app.domain, replayed)
+
+
+def test_new_code_on_one_host_only_waits_and_says_so(app: App) -> None:
+    """It acknowledges what the others order, and is not handed the group; with the old code back it serves as
+    any other."""
+
+    async def begun(client: Client) -> None:
+        group = await created(client, "warm_passive")
+        assert await group.add(1) == 1
+        info = await client.wait_in_sync("warm_passive")
+        stray = next(host for host in info.placed_on if host != info.primary)
+        app.write("2", 2)
+        await client.kill(stray)
+        info = await client.wait("warm_passive", "it is back", lambda found: _version(found, stray) == "2")
+        await client.wait_in_sync("warm_passive")
+        found = await explained(client, "warm_passive")
+        assert found.is_served
+        assert any(f"{stray} has code 2" in line for line in found.code_says)
+        assert [await group.add(1) for _ in range(9)] == list(range(2, 11))
+
+    run(app.domain, begun)
+    app.domain.wait(
+        "its host says so", lambda status: any("here is 2" in each for each in complaints(status))
+    )
+
+    async def killed(client: Client) -> None:
+        """The primary dies: another with the old code serves, not the stray."""
+        await client.kill_primary("warm_passive")
+        assert await (await client.group("warm_passive")).add(1) == 11
+
+    app.write("1", 1)
+    run(app.domain, killed)
+
+
+def _version(info: GroupInfo, host: HostId) -> str:
+    return info.codes[host].version if host in info.codes else ""

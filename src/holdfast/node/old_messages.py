@@ -29,6 +29,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag="task"):
 
     record: GroupRecord
     code: Code
+    """That made the records."""
+    by: Code
+    """That executes them: the same, unless a person wants it otherwise."""
     modules: str
     """The directory that holds the class's modules."""
     apps: tuple[str, ...]
