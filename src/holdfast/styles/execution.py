@@ -353,7 +353,7 @@ class Execution:
         return self.definition.capture.update_of(self.line.instance)
 
     def set_update(self, update: bytes, timers: bytes) -> None:
-        """Take what changed since. Raises ``InvalidState``."""
+        """Take what changed since. Raises what ``set_update`` raises."""
         self.definition.capture.apply_update(self.line.instance, update)
         self.replace_timers(timers)
 
