@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct
 
+from holdfast.model.code_orders import CodeChangeInfo, CodeInfo, CodeOrder
 from holdfast.model.domain_orders import DomainInspected, DomainOrder
 from holdfast.model.errors import HoldfastError, InvalidRequest
 from holdfast.model.ids import Epoch, GroupId, HostId
@@ -205,6 +206,12 @@ class GroupInfo(Struct, frozen=True, kw_only=True):
     on_total_loss: str = "wait"
     without_object: tuple[WithoutObject, ...] = ()
     """Members that have none and said so; only where each was asked: `group show` and `explain`."""
+    code: CodeInfo | None = None
+    """By which it was last served, as far as is known."""
+    codes: dict[HostId, CodeInfo] = {}
+    """Its class as the hosts in session have it that shall have members, as far as they have told."""
+    upgrade: CodeInfo | None = None
+    """What a person wishes it to go on with, until it does."""
 
 
 class HostInfo(Struct, frozen=True, kw_only=True):
@@ -244,6 +251,8 @@ class GroupExplained(Struct, frozen=True, kw_only=True, tag="explained"):
     manager_says: tuple[str, ...]
     """What the manager does about it, or waits for."""
     manager: HostId = HostId("")
+    code_says: tuple[str, ...] = ()
+    """Of hosts whose class is another than the group is served by, and of what is wished."""
 
 
 class GroupList(Struct, frozen=True, kw_only=True, tag="groups"):
@@ -286,6 +295,7 @@ class GroupHistory(Struct, frozen=True, kw_only=True, tag="group_history"):
     group: GroupInfo
     views: tuple[ViewInfo, ...]
     poisoned: tuple[GivenUpInfo, ...] = ()
+    code_changes: tuple[CodeChangeInfo, ...] = ()
 
 
 class HandedOver(Struct, frozen=True, kw_only=True, tag="handed_over"):
@@ -379,6 +389,7 @@ Order = (
     | RecoverGroup
     | Deafen
     | DomainOrder
+    | CodeOrder
     | ObjectOrder
     | PropertyOrder
 )

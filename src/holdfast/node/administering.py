@@ -7,6 +7,7 @@ from holdfast.authority.history import Chapter, History, read_history
 from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Authority, perform
 from holdfast.authority.views import NoGroup, read_view
+from holdfast.model.code_orders import CodeChangeInfo, UpgradeGroup, WithdrawUpgrade
 from holdfast.model.domain_orders import InspectDomain, RecoverDomain
 from holdfast.model.errors import HoldfastError, InvalidRequest
 from holdfast.model.ids import HostId
@@ -65,6 +66,7 @@ from holdfast.node.permission import check_permitted
 from holdfast.node.placing import Placing
 from holdfast.node.propertying import Propertying
 from holdfast.node.recovering import Recovering
+from holdfast.node.upgrading import Upgrading
 from holdfast.node.wiring import fresh_nonce
 
 if TYPE_CHECKING:
@@ -93,6 +95,7 @@ class Administering:
         self._placing = Placing(groups, authority, control, creating, fresh_nonce)
         self._objects = Objects(groups.domain, groups.directory, control, creating, self._placing)
         self._properties = Propertying(control, creating, notifying)
+        self._upgrading = Upgrading(authority, creating, fresh_nonce)
         self._recovering = Recovering(groups.recovery, creating)
         self._explaining = Explaining(groups.directory, creating, self._recovering, managing)
         self._hosts = Emptying(groups.directory, control, hosts)
@@ -138,6 +141,8 @@ class Administering:
                     return await self._hosts.remove(order)
                 case InspectDomain() | RecoverDomain():
                     return await self._governing.do(order)
+                case UpgradeGroup() | WithdrawUpgrade():
+                    return await self._upgrading.do(order)
                 case InspectGroup():
                     return await self._recovering.inspect(order)
                 case RecoverGroup():
@@ -161,7 +166,15 @@ class Administering:
             GivenUpInfo(at_ns=each.at_ns, request=each.request, call=each.call, attempts=each.attempts)
             for each in history.given_up
         )
-        return GroupHistory(group=info, views=tuple(views), poisoned=tuple(poisoned))
+        changes = (
+            CodeChangeInfo(
+                at_ns=each.at_ns, from_code=each.from_code, to_code=each.to_code, position=each.position
+            )
+            for each in history.code_changes
+        )
+        return GroupHistory(
+            group=info, views=tuple(views), poisoned=tuple(poisoned), code_changes=tuple(changes)
+        )
 
     def _deafen(self, order: Deafen) -> Deafened:
         if not self._allows_chaos:

@@ -10,6 +10,7 @@ from holdfast.housing.directory import GroupDirectory
 from holdfast.model.ids import Epoch, HostId
 from holdfast.model.orders import ExplainGroup, GroupExplained, GroupInfo, WithoutObject
 from holdfast.model.units import SECOND
+from holdfast.node.coding import code_says
 from holdfast.node.creating import Creating
 from holdfast.node.managing import Managing
 from holdfast.node.recovering import Recovering
@@ -46,6 +47,7 @@ class Explaining:
             group_says=tuple(_of_group(info, found)),
             manager_says=tuple(await self._managing.explain(info.group)),
             manager=self._managing.leader or HostId(""),
+            code_says=tuple(code_says(info)),
         )
 
     async def _of_unbegun(self, info: GroupInfo) -> GroupExplained:

@@ -10,6 +10,7 @@ import os
 import signal
 from collections.abc import Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 
@@ -49,6 +50,7 @@ from holdfast.node.authorities import connect_authority
 from holdfast.node.callees import HostCallees
 from holdfast.node.census import Census
 from holdfast.node.classes import offer_classes
+from holdfast.node.coding import other_code
 from holdfast.node.control import Control
 from holdfast.node.deafness import Deafness
 from holdfast.node.door import Door, Interior
@@ -75,6 +77,8 @@ from holdfast.storage.lock import DirectoryLock, Holder
 ANY_LOOPBACK_PORT: Final = Address("127.0.0.1", 0)
 EARLY_MAX: Final = 1_000
 """Frames of clients kept while the host is starting: they connect as soon as it listens."""
+COMPLAINTS_MAX: Final = 5
+"""Groups of which a host tells its agent that something is wrong with them."""
 
 log = structlog.get_logger("holdfast.host")
 _encode = msgspec.msgpack.Encoder().encode
@@ -311,7 +315,20 @@ class Host:
             deaf_to=self._deafness.to,
             without_object=without_object(groups.housed.values()),
             details=session.details,
+            complaints=self._complaints(),
         )
+
+    def _complaints(self) -> tuple[str, ...]:
+        if self._groups is None:
+            return ()
+        records, codes = self._groups.directory.records, self._keeper.session.codes
+        unserved = (
+            f"{each.record.name} is not served: {each.why_not_ready}"
+            for each in self._groups.housed.values()
+            if each.why_not_ready
+        )
+        found = chain(unserved, other_code(records, codes, self._host))
+        return tuple(islice(found, COMPLAINTS_MAX))
 
     def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
         if self._agents is None or self._receiving is None:
