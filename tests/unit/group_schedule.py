@@ -64,6 +64,16 @@ class UpdatingJournal(TellsUpdates, Journal):
     """The same, and it can say what changed."""
 
 
+@hf.interleaved
+class InterleavedJournal(Journal):
+    """The same, and others write while one waits for an answer."""
+
+
+@hf.interleaved
+class InterleavedUpdatingJournal(UpdatingJournal):
+    """Both."""
+
+
 BORNE = ("timer", "checkpoint_failed")
 """Faults that a schedule causes."""
 CONFIG = StyleConfig(
@@ -90,6 +100,8 @@ class Schedule:
             config = msgspec.structs.replace(config, inline_state_bytes_max=1)
         if self.rng.random() < 0.5:
             config = msgspec.structs.replace(config, slice_ns=MILLISECOND)
+        if self.rng.random() < 0.5:
+            config = msgspec.structs.replace(config, gate_ns=SECOND, gate_pause_ns=SECOND)
         self.group = FakeGroup(style, Definition("journal", cls, cls), config)
         self.group.clock.step_ns = 200_000
         self.clients = [Client(ClientId(f"client-{index}")) for index in range(3)]
@@ -237,7 +249,7 @@ class Schedule:
     def answer_nested(self) -> None:
         if not self.group.outgoing:
             return
-        name, waits = self.group.outgoing.pop(0)
+        name, waits = self.group.outgoing.pop(self.rng.randrange(len(self.group.outgoing)))
         outcome = self.ask_oracle(waits)
         replica = self.group.replicas.get(name)
         if replica is not None:
@@ -334,6 +346,12 @@ def check(schedule: Schedule) -> None:
     for (caller, call), answer in schedule.oracle.items():
         line = f"answer {call - 1} to {caller.client}/{caller.number}: {answer}"
         assert lines.count(line) <= 1
+    for line in (each for each in lines if each.startswith("answer ")):
+        asked, answer = line.removeprefix("answer ").split(": ", 1)
+        turn, name = asked.split(" to ")
+        client, number = name.split("/")
+        caller = Request(ClientId(client), int(number))
+        assert schedule.oracle[caller, int(turn) + 1] == answer, f"{caller} got the answer to another call"
     assert not [fault for fault in schedule.group.faults if fault[1] not in BORNE], schedule.group.faults
     digests = {schedule.group.primary: schedule.primary.execution.digest()}
     assert schedule.primary.execution.position >= Position(1)

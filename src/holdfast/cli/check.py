@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.cli.output import Output, print_json, talk
+from holdfast.cli.output import Output, print_json, say, talk
 from holdfast.model.errors import InvalidRequest
 from holdfast.node.class_source import BadClass, find_class
 from holdfast.node.classes import load_class, offer_classes
@@ -42,6 +42,8 @@ def check(name: str, *, app: Path | None = None, args: str | None = None, output
     captured, why = _capture(cls, _arguments(args))
     if captured == "no":
         found.append(_not_captured(cls, why))
+    if interface.is_interleaved and not interface.may_wait:
+        found.append(_never_waits(cls))
     queries = sorted(each.name for each in interface.operations.values() if each.is_query)
     operations = sorted(interface.operations.keys() - queries)
     if output == "json":
@@ -50,12 +52,14 @@ def check(name: str, *, app: Path | None = None, args: str | None = None, output
                 "class": name,
                 "operations": operations,
                 "queries": queries,
+                "interleaved": interface.is_interleaved,
                 "captured": captured,
                 "warnings": [{field: getattr(each, field) for field in Caution.__slots__} for each in found],
             }
         )
     else:
-        _show(name, operations, queries, captured, why, found)
+        shown = f"{name} (interleaved)" if interface.is_interleaved else name
+        _show(shown, operations, queries, captured, why, found)
     return EXIT_WARNED if found else EXIT_CLEAN
 
 
@@ -119,12 +123,19 @@ def _not_captured(cls: type, why: str) -> Caution:
     return Caution(_shown(Path(file)), line, "__init__", "state", why, STATE_INSTEAD)
 
 
+def _never_waits(cls: type) -> Caution:
+    file = inspect.getsourcefile(cls) or ""
+    line = inspect.getsourcelines(cls)[1] if file else 0
+    what = "it has no operation that is `async def`, so nothing ever waits"
+    return Caution(_shown(Path(file)), line, cls.__name__, "interleaved", what, "no @interleaved")
+
+
 def _show(
     name: str, operations: list[str], queries: list[str], captured: str, why: str, found: list[Caution]
 ) -> None:
-    print(f"{name}: operations {', '.join(operations) or 'none'}; queries {', '.join(queries) or 'none'}")
+    say(f"{name}: operations {', '.join(operations) or 'none'}; queries {', '.join(queries) or 'none'}")
     if captured == "unknown":
         talk.print(f"not looked at: whether its state can be captured: {why}", markup=False)
     for each in found:
-        print(f"{each.file}:{each.line}: {each.kind} in {each.method}: {each.what}; use {each.instead}")
-    print(f"{len(found)} warnings" if found else "nothing to warn of")
+        say(f"{each.file}:{each.line}: {each.kind} in {each.method}: {each.what}; use {each.instead}")
+    say(f"{len(found)} warnings" if found else "nothing to warn of")

@@ -6,7 +6,7 @@ import uvloop
 from cyclopts import App, Parameter
 
 from holdfast.cli.domain import Dir
-from holdfast.cli.output import Output, print_json, print_table, talk
+from holdfast.cli.output import Output, print_json, print_table, say, talk
 from holdfast.client.domain import connect
 from holdfast.faults.events import Location
 from holdfast.faults.filters import InvalidConstraint, Truth, evaluate, parse
@@ -46,6 +46,7 @@ EXAMPLES: Final[dict[str, FaultReport]] = {
     "a clock is wrong": FaultReport(
         FaultKind.CLOCK_SKEW, "main", _HOST, details={"SkewNs": 7_200_000_000_000}
     ),
+    "a class is another": FaultReport(FaultKind.OTHER_CODE, "main", *_MEMBER),
     "fewer are in sync": FaultReport(
         FaultKind.IN_SYNC_SHRUNK, "main", *_MEMBER, {"Epoch": 3, "InSync": 2, "MinInSync": 2}
     ),
@@ -104,7 +105,7 @@ async def _watch(layout: Layout, where: str, after: int | None, members: bool, o
             if output == "json":
                 print_json(as_plain(news))
             else:
-                print(_line(news), flush=True)
+                say(_line(news))
 
 
 @app.command(name="list")

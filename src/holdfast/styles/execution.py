@@ -58,6 +58,7 @@ from holdfast.styles.operation import (
     Stamp,
     State,
     TimerFired,
+    Unmarked,
     Update,
     Upgraded,
     Withdrawn,
@@ -178,7 +179,7 @@ class Execution:
             return self.calls(first, record.stamp, record.sent, decode_calls(record.sent.calls), run)
         if isinstance(record, Executed):
             return self._replay(first, record)
-        if isinstance(record, NestedReply | TimerFired | Poison | Withdrawn):
+        if isinstance(record, NestedReply | TimerFired | Poison | Withdrawn | Unmarked):
             self._check_own(first)
         self._move_to(first, first)
         effects = Effects()
@@ -202,7 +203,11 @@ class Execution:
                 self._end(self.line.withdraw(record.request, record.outcome), effects)
             case Upgraded():
                 self._upgrade(record)
-            case State() | Update() | Forward() | Marked() | Digested():
+            case Marked():
+                self.line.close_gate()
+            case Unmarked():
+                self._end(self.line.open_gate(self.position), effects)
+            case State() | Update() | Forward() | Digested():
                 pass  # they speak of what has been executed already
         return effects
 
@@ -334,11 +339,13 @@ class Execution:
         self._end(self.line.drain(self.position), effects)
         return effects
 
-    def digest(self, saved: bytes | None = None) -> bytes:
+    def digest(self, saved: bytes | None = None, *, with_state: bool = True) -> bytes:
         """Equal for members with equal states. *saved*: what :meth:`save` just gave, so that the object is
-        not asked for its state twice (FTC-309)."""
+        not asked for its state twice (FTC-309). Without the state only replies and timers are covered."""
         capture = self.definition.capture
-        if saved is not None and capture.is_checkpointable:
+        if not with_state:
+            state = b""
+        elif saved is not None and capture.is_checkpointable:
             state = msgspec.msgpack.decode(saved, type=Saved).state
         else:
             state = capture.digest_of(self.line.instance)
@@ -348,7 +355,7 @@ class Execution:
         return self.definition.capture.update_of(self.line.instance)
 
     def set_update(self, update: bytes, timers: bytes) -> None:
-        """Take what changed since. Raises ``InvalidState``."""
+        """Take what changed since. Raises what ``set_update`` raises."""
         self.definition.capture.apply_update(self.line.instance, update)
         self.replace_timers(timers)
 

@@ -5,13 +5,15 @@ A method that waits for another group holds up those ordered after it: they queu
 to its call has its place in the sequence: so every replay takes the same steps in the same order.
 
 When no method waits the object is *at rest*; only then may it be captured. Interleaved operations might never
-leave it so: a record closes the *gate*, and what comes after that queues until the object has been at rest.
+leave it so: a record closes the *gate*, and what comes after that queues until the object has been at rest. A
+call of another group that waits for nobody itself passes: somebody's operation waits for it, and maybe one of
+this group for that one.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -40,7 +42,7 @@ class _Running:
     job: Job
     coroutine: Suspended
     scope: Scope
-    waits_for: NestedCall
+    waits_for: NestedCall[Any]
     since: Position
     """Everything up to here led to the call, and must be final before it leaves (E3)."""
     deadline_ns: int
@@ -131,6 +133,10 @@ class Line:
         """The call to another group that has been waited for longest."""
         return next((self._outgoing(each) for each in self._running.values()), None)
 
+    def outgoings(self) -> Iterator[Outgoing]:
+        """All calls to other groups that are being waited for, the oldest first."""
+        return map(self._outgoing, self._running.values())
+
     def outgoing_of(self, request: Request) -> Outgoing | None:
         """The call that this request waits for."""
         running = self._running.get(request)
@@ -171,19 +177,19 @@ class Line:
     ) -> bytes | None:
         """Run a call now, or let it stand in line; None when its outcome comes later. ``scope`` is
         current."""
-        may_start = not self._running or self._may_begin_beside()
-        if may_start and not self.poisoned:
-            operation = self._operations.get(each.method)
-            if operation is not None and not operation.is_async:
-                # The path of nearly every call: no object is made for it.
-                try:
-                    args, kwargs = operation.decoded(each.arguments)
-                except BadCall as error:
-                    return refused(error)
-                scope = self.scope
-                scope.begin(client, each.number, time_ns, each.traceparent)
-                outcome = call(getattr(self.instance, each.method), args, kwargs)
-                return outcome if scope.unawaited is None else all_awaited(outcome, scope)
+        operation = self._operations.get(each.method)
+        may_wait = operation is not None and operation.is_async
+        may_start = not self._running or self._may_begin_beside(may_pass=bool(chain) and not may_wait)
+        if may_start and not self.poisoned and operation is not None and not may_wait:
+            # The path of nearly every call: no object is made for it.
+            try:
+                args, kwargs = operation.decoded(each.arguments)
+            except BadCall as error:
+                return refused(error)
+            scope = self.scope
+            scope.begin(client, each.number, time_ns, each.traceparent)
+            outcome = call(getattr(self.instance, each.method), args, kwargs)
+            return outcome if scope.unawaited is None else all_awaited(outcome, scope)
         job = Job(
             client,
             each.number,
@@ -266,9 +272,9 @@ class Line:
         """Whether one may begin though others wait."""
         return self._is_interleaved and not self._is_closed and len(self._running) < WAITING_MAX
 
-    def _may_begin_beside(self) -> bool:
-        """Whether one that has just come may: it comes behind those that stand in line."""
-        return self._may_run_beside() and not self.queue
+    def _may_begin_beside(self, *, may_pass: bool) -> bool:
+        """Whether one that has just come may: it comes behind those that stand in line, or passes them."""
+        return self._is_interleaved and (may_pass or (self._may_run_beside() and not self.queue))
 
     def _rest(self) -> None:
         self._before.drop()

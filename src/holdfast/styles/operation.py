@@ -17,7 +17,9 @@ decides the same (X2). All other records take one position.
 `State`        the primary's whole state, for warm backups (FTC-308)
 `Update`       what changed since the last `State` or `Update`
 `Forward`      warm backups may replay up to here: what changed is cheaper to compute than to send (E5)
-`Marked`       every member of an active group captures its state here
+`Marked`       every member of an active group captures its state here; operations that are interleaved begin
+               no more until the object has been at rest
+`Unmarked`     that took too long: they begin again
 `Digested`     what the primary's state at a mark came to; one that differs has diverged (E1)
 =============  =====================================================================================
 
@@ -226,10 +228,16 @@ class Update(msgspec.Struct, frozen=True, array_like=True, tag=10, gc=False):
 
 
 class Forward(msgspec.Struct, frozen=True, array_like=True, tag=11, gc=False):
-    pass
+    is_mark: bool = False
+    """The primary captures its state before this record, or at its next moment of rest, and so do the others:
+    a :class:`Digested` follows, and whoever has another gives its object up (E8)."""
 
 
 class Marked(msgspec.Struct, frozen=True, array_like=True, tag=12, gc=False):
+    pass
+
+
+class Unmarked(msgspec.Struct, frozen=True, array_like=True, tag=20, gc=False):
     pass
 
 
@@ -253,6 +261,7 @@ Record = (
     | Update
     | Forward
     | Marked
+    | Unmarked
     | Digested
 )
 Stamped = Calls | Executed | NestedReply | TimerFired | Settled | Poison | Withdrawn

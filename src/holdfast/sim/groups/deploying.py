@@ -108,6 +108,7 @@ class SimulatedOldCode:
         name: str,
         framing: Framing,
         then: Callable[[Written | NotCopied | Waits], None],
+        by: Code | None = None,
     ) -> bool:
         if self._running is not None:
             return False

@@ -30,12 +30,17 @@ from holdfast.sequence.standing import is_volatile
 from holdfast.sim.planted import Planting, replacing
 from holdfast.sim.planted.authority import changing
 from holdfast.styles import warm
+from holdfast.styles.absence import Diverged
 from holdfast.styles.attempts import Attempts
-from holdfast.styles.effects import Outgoing
+from holdfast.styles.checkpointing import Checkpointing
+from holdfast.styles.comparing import Comparing
+from holdfast.styles.effects import Effects, Outgoing
 from holdfast.styles.execution import Execution
 from holdfast.styles.forwarding import Step, next_step
+from holdfast.styles.gate import Gate
+from holdfast.styles.line import Line
 from holdfast.styles.nested import sent_by
-from holdfast.styles.operation import Call, Sent
+from holdfast.styles.operation import Call, Marked, NestedReply, Sent, Unmarked
 from holdfast.styles.passive import Passive
 from holdfast.styles.ports import Token
 from holdfast.styles.replica import Replica
@@ -44,12 +49,15 @@ from holdfast.styles.waiting import Answer, Waiting
 
 RUNS: Final = 100
 FOR_EVER_NS: Final = 1 << 62
+FAR_POSITION: Final = Position(1 << 62)
 
 _judge = Retention.judge
 _fire = Timers.fire
 _send = Nesting._send
 _read = Serving._read
 _keep_away = Membership._keep_away
+_gate_due = Gate.due
+_resume = Execution._resume
 
 
 # --- exactly once
@@ -115,10 +123,27 @@ def _keep_the_object(passive: Passive) -> None:
 def _call_out_at_once(replica: Replica) -> None:
     """Do not wait until the calling request is final."""
     execution = replica.execution
-    waits = execution.outgoing() if execution is not None else None
-    outgoing = replica._calling_out.to_send(waits) if waits is not None else None
-    if outgoing is not None:
-        replica._ports.call_out(outgoing)
+    if execution is not None:
+        for outgoing in replica._calling_out.to_send(execution.line, FAR_POSITION):
+            replica._ports.call_out(outgoing)
+
+
+def _close_unseen(gate: Gate, line: Line) -> Marked | Unmarked | None:
+    """Let nothing begin until the object has been at rest, and tell nobody."""
+    found = _gate_due(gate, line)
+    if isinstance(found, Marked):
+        line.close_gate()
+        return None
+    return found
+
+
+def _resume_the_oldest(execution: Execution, record: NestedReply, effects: Effects) -> None:
+    """Go on with whoever has waited longest, whose call was answered or not."""
+    waits = execution.outgoing()
+    if waits is not None and execution.line.is_waiting_for(record.request, record.call):
+        client, number = waits.caller
+        other = msgspec.structs.replace(record, client=client, number=number, call=waits.call)
+        _resume(execution, other, effects)
 
 
 def _by_process(nesting: Nesting, awaited: Any, reference: Reference) -> None:
@@ -172,6 +197,17 @@ def _stale_at_once(replica: Replica, token: Token, client: ClientId, calls: list
     replica._ports.answer(token, [each.number for each in calls], outcomes)
 
 
+def _only_report(replica: Replica, found: Diverged) -> None:
+    """A replay that came out otherwise is told of, and served from."""
+    replica._ports.fault("divergence", str(found))
+
+
+def _equal_whatever(comparing: Comparing) -> None:
+    """Every digest is taken for the primary's."""
+    if comparing._own is not None and comparing._own[0] in comparing._told:
+        comparing._on_equal(comparing._own[0])
+
+
 _bug: Final = Planting("groups", runs_max=RUNS)
 
 
@@ -201,6 +237,22 @@ PLANTED = (
         "_call_out",
         _call_out_at_once,
         profile="views",
+    ),
+    _bug(
+        "gate-not-recorded",
+        "E3",
+        "a primary lets no operation begin until its object was at rest, and orders no record of it",
+        Gate,
+        "due",
+        _close_unseen,
+    ),
+    _bug(
+        "answer-to-the-oldest",
+        "E3",
+        "the answer to one interleaved operation is given to the one that has waited longest",
+        Execution,
+        "_resume",
+        _resume_the_oldest,
     ),
     _bug(
         "reads-behind-the-client",
@@ -306,6 +358,33 @@ PLANTED = (
         "is_reckoned_wrong",
         lambda request, outcome, time_s: False,
         profile="clock-kills",
+    ),
+    _bug(
+        "differing-object-leads",
+        "E8",
+        "a member whose replay came out otherwise keeps its object and serves",
+        Replica,
+        "_differs",
+        _only_report,
+        profile="swayed",
+    ),
+    _bug(
+        "digests-not-compared",
+        "E8",
+        "a state that differs from the primary's is taken for equal",
+        Comparing,
+        "_compared",
+        _equal_whatever,
+        profile="swayed",
+    ),
+    _bug(
+        "uncompared-checkpoint",
+        "E8",
+        "a backup's state becomes a checkpoint before it was found equal to the primary's",
+        Checkpointing,
+        "_may_count",
+        lambda checkpointing, position: True,
+        profile="swayed",
     ),
     _bug("timer-rings-again", "E6", "a timer that has rung stays set", Timers, "fire", _rings_again),
     _bug(
