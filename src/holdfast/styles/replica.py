@@ -175,9 +175,10 @@ class Replica(ABC):
             return None
         execution = self._ready()
         if not execution.is_own:
-            if may_order:
-                self._upgrade(execution)
-            else:
+            if may_order and self.sequence.is_serving:
+                with suppress(Rejected, Unavailable):  # the object was given up, and is made again
+                    self._upgrade(execution)
+            elif not may_order:
                 self._ports.again()
             return None
         self._stamping.resume(*newest_stamp(execution, self.sequence))

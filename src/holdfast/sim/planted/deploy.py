@@ -1,12 +1,13 @@
 """Bugs planted in what is done when classes change: each leaves out a part of rule E7."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from holdfast.housing import groups as housing
 from holdfast.model.code import Code
 from holdfast.model.ids import Position
-from holdfast.sim.planted import Planting
+from holdfast.sim.planted import Planted, Planting, replacing
 from holdfast.storage.record import Record as Stored
 from holdfast.styles import tail as styles_tail
 from holdfast.styles.execution import Execution
@@ -74,17 +75,28 @@ def _one_code_for_all(tail: Tail, records: Any) -> None:
         styles_tail.UPGRADED = with_upgrades  # type: ignore[misc]  # put back
 
 
+@contextmanager
+def _whatever_is_there() -> Iterator[None]:
+    """Nobody asks by which code anything was made."""
+    with (
+        replacing(Execution, "_check_own", lambda execution, first: None),
+        replacing(Execution, "_upgrade", _goes_on_all_the_same),
+        replacing(Succession, "check_state", lambda succession, code, position, leads: None),
+    ):
+        yield
+
+
 _bug: Final = Planting("deploy", runs_max=60)
 
 PLANTED: Final = (
-    _bug(
-        "replayed-by-other-code",
-        "E7",
-        "what other code made is executed again by whatever is there",
-        Execution,
-        "_check_own",
-        lambda execution, first: None,
-        "deploys",
+    Planted(
+        name="deploy-replayed-by-other-code",
+        rule="E7",
+        scenario="deploy",
+        summary="what other code made is executed again by whatever is there",
+        plant=_whatever_is_there,
+        profile="deploys",
+        runs_max=60,
     ),
     _bug(
         "digest-not-compared",
