@@ -53,6 +53,7 @@ from holdfast.styles.operation import (
     Record,
     Replied,
     Reply,
+    SendEnded,
     Sent,
     Settled,
     Stamp,
@@ -65,6 +66,7 @@ from holdfast.styles.operation import (
     decode_calls,
 )
 from holdfast.styles.saving import Saved
+from holdfast.styles.sends import Sends
 from holdfast.styles.stepping import ORDERED_BYTES_MAX, SHORT_BYTES, fitted
 from holdfast.styles.timers import Timers, is_timer
 from holdfast.styles.weight import weighs_over
@@ -97,9 +99,10 @@ class Execution:
         """That made the state: what is executed next must be the same (E7)."""
         self.retention = Retention()
         self.timers = Timers()
+        self.sends = Sends()
         if instance is None:
             instance = definition.make_first(self.timers)
-        self.line = Line(definition, instance, self.timers)
+        self.line = Line(definition, instance, self.timers, self.sends)
 
     @property
     def is_at_rest(self) -> bool:
@@ -168,6 +171,9 @@ class Execution:
             case Withdrawn():
                 self._take_time(record.stamp)
                 self._end(self.line.withdraw(record.request, record.outcome), effects)
+            case SendEnded(number=number, code=code, text=text):
+                self._take_time(record.stamp)
+                self.sends.end(number, code, text, self.time_ns)
             case Upgraded():
                 self.code = record.to_code
             case Marked():
@@ -277,6 +283,7 @@ class Execution:
         execution.code = found.code
         execution.retention = Retention.load(found.retention)
         execution.replace_timers(found.timers)
+        execution.replace_sends(found.sends)
         execution.line.queue.extend(found.queue)
         execution.line.poisoned = {Request(client, number): end for client, number, end in found.poisoned}
         return execution
@@ -292,6 +299,7 @@ class Execution:
             state,
             self.retention.save(),
             self.timers.save(),
+            self.sends.save(),
             list(self.line.queue),
             [(*request, outcome) for request, outcome in self.line.poisoned.items()],
         )
@@ -310,19 +318,24 @@ class Execution:
             state = msgspec.msgpack.decode(saved, type=Saved).state
         else:
             state = capture.digest_of(self.line.instance)
-        return _digest(state, self.retention.save(), self.timers.save())
+        return _digest(state, self.retention.save(), self.timers.save(), self.sends.save())
 
     def get_update(self) -> bytes:
         return self.definition.capture.update_of(self.line.instance)
 
-    def set_update(self, update: bytes, timers: bytes) -> None:
+    def set_update(self, update: bytes, timers: bytes, sends: bytes) -> None:
         """Take what changed since. Raises ``InvalidState``."""
         self.definition.capture.apply_update(self.line.instance, update)
         self.replace_timers(timers)
+        self.replace_sends(sends)
 
     def replace_timers(self, saved: bytes) -> None:
         self.timers = Timers.load(saved)
         self.line.scope.timers = self.timers
+
+    def replace_sends(self, saved: bytes) -> None:
+        self.sends = Sends.load(saved)
+        self.line.scope.sends = self.sends
 
     def discard(self) -> None:
         """Give up the object and the method that waits in it (E1)."""
@@ -336,7 +349,7 @@ class Execution:
             self._move_to(first, first + len(calls) - 1)
             self._take_time(record.stamp)
             self._account(first, record.sent, calls, record.outcomes if isinstance(record, Executed) else [])
-        elif isinstance(record, NestedReply | TimerFired | Withdrawn):
+        elif isinstance(record, NestedReply | TimerFired | Withdrawn | SendEnded):
             self._move_to(first, first)
             self._take_time(record.stamp)
         else:

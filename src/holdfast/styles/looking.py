@@ -15,7 +15,7 @@ from holdfast.storage.record import Record as Stored
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.operation import Forward, State, Update, encode_record
 
-_STEPS: Final = tuple(encode_record(each)[1:2] for each in (State(b""), Update(b"", b""), Forward()))
+_STEPS: Final = tuple(encode_record(each)[1:2] for each in (State(b""), Update(b"", b"", b""), Forward()))
 """The tags of what brings backups forward, the second byte of a record: the others need not be decoded."""
 
 

@@ -16,6 +16,7 @@ import msgspec
 from holdfast.model.calls import Request
 from holdfast.model.errors import BrokenInvariant, Rejected, Unavailable
 from holdfast.model.ids import ClientId, Epoch, Position
+from holdfast.model.outcome import decode_outcome
 from holdfast.model.units import MILLISECOND
 from holdfast.sequence.ports import Captured, Kept
 from holdfast.styles.admission import calls_in, check_length, check_room, in_circle
@@ -36,6 +37,7 @@ from holdfast.styles.operation import (
     NestedReply,
     Poison,
     Record,
+    SendEnded,
     Sent,
     Settled,
     TimerFired,
@@ -46,6 +48,7 @@ from holdfast.styles.poison import Poisonous, among_calls, among_timers
 from holdfast.styles.ports import Sequence, StylePorts, Token
 from holdfast.styles.queries import Queries
 from holdfast.styles.repetition import Repetitions
+from holdfast.styles.sending import Sending, end_of
 from holdfast.styles.stamping import Stamping, newest_stamp
 from holdfast.styles.stepping import fitted
 from holdfast.styles.waiting import Waiting
@@ -80,6 +83,7 @@ class Replica(ABC):
         self._checkpointing = Checkpointing(ports, config, self._log_bytes)
         self._calling_out = CallingOut()
         self._gate = Gate(ports.clock, config)
+        self._sending = Sending(definition.group, ports.clock)
 
     def bind(self, sequence: Sequence) -> None:
         """The member this replica stands on; before any event."""
@@ -143,6 +147,7 @@ class Replica(ABC):
         self._office.take_up()
         self._answering.take_up()
         self._calling_out.take_up(self.sequence.committed)
+        self._sending.take_up(execution.sends)
         self._ports.trace.note("taken_up", group=self.definition.group, position=execution.position)
 
     def on_following(self) -> None:
@@ -253,6 +258,22 @@ class Replica(ABC):
         except (Rejected, Unavailable):
             self._calling_out.send_again(caller, call)  # or another primary does
 
+    def on_send_outcome(self, number: int, outcome: bytes) -> None:
+        """The answer to a call that was sent from the outbox through ``call_out``."""
+        if not self._sending.is_awaited(number):
+            return
+        end = end_of(decode_outcome(outcome))
+        if end is None:
+            self._sending.send_again(number, is_soon=False)
+            return
+        try:
+            self._order(self._serving(), SendEnded(self._stamping.next(), number, *end))
+        except (Rejected, Unavailable):
+            self._sending.send_again(number, is_soon=True)  # or another primary does
+            return
+        if end[0]:
+            self._ports.fault("send_failed", f"send {number} came to nothing: {end[0]}: {end[1]}")
+
     def withdraw(self, request: Request, outcome: bytes) -> None:
         """Have a call that stands in line end with *outcome*, unless it begins before that is ordered (E10).
         Raises ``Unavailable``, ``Overloaded``."""
@@ -289,7 +310,9 @@ class Replica(ABC):
         """When, by the wall clock, :meth:`turn` must be called even if nothing comes in."""
         execution = self.execution if self._office.is_taken_up else None
         gate_ns = self._gate.next_ns(execution.line) if execution is not None else None
-        wakes = [at for at in (self._next_due_ns(), self._asking.next_ns, gate_ns) if at is not None]
+        send_ns = self._sending.next_ns(execution.sends) if execution is not None else None
+        due = (self._next_due_ns(), self._asking.next_ns, gate_ns, send_ns)
+        wakes = [at for at in due if at is not None]
         return self._ports.clock.wall() + min(wakes) - self._ports.clock.now() if wakes else None
 
     def _next_due_ns(self) -> int | None:
@@ -395,6 +418,10 @@ class Replica(ABC):
         if execution is not None and not execution.is_at_rest:
             for outgoing in self._calling_out.to_send(execution.line, self.sequence.committed):
                 self._ports.call_out(self._audience.calls_out(outgoing))
+        if execution is not None:
+            reached, committed = execution.position, self.sequence.committed
+            for outgoing in self._sending.to_send(execution.sends, reached, committed):
+                self._ports.call_out(outgoing)
 
     def _fire_timers(self) -> None:
         execution = self.execution

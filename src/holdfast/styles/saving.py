@@ -18,8 +18,8 @@ WHOLE: Final = 1
 """The version of a state in one message."""
 IN_PIECES: Final = 2
 """The same without the object is the first of its pieces; those of the object follow."""
-_FIRST_OF_WHOLE: Final = b"\x9a"
-"""An array of ten. In pieces, a state begins with a length, which is below two gigabytes."""
+_FIRST_OF_WHOLE: Final = b"\x9b"
+"""An array of eleven. In pieces, a state begins with a length, which is below two gigabytes."""
 
 
 class Saved(msgspec.Struct, frozen=True, array_like=True):
@@ -33,6 +33,7 @@ class Saved(msgspec.Struct, frozen=True, array_like=True):
     """Of the object; empty when it is in pieces."""
     retention: bytes
     timers: bytes
+    sends: bytes
     queue: list[Job]
     poisoned: list[tuple[ClientId, int, bytes]]
 
