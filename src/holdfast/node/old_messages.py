@@ -8,6 +8,7 @@ import msgspec
 
 from holdfast.authority.groups import GroupRecord
 from holdfast.model.calls import Request
+from holdfast.model.circles import Root
 from holdfast.model.code import Code
 from holdfast.model.csn import Csn
 from holdfast.model.ids import Position
@@ -80,6 +81,8 @@ class Waiting(msgspec.Struct, frozen=True, array_like=True, tag=13):
     position: Position
     may_have_left: bool
     traceparent: bytes
+    root: Root
+    deadline_ns: int
     csn: Csn
     time_ns: int
 
@@ -98,6 +101,8 @@ class Waiting(msgspec.Struct, frozen=True, array_like=True, tag=13):
             out.position,
             out.may_have_left,
             out.traceparent,
+            out.root,
+            out.deadline_ns,
             waits.csn,
             waits.time_ns,
         )
@@ -116,6 +121,8 @@ class Waiting(msgspec.Struct, frozen=True, array_like=True, tag=13):
             self.position,
             self.may_have_left,
             self.traceparent,
+            root=self.root,
+            deadline_ns=self.deadline_ns,
         )
         return Waits(outgoing, self.csn, self.time_ns)
 
