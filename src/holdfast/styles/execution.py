@@ -299,9 +299,9 @@ class Execution:
             state,
             self.retention.save(),
             self.timers.save(),
-            self.sends.save(),
             list(self.line.queue),
             [(*request, outcome) for request, outcome in self.line.poisoned.items()],
+            self.sends.save(),
         )
 
     def go_on(self) -> Effects:

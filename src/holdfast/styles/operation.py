@@ -235,7 +235,7 @@ class Update(msgspec.Struct, frozen=True, array_like=True, tag=10, gc=False):
     update: bytes
     """What ``get_update`` gave, as of the position before this record."""
     timers: bytes
-    sends: bytes
+    sends: bytes = b""
 
 
 class Forward(msgspec.Struct, frozen=True, array_like=True, tag=11, gc=False):

@@ -148,7 +148,10 @@ class Sends:
 
     @classmethod
     def load(cls, saved: bytes) -> "Sends":
-        """The outbox that was saved. Raises ``msgspec.DecodeError`` for anything else."""
+        """The outbox that was saved; an empty one, if it is of a time without. Raises ``msgspec.DecodeError``
+        for anything else."""
+        if not saved:
+            return cls()
         outbox, found = cls(), msgspec.msgpack.decode(saved, type=_Saved)
         outbox.issued, outbox.failures = found.issued, found.failures
         outbox.failed.extend(found.failed)
