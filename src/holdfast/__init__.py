@@ -13,7 +13,14 @@ from holdfast.model.errors import (
     Unavailable,
 )
 from holdfast.model.fitting import ResultDoesNotFit
-from holdfast.model.outcome import CallCycle, CallPoisoned, CallRefused, MethodRaised, NestedOutcomeUnknown
+from holdfast.model.outcome import (
+    CallCycle,
+    CallPoisoned,
+    CallRefused,
+    MethodRaised,
+    NestedNotExecuted,
+    NestedOutcomeUnknown,
+)
 from holdfast.styles.context import context
 from holdfast.styles.interface import interleaved, query
 
@@ -28,6 +35,7 @@ __all__ = [
     "HoldfastError",
     "InvalidRequest",
     "MethodRaised",
+    "NestedNotExecuted",
     "NestedOutcomeUnknown",
     "OutcomeUnknown",
     "Overloaded",

@@ -174,6 +174,58 @@ def test_a_call_that_nobody_answers_ends_by_expiration(whole: Domain) -> None:
     run(whole, work)
 
 
+def test_a_call_with_a_timeout_holds_its_group_up_no_longer(whole: Domain) -> None:
+    """The host that may have taken it has stopped, so nothing is known of it: that is said soon after its
+    second, not when the request expires; the called group is asked first (X3)."""
+
+    async def work(client: Client) -> tuple[str, float, str]:
+        asker = await client.connection.create("market:Stock", name="hasty", replicas=1)
+        found = await client.wait_in_sync("hasty")
+        elsewhere = next(host for host in ("host1", "host2") if host != found.primary)
+        async with connect(f"holdfast://{await client.address(elsewhere)}/{client.name}") as there:
+            await there.create("market:Stock", name="stopped", replicas=1)
+        await client.wait_in_sync("stopped")
+        assert await asker.ask_within("stopped", 5) == "done"
+        pid = await client.pid(elsewhere)
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            began = time.monotonic()
+            ended: str = await asker.ask_within("stopped", 1)
+            took_s = time.monotonic() - began
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        return ended, took_s, await asker.ask_within("stopped", 10)
+
+    ended, took_s, after = run(whole, work)
+    assert (ended, after) == ("unknown", "done")
+    assert took_s < 5
+
+
+def test_a_call_that_times_out_in_line_never_runs(whole: Domain) -> None:
+    """The called group's line is held up; what stands there has not begun, so it can be taken back (X3)."""
+
+    async def work(client: Client) -> tuple[str, list[str], dict[str, int]]:
+        create = client.connection.create
+        asker = await create("market:Stock", name="asks in line", replicas=1)
+        shop = await create("market:Shop", name="in line shop", replicas=1, args=["in line stock"])
+        found = await client.wait_in_sync("in line shop")
+        elsewhere = next(host for host in ("host1", "host2") if host != found.primary)
+        async with connect(f"holdfast://{await client.address(elsewhere)}/{client.name}") as there:
+            stock = await there.create("market:Stock", name="in line stock", replicas=1)
+            await client.wait_in_sync("in line stock")
+            pid = await client.pid(elsewhere)
+            os.kill(pid, signal.SIGSTOP)
+            try:
+                slow = shop.buy("slow")  # it waits for the stock
+                ended: str = await asker.sell_within("in line shop", "fast", 0.5)
+            finally:
+                os.kill(pid, signal.SIGCONT)
+            await slow
+            return ended, sorted(await shop.orders()), await stock.times()
+
+    assert run(whole, work) == ("not_executed", ["slow"], {"slow": 1, "slow, again": 1})
+
+
 @pytest.mark.covers("FTC-22")
 @pytest.mark.parametrize("style", STYLES)
 def test_a_nested_call_happens_once_though_its_callers_primaries_die(

@@ -245,6 +245,13 @@ class Shop:
 
     async def order(self, item: str) -> None:
         await hf.context.group("stock").reserve(item, number=1)
+        other = hf.context.group("other", Shop, timeout_s=1)
+        assert_type(await other.call(Shop.buy, item), str)
+        assert_type(await other.call(Shop.order, item), None)
+        assert_type(await other.call("anything", 1), Any)
+        await other.call(Shop.buy, 1)  # type: ignore[call-overload]  # not an item
+        hf.context.group("other", timeout_s="1")  # type: ignore[call-overload]  # not a number
+        await hf.context.group("abroad", Shop, domain="holdfast://127.0.0.1:7400/d").buy(item)
 
     @hf.query
     def price(self, item: str) -> int:

@@ -86,6 +86,13 @@ class CallCycle(CallRefused):
     code = "call_cycle"
 
 
+class NestedNotExecuted(CallRefused):
+    """Raised when a call to another group was not executed and never will be: nobody took it before it timed
+    out, or the called group has said so for good (E3, X3). What was done for it can be undone."""
+
+    code = "not_executed"
+
+
 class CallPoisoned(HoldfastError):
     """Raised when a call ended several processes and was therefore given up (E4)."""
 
@@ -96,6 +103,9 @@ class NestedOutcomeUnknown(HoldfastError):
     """Raised when a nested call had no answer before it expired: it may have been executed (E3)."""
 
     code = "outcome_unknown"
+
+
+_REFUSALS: Final = {each.code: each for each in (CallCycle, NestedNotExecuted)}
 
 
 def encode_outcome(outcome: Outcome) -> bytes:
@@ -134,9 +144,9 @@ def value_of(outcome: Outcome) -> Any:
 
 
 def _refusal(reason: str, text: str) -> HoldfastError:
-    if reason == CallCycle.code:
-        return CallCycle(reason, text)
-    return Overloaded(text) if reason == Overloaded.code else CallRefused(reason, text)
+    if reason == Overloaded.code:
+        return Overloaded(text)
+    return _REFUSALS.get(reason, CallRefused)(reason, text)
 
 
 def error_in_words(error: BaseException) -> str:

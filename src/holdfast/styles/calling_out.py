@@ -29,6 +29,8 @@ class CallingOut:
     def take_up(self, committed: Position) -> None:
         """This replica is primary from here on."""
         self._line = None
+        self._sent.clear()
+        self._again.clear()
         self._taken_up_at = committed
 
     def is_awaited(self, caller: Request, call: int) -> bool:
@@ -57,6 +59,14 @@ class CallingOut:
             self._turn = turn
             self._sent.add((waits.caller, waits.call))
             yield replace(waits, may_have_left=waits.position <= self._taken_up_at)
+
+    def to_send_one(self, waits: Outgoing) -> Outgoing | None:
+        """The call that a method waits for which is in no object here, to be sent now; None when it was."""
+        key = (waits.caller, waits.call)
+        if key in self._sent:
+            return None
+        self._sent.add(key)
+        return replace(waits, may_have_left=True)
 
     def _once_more(self, line: Line) -> Iterator[Outgoing]:
         again, self._again = self._again, {}

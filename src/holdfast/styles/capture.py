@@ -7,6 +7,7 @@ captured is refused by name when the group is created, not discovered at the fir
 """
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import Any, Final, Protocol, get_type_hints, runtime_checkable
@@ -70,6 +71,7 @@ class Capture:
         self._types = _attribute_types(cls)
         self.is_checkpointable = _is_a(cls, Checkpointable)
         self.is_updateable = _is_a(cls, Updateable)
+        self._takes_version = self.is_checkpointable and _takes_version(cls)
         given = [name for name in ("get_state", "set_state") if callable(getattr(cls, name, None))]
         if len(given) == 1:
             raise NotCapturable(
@@ -84,12 +86,13 @@ class Capture:
             {name: self._encoded(name, value) for name, value in _attributes(instance)}
         )
 
-    def restored(self, state: bytes, fresh: Callable[[], Any]) -> Any:
-        """An object with that state. *fresh* makes one as the group's creation did, for a class that sets its
-        state itself; any other is built bare, and its ``__init__`` is not run again."""
+    def restored(self, state: bytes, fresh: Callable[[], Any], version: str = "") -> Any:
+        """An object with that state, which the class of that *version* gave. *fresh* makes one as the group's
+        creation did, for a class that sets its state itself; any other is built bare, and its ``__init__`` is
+        not run again."""
         if self.is_checkpointable:
             instance = fresh()
-            run_own(instance.set_state, state)
+            self.set_state(instance, state, version)
             return instance
         instance = object.__new__(self._cls)
         for name, encoded in msgspec.msgpack.decode(state, type=dict[str, msgspec.Raw]).items():
@@ -97,6 +100,13 @@ class Capture:
                 instance, name, msgspec.msgpack.decode(encoded, type=self._types.get(name, Any))
             )
         return instance
+
+    def set_state(self, instance: Any, state: bytes, version: str) -> None:
+        """Raises what ``set_state`` raises."""
+        if self._takes_version:
+            run_own(instance.set_state, state, version)
+        else:
+            run_own(instance.set_state, state)
 
     def pieces_of(self, instance: object) -> Iterator[bytes]:
         """The whole state, in pieces for :class:`Restoring`. Raises as :meth:`state_of`."""
@@ -114,9 +124,13 @@ class Capture:
             for number, part in enumerate(parts(value, encode)):
                 yield _piece(name, part, is_part=number > 0)
 
-    def restoring(self, fresh: Callable[[], Any]) -> "Restoring":
+    def restoring(self, fresh: Callable[[], Any], version: str = "") -> "Restoring":
         """See :meth:`restored`."""
-        return Restoring(self._cls, self._types, fresh if self.is_checkpointable else None)
+
+        def finish(state: bytes) -> Any:
+            return self.restored(state, fresh, version)
+
+        return Restoring(self._cls, self._types, finish if self.is_checkpointable else None)
 
     def digest_of(self, instance: object) -> bytes:
         """Bytes that are equal for equal states. Unlike the state they do not follow the order of sets,
@@ -175,18 +189,18 @@ class Capture:
 class Restoring:
     """An object that is made of its pieces, one after the other."""
 
-    def __init__(self, cls: type, types: dict[str, Any], fresh: Callable[[], Any] | None) -> None:
-        """*fresh*: for a class that sets its state itself."""
+    def __init__(self, cls: type, types: dict[str, Any], restored: Callable[[bytes], Any] | None) -> None:
+        """*restored*: the object with a state, for a class that sets its state itself."""
         self._cls = cls
         self._types = types
-        self._fresh = fresh
+        self._restored = restored
         self._values: dict[str, Any] = {}
         self._state = bytearray()
 
     def take(self, encoded: bytes) -> None:
         """The next piece. Raises ``msgspec.DecodeError``."""
         piece = msgspec.msgpack.decode(encoded, type=Piece)
-        if self._fresh is not None:
+        if self._restored is not None:
             self._state += msgspec.msgpack.decode(piece.value, type=bytes)
             return
         value = msgspec.msgpack.decode(piece.value, type=self._types.get(piece.name, Any))
@@ -194,14 +208,21 @@ class Restoring:
 
     def finish(self) -> Any:
         """The object. Raises what ``set_state`` raises."""
-        if self._fresh is not None:
-            instance = self._fresh()
-            run_own(instance.set_state, bytes(self._state))
-            return instance
-        instance = object.__new__(self._cls)
+        if self._restored is not None:
+            return self._restored(bytes(self._state))
+        instance: Any = object.__new__(self._cls)
         for name, value in self._values.items():
             object.__setattr__(instance, name, value)
         return instance
+
+
+def _takes_version(cls: type) -> bool:
+    """Whether its ``set_state`` wants to know by which version the state was given (E7)."""
+    try:
+        inspect.signature(cls.set_state).bind(None, b"", "")  # type: ignore[attr-defined]  # it has one
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _piece(name: str, value: msgspec.Raw, *, is_part: bool = False) -> bytes:
@@ -222,6 +243,11 @@ def _ordered(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
         return [_ordered(getattr(value, each.name)) for each in dataclasses.fields(value)]
     return value
+
+
+def attribute_names(instance: object) -> list[str]:
+    """Of every attribute that is set."""
+    return [name for name, _ in _attributes(instance)]
 
 
 def _attributes(instance: object) -> list[tuple[str, Any]]:

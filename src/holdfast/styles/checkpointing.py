@@ -225,6 +225,11 @@ class Checkpointing:
         self._captured = None
         self._drop_copy()
 
+    def kept_elsewhere(self, position: Position, size: int) -> None:
+        """Another process has made a checkpoint of final records (E7)."""
+        self.kept = max(self.kept, position)
+        self._state_bytes = size
+
     def forget(self) -> None:
         """What was captured and is not final may never become so."""
         self._captured = None

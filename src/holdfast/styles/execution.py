@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from holdfast.model.calls import Request
-from holdfast.model.code import UNKNOWN
+from holdfast.model.code import UNKNOWN, Code
 from holdfast.model.csn import ZERO
 from holdfast.model.errors import invariant
 from holdfast.model.ids import Position
@@ -69,6 +69,7 @@ from holdfast.styles.saving import Saved
 from holdfast.styles.sends import Sends
 from holdfast.styles.stepping import ORDERED_BYTES_MAX, SHORT_BYTES, fitted
 from holdfast.styles.timers import Timers, is_timer
+from holdfast.styles.upgrade import OtherCode, bring_up_to_date
 from holdfast.styles.weight import weighs_over
 
 Run = Callable[..., bytes | None]
@@ -95,8 +96,7 @@ class Execution:
         """Everything up to here has been applied."""
         self.csn = ZERO
         self.time_ns = 0
-        self.code = UNKNOWN
-        """That made the state: what is executed next must be the same (E7)."""
+        self._take_code(UNKNOWN)
         self.retention = Retention()
         self.timers = Timers()
         self.sends = Sends()
@@ -143,14 +143,47 @@ class Execution:
         """Whether it would run, were it met now."""
         return self.retention.judge(*request, expiration_s) is FRESH
 
+    # --- the code that made the state (E7)
+
+    @property
+    def is_unbegun(self) -> bool:
+        """Whether it is the object as at creation, which no code has gone on from."""
+        return self.position == 0
+
+    def _take_code(self, code: Code) -> None:
+        self.code = code
+        """That made the state."""
+        self.is_own = code.is_same(self.definition.code)
+        """And it is the class as it is here: what comes next may be executed."""
+
+    def _check_own(self, first: Position) -> None:
+        if not self.is_own:
+            raise OtherCode(first, self.code, self.definition.code)
+
+    def _upgrade(self, record: Upgraded) -> None:
+        here = self.definition.code
+        if not record.to_code.is_same(here):
+            raise OtherCode(self.position, record.to_code, here)
+        is_begun = self.position > 1  # the object as at creation has just been made by the class of here
+        if is_begun:
+            invariant(self.is_idle, "nothing waits where other code goes on")
+            bring_up_to_date(
+                self.definition, self.line.instance, self.timers, self.code, self.position, self.time_ns
+            )
+        self._take_code(record.to_code)
+
     # --- records
 
     def apply(self, first: Position, record: Record, run: Run | None = None) -> Effects:
-        """Execute or replay the record at *first*, which must be the next one."""
+        """Execute or replay the record at *first*, which must be the next one. Raises
+        :class:`.upgrade.OtherCode` for one that the class as it is here may not execute, and
+        :class:`.upgrade.CannotUpgrade` where it should go on and cannot."""
         if isinstance(record, Calls):
             return self.calls(first, record.stamp, record.sent, decode_calls(record.sent.calls), run)
         if isinstance(record, Executed):
             return self._replay(first, record)
+        if isinstance(record, NestedReply | TimerFired | Poison | Withdrawn):
+            self._check_own(first)
         self._move_to(first, first)
         effects = Effects()
         match record:
@@ -175,7 +208,7 @@ class Execution:
                 self._take_time(record.stamp)
                 self.sends.end(number, code, text, self.time_ns)
             case Upgraded():
-                self.code = record.to_code
+                self._upgrade(record)
             case Marked():
                 self.line.close_gate()
             case Unmarked():
@@ -187,7 +220,9 @@ class Execution:
     def calls(
         self, first: Position, stamp: Stamp, sent: Sent, calls: list[Call], run: Run | None = None
     ) -> Effects:
-        """Execute the calls of one client frame, each by way of *run* if there is one."""
+        """Execute the calls of one client frame, each by way of *run* if there is one. Raises
+        :class:`.upgrade.OtherCode`."""
+        self._check_own(first)
         self._move_to(first, first + len(calls) - 1)
         self._take_time(stamp)
         client, chain, root, time_ns, last = sent.client, sent.chain, sent.root, self.time_ns, self.position
@@ -279,8 +314,8 @@ class Execution:
     def _of(cls, definition: Definition, found: Saved, instance: object) -> "Execution":
         execution = cls(definition, instance)
         execution.position, execution.csn, execution.time_ns = found.position, found.csn, found.time_ns
+        execution._take_code(found.code)
         execution.line.time_ns = found.time_ns
-        execution.code = found.code
         execution.retention = Retention.load(found.retention)
         execution.replace_timers(found.timers)
         execution.replace_sends(found.sends)
@@ -305,8 +340,10 @@ class Execution:
         )
 
     def go_on(self) -> Effects:
-        """Run what waits in the queue, after :meth:`load`."""
+        """Run what waits in the queue, after :meth:`load`. Raises :class:`.upgrade.OtherCode`."""
         effects = Effects()
+        if self.line.queue:
+            self._check_own(self.position)
         self._end(self.line.drain(self.position), effects)
         return effects
 
@@ -345,11 +382,13 @@ class Execution:
         """Take a record whose effect on the object comes as an update: who has had which reply, and what time
         it is."""
         if isinstance(record, Calls | Executed):
+            self._check_own(first)
             calls = decode_calls(record.sent.calls)
             self._move_to(first, first + len(calls) - 1)
             self._take_time(record.stamp)
             self._account(first, record.sent, calls, record.outcomes if isinstance(record, Executed) else [])
         elif isinstance(record, NestedReply | TimerFired | Withdrawn | SendEnded):
+            self._check_own(first)
             self._move_to(first, first)
             self._take_time(record.stamp)
         else:

@@ -25,7 +25,7 @@ CLASSES_KEPT_MAX: Final = 256
 QUERY_MARK: Final = "__holdfast_query__"
 ANYTIME_MARK: Final = "__holdfast_anytime__"
 INTERLEAVED_MARK: Final = "__holdfast_interleaved__"
-RESERVED: Final = ("get_state", "set_state", "get_update", "set_update", "is_alive")
+RESERVED: Final = ("get_state", "set_state", "get_update", "set_update", "is_alive", "upgraded")
 """Methods by which Holdfast itself deals with an object; no caller reaches them."""
 SUGGESTIONS_MAX: Final = 12
 POSITIONAL: Final = "*"

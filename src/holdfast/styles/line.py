@@ -13,7 +13,7 @@ this group for that one.
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -43,7 +43,7 @@ class _Running:
     job: Job
     coroutine: Suspended
     scope: Scope
-    waits_for: NestedCall
+    waits_for: NestedCall[Any]
     since: Position
     """Everything up to here led to the call, and must be final before it leaves (E3)."""
     deadline_ns: int

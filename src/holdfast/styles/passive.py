@@ -49,6 +49,7 @@ from holdfast.styles.operation import (
     Replied,
     Sent,
     Stamp,
+    Upgraded,
     decode_record,
     ends_of_portions,
 )
@@ -56,6 +57,7 @@ from holdfast.styles.poison import among_jobs
 from holdfast.styles.ports import StylePorts, Token
 from holdfast.styles.replaying import pages, replay
 from holdfast.styles.replica import Replica, Then
+from holdfast.styles.upgrade import OtherCode
 
 CALL_BYTES: Final = 64
 """What a record has of a call beside its method, arguments and outcome, at most: numbers, and a trace."""
@@ -80,7 +82,8 @@ class Passive(Replica):
 
     @property
     def execution(self) -> Execution | None:
-        return self._execution
+        execution = self._execution
+        return execution if execution is not None and execution.is_own else None
 
     @property
     def awaits_turn(self) -> bool:
@@ -109,12 +112,18 @@ class Passive(Replica):
     def on_committed(self, up_to: Position) -> None:
         if self._office.is_taken_up:
             self._committed(up_to)
+        elif self._succession.is_met:
+            if self._is_look_due(up_to):
+                self._looking.ended(up_to, self._log_bytes())
+                self._ports.again()
         elif self._work is None and self._is_look_due(up_to):
             self._work = self._look_at(up_to)
             with suppress(Overloaded):  # it looks again at the next commit
                 self._go_on()
 
     def turn(self) -> None:
+        if not self._office.is_held:
+            self._look_behind()
         if self._work is not None and not self._is_readying:
             with suppress(Overloaded):
                 self._go_on()
@@ -123,6 +132,7 @@ class Passive(Replica):
     def install(self, kept: Kept) -> None:
         """The state is this host's checkpoint, and loaded from there when an object is needed."""
         self._discard()
+        self._succession.forget()
         self._checkpointing.installed(kept)
 
     # --- bringing the object forward
@@ -146,6 +156,10 @@ class Passive(Replica):
                 if self._ports.clock.now() >= until_ns:
                     self._ports.again()
                     return False
+        except OtherCode as error:
+            self._discard()
+            self._meets_other_code(error)
+            raise Overloaded(str(error)) from None
         except BaseException:
             self._stop_work()
             raise
@@ -174,6 +188,7 @@ class Passive(Replica):
         this is given up."""
         while self._execution is None:
             if self._loading is None:
+                self._succession.check_kept(leads=self._office.is_held)
                 self._loading = loading(self.definition, self._ports.checkpoint)
             try:
                 self._execution = next(self._loading)
@@ -271,6 +286,13 @@ class Passive(Replica):
         if waits is not None:
             waits[1](effects, position)
 
+    def _order_upgrade(self, execution: Execution, record: Upgraded) -> Position:
+        self._order(execution, record)
+        return self._object().position
+
+    def _begin_from_kept(self) -> None:
+        self._discard()
+
     def _spent(self, began_ns: int) -> int:
         """Something was executed since; also if the clock is too coarse to show it. Answers how long."""
         spent_ns = max(self._ports.clock.now() - began_ns, 1)
@@ -350,7 +372,7 @@ class Passive(Replica):
         whatever way, and what this host keeps of it is loaded when it is needed."""
         try:
             yield from work
-        except (Overloaded, *DISK_ERRORS):
+        except (Overloaded, OtherCode, *DISK_ERRORS):
             raise
         except Exception as error:
             self._ports.fault("object_failed", f"the state was not taken: {error_in_words(error)}")

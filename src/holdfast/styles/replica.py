@@ -9,16 +9,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from holdfast.model.calls import Request
-from holdfast.model.errors import BrokenInvariant, Rejected, Unavailable
+from holdfast.model.errors import BrokenInvariant, Overloaded, Rejected, Unavailable
 from holdfast.model.ids import ClientId, Epoch, Position
 from holdfast.model.outcome import decode_outcome
 from holdfast.model.units import MILLISECOND
 from holdfast.sequence.ports import Captured, Kept
+from holdfast.sequence.retention import NEVER
 from holdfast.styles.admission import calls_in, check_length, check_room, in_circle
 from holdfast.styles.answering import Answering
 from holdfast.styles.asking import Asking
@@ -29,7 +31,7 @@ from holdfast.styles.config import StyleConfig
 from holdfast.styles.context import Scope
 from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Effects
-from holdfast.styles.execution import Execution
+from holdfast.styles.execution import REFUSALS, Execution
 from holdfast.styles.gate import Gate
 from holdfast.styles.office import Office
 from holdfast.styles.operation import (
@@ -41,16 +43,19 @@ from holdfast.styles.operation import (
     Sent,
     Settled,
     TimerFired,
+    Upgraded,
     Withdrawn,
     encode_record,
 )
 from holdfast.styles.poison import Poisonous, among_calls, among_timers
-from holdfast.styles.ports import Sequence, StylePorts, Token
+from holdfast.styles.ports import Sequence, StylePorts, Token, Waits
 from holdfast.styles.queries import Queries
 from holdfast.styles.repetition import Repetitions
 from holdfast.styles.sending import Sending, end_of
 from holdfast.styles.stamping import Stamping, newest_stamp
 from holdfast.styles.stepping import fitted
+from holdfast.styles.succession import Succession, WaitsForCode
+from holdfast.styles.upgrade import OtherCode
 from holdfast.styles.waiting import Waiting
 
 OVERDUE_NS: Final = 20 * MILLISECOND
@@ -84,6 +89,15 @@ class Replica(ABC):
         self._calling_out = CallingOut()
         self._gate = Gate(ports.clock, config)
         self._sending = Sending(definition.group, ports.clock)
+        self._succession = Succession(
+            self.definition,
+            ports,
+            config,
+            keep=lambda captured: self._checkpointing.keep(captured),
+            on_kept=lambda position, size: self._checkpointing.kept_elsewhere(position, size),
+        )
+        self._old_waits: Waits | None = None
+        """What a method of the old code waits for, for which this primary has called."""
 
     def bind(self, sequence: Sequence) -> None:
         """The member this replica stands on; before any event."""
@@ -126,22 +140,89 @@ class Replica(ABC):
 
     def on_serving(self, epoch: Epoch) -> None:
         self._office.begin()
-        self._maybe_take_up()
+        self._maybe_take_up(may_order=False)
 
-    def _maybe_take_up(self) -> None:
+    def _maybe_take_up(self, *, may_order: bool = True) -> None:
         """Take calls as soon as the object is ready."""
-        execution = self._office.attempt(self._resumed)
+        execution = self._office.attempt(partial(self._resumed, may_order=may_order))
         if execution is not None:
             self._take_up(execution)
 
-    def _resumed(self) -> Execution | None:
+    def _resumed(self, *, may_order: bool) -> Execution | None:
         """The object, to be served from here on. It follows what is committed: so everything must be, also
         what this primary ordered for an object that it has given up since."""
         if self.sequence.committed != self.sequence.tail:
             return None
+        if not self._is_way_free(may_order=may_order):
+            return None
         execution = self._ready()
+        if not execution.is_own:
+            if may_order:
+                self._upgrade(execution)
+            else:
+                self._ports.again()
+            return None
         self._stamping.resume(*newest_stamp(execution, self.sequence))
         return execution
+
+    # --- other code (E7)
+
+    def _is_way_free(self, *, may_order: bool) -> bool:
+        """Whether the class as it is here may make an object of what is kept. A method of the old code that
+        waits for another group is given its answer first, as by any primary."""
+        if not self._succession.is_met:
+            return True
+        if self._succession.look(self.sequence, leads=True):
+            self._begin_from_kept()
+            return True
+        waits = self._succession.waits
+        if waits is not None and may_order:
+            if self._old_waits is not waits:
+                self._old_waits = waits
+                self._calling_out.take_up(self.sequence.committed)
+                self._stamping.resume(waits.csn, waits.time_ns)
+            outgoing = self._calling_out.to_send_one(waits.outgoing)
+            if outgoing is not None:
+                self._ports.call_out(self._audience.calls_out(outgoing))
+        return False
+
+    def _upgrade(self, execution: Execution) -> None:
+        """Let the class as it is here go on from what other code has left, once that is ordered: whoever
+        comes to this place does the same. Until it is committed nothing is served, so that a crash leaves
+        either the old or the new."""
+        here, made_by = self.definition.code, execution.code
+        why = "" if execution.is_unbegun else self._ports.why_not_upgrade(made_by)
+        if why:
+            raise WaitsForCode(why)
+        position = self._order_upgrade(execution, Upgraded(made_by, here))
+        if position > 1:
+            # Nobody shall need the old code any more who begins after this.
+            self._checkpointing.grew(self._config.checkpoint_bytes)
+        self._ports.trace.note(
+            "upgraded",
+            group=self.definition.group,
+            from_code=str(made_by),
+            to_code=str(here),
+            position=position,
+        )
+
+    def _look_behind(self) -> None:
+        """As a backup: come to an object, if the class as it is here has gone on where others have."""
+        with suppress(Overloaded):
+            if self._succession.is_met and self._succession.look(self.sequence, leads=False):
+                self._begin_from_kept()
+
+    def reconsider(self) -> None:
+        """Who has which code, or what is wished, is another than before."""
+        if self._office.awaits_object or self._succession.is_met:
+            self._office.reconsider()
+            self._ports.again()
+
+    def _meets_other_code(self, error: OtherCode) -> None:
+        """This member's object cannot go on: it has none, until the way is free again."""
+        self._succession.meet(str(error))
+        self._ports.trace.note("other_code", group=self.definition.group, why=str(error))
+        self._ports.again()
 
     def _take_up(self, execution: Execution) -> None:
         self._office.take_up()
@@ -152,6 +233,7 @@ class Replica(ABC):
 
     def on_following(self) -> None:
         self._office.end()
+        self._succession.waits = self._old_waits = None
         self._withdraw()
 
     def _withdraw(self) -> None:
@@ -236,9 +318,14 @@ class Replica(ABC):
         self._office.failed_in(why)
         self._ports.again()
 
-    def on_outcome_asked(self, token: Token, client: ClientId, number: int, expiration_s: int) -> None:
-        """Somebody wants to know what became of a request, and it shall not run any more (X3)."""
+    def on_outcome_asked(
+        self, token: Token, client: ClientId, number: int, expiration_s: int, *, withdraws: bool = False
+    ) -> None:
+        """Somebody wants to know what became of a request, and it shall not run any more (X3); *withdraws*:
+        not even if it was ordered and stands in line."""
         execution = self._serving()
+        if withdraws:
+            self.withdraw(Request(client, number), REFUSALS[NEVER])
         record = Settled(self._stamping.next(), client, number, expiration_s)
 
         def tell(effects: Effects, position: Position) -> None:
@@ -249,6 +336,9 @@ class Replica(ABC):
     def on_nested_outcome(self, caller: Request, call: int, outcome: bytes) -> None:
         """The answer to a call that went out through ``call_out``."""
         if not self._calling_out.is_awaited(caller, call):
+            return
+        if self._succession.waits is not None:
+            self._answer_old_code(caller, call, outcome)
             return
         self._audience.came_back(caller, outcome)
         outcome = fitted(outcome)  # a query may return more than a record takes
@@ -273,6 +363,16 @@ class Replica(ABC):
             return
         if end[0]:
             self._ports.fault("send_failed", f"send {number} came to nothing: {end[0]}: {end[1]}")
+
+    def _answer_old_code(self, caller: Request, call: int, outcome: bytes) -> None:
+        """A method of the old code waits for this, in no object of this process: it goes on from a record."""
+        if self._office.awaits_object and self.sequence.is_serving:
+            with suppress(Rejected, Unavailable):
+                self._submit(NestedReply(self._stamping.next(), *caller, call, fitted(outcome)))
+                self._succession.waits = None
+                self._ports.again()
+                return
+        self._calling_out.send_again(caller, call)
 
     def withdraw(self, request: Request, outcome: bytes) -> None:
         """Have a call that stands in line end with *outcome*, unless it begins before that is ordered (E10).
@@ -353,6 +453,15 @@ class Replica(ABC):
     @abstractmethod
     def _ready(self) -> Execution:
         """The object with everything committed applied to it."""
+
+    @abstractmethod
+    def _begin_from_kept(self) -> None:
+        """Have the object made of what this host keeps, whatever there was."""
+
+    @abstractmethod
+    def _order_upgrade(self, execution: Execution, record: Upgraded) -> Position:
+        """Apply the record to the object, which has all that is committed, and order it. The object is given
+        up if that fails. Raises :class:`.upgrade.CannotUpgrade`."""
 
     @abstractmethod
     def _renounce(self) -> None:

@@ -10,7 +10,7 @@ from holdfast.model.code import Code
 from holdfast.model.csn import Csn
 from holdfast.model.errors import invariant
 from holdfast.model.ids import ClientId, Position
-from holdfast.styles.capture import Capture
+from holdfast.styles.capture import Capture, Restoring
 from holdfast.styles.effects import Job
 from holdfast.styles.pieces import Unframing, framed
 
@@ -45,6 +45,18 @@ def pieces(saved: Saved, capture: Capture, instance: object) -> Iterator[bytes]:
         yield framed(piece)
 
 
+def head_of(chunks: Iterator[bytes]) -> Saved:
+    """What was saved, less the object where it is in pieces. Raises ``msgspec.DecodeError``."""
+    first = next(chunks, b"")
+    if first[:1] in _FIRST_OF_WHOLE:
+        return msgspec.msgpack.decode(b"".join([first, *chunks]), type=Saved)
+    unframing = Unframing()
+    for chunk in chain([first], chunks):
+        for piece in unframing.pieces(chunk):
+            return msgspec.msgpack.decode(piece, type=Saved)
+    raise msgspec.DecodeError("a saved state ends in the middle")
+
+
 def read(
     chunks: Iterator[bytes], capture: Capture, fresh: Callable[[], Any]
 ) -> Iterator[tuple[Saved, Any] | None]:
@@ -54,7 +66,7 @@ def read(
     if first[:1] in _FIRST_OF_WHOLE:
         found = msgspec.msgpack.decode(b"".join([first, *chunks]), type=Saved)
         invariant(found.version == WHOLE, f"a state of version {found.version} cannot be read")
-        yield found, capture.restored(found.state, fresh)
+        yield found, capture.restored(found.state, fresh, found.code.version)
     else:
         yield from _read_pieces(chain([first], chunks), capture, fresh)
 
@@ -62,16 +74,18 @@ def read(
 def _read_pieces(
     chunks: Iterator[bytes], capture: Capture, fresh: Callable[[], Any]
 ) -> Iterator[tuple[Saved, Any] | None]:
-    unframing, restoring = Unframing(), capture.restoring(fresh)
+    unframing = Unframing()
     found: Saved | None = None
+    restoring: Restoring | None = None
     for chunk in chunks:
         for piece in unframing.pieces(chunk):
-            if found is None:
+            if restoring is None:
                 found = msgspec.msgpack.decode(piece, type=Saved)
                 invariant(found.version == IN_PIECES, f"a state of version {found.version} cannot be read")
+                restoring = capture.restoring(fresh, found.code.version)
             else:
                 restoring.take(piece)
             yield None
-    if found is None or not unframing.is_between_pieces:
+    if found is None or restoring is None or not unframing.is_between_pieces:
         raise msgspec.DecodeError("a saved state ends in the middle")
     yield found, restoring.finish()

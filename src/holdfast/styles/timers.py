@@ -100,6 +100,10 @@ class Timers:
         timer = self._timers.get(number)
         return timer if timer is not None and timer.due_ns == due_ns else None
 
+    def methods(self) -> frozenset[str]:
+        """What they call."""
+        return frozenset(timer.method for timer in self._timers.values())
+
     def is_to_come(self, request: Request) -> bool:
         """Whether it is the next firing of a timer."""
         return any(timer.request == request for timer in self._timers.values())
