@@ -23,6 +23,7 @@ from holdfast.model.outcome import (
 )
 from holdfast.styles.context import context
 from holdfast.styles.interface import interleaved, query
+from holdfast.styles.sends import OutboxFull
 
 __version__ = "0.1.0"
 
@@ -38,6 +39,7 @@ __all__ = [
     "NestedNotExecuted",
     "NestedOutcomeUnknown",
     "OutcomeUnknown",
+    "OutboxFull",
     "Overloaded",
     "Rejected",
     "RequestId",

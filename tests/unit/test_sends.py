@@ -199,7 +199,6 @@ def test_it_is_known_to_its_receiver_by_the_operation_that_sent_it_and_makes_no_
 @pytest.mark.parametrize(
     ("outcome", "code"),
     [
-        (Unknown("no answer"), "expired"),
         (Refused("no_such_group", "there is no group 'audit'"), "no_such_group"),
         (Raised("ValueError", "no"), "raised"),
         (Poisoned(2), "poisoned"),
@@ -222,6 +221,25 @@ def test_one_that_comes_to_nothing_is_listed_and_a_fault_and_the_next_one_leaves
     made.settle()
     assert [each.code for each in box(made).failed] == [code]
     assert box(made).failures == 1
+
+
+@pytest.mark.parametrize(
+    "outcome", [Refused("overloaded", "no room"), Refused("not_executed", "nobody"), Unknown("no answer")]
+)
+@pytest.mark.parametrize("style", ALL)
+def test_one_that_nobody_answers_is_repeated_until_it_has_expired(style: str, outcome: Outcome) -> None:
+    made = group(style)
+    operate(made, 1, "sell_soon", "apple", 5)
+    made.clock.time_ns += 4 * SECOND
+    leave(made)
+    end(made, 1, outcome)
+    assert (leave(made), made.faults) == ([], [])
+    made.clock.time_ns += 1 * SECOND
+    made.settle()
+    assert [each.send for each in leave(made)] == [1]
+    end(made, 1, outcome)
+    assert [each.code for each in box(made).failed] == ["expired"]
+    assert [kind for _, kind, _ in made.faults] == ["send_failed"]
 
 
 def test_a_receiver_without_room_is_asked_again_after_a_while() -> None:
@@ -311,3 +329,18 @@ def test_an_end_that_comes_twice_counts_once() -> None:
     for _ in range(2):
         execution.apply(following(execution), SendEnded(stamp(20), 1, "expired", ""))
     assert execution.sends.failures == 1
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_the_outbox_can_be_asked_for_at_any_time(style: str) -> None:
+    made = group(style)
+    operate(made, 1, "sell", "apple", "audit", "stock")
+    operate(made, 2, "ask", "pear")
+    end(made, 1, Raised("ValueError", "no"))
+    made.replicas[made.primary].on_calls("list", sent(call(9, "@sends")))
+    made.settle()
+    (found,) = (outcomes[0] for token, _, outcomes in told(made) if token == "list")
+    assert isinstance(found, Returned)
+    assert [each["group"] for each in found.value["waiting"]] == ["stock", "audit"]
+    assert [each["text"] for each in found.value["failed"]] == ["ValueError: no"]
+    assert (found.value["waiting_count"], found.value["failures"]) == (2, 1)

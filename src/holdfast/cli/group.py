@@ -14,6 +14,7 @@ from holdfast.cli.ordering import check_host, give_at, order_at
 from holdfast.cli.output import Output, is_agreed, print_json, print_table, talk
 from holdfast.cli.properties import assignments, set_group
 from holdfast.cli.recover import EXIT_DECLINED, recover
+from holdfast.cli.sends import sends
 from holdfast.model.orders import (
     CreateGroup,
     DeleteGroup,
@@ -33,6 +34,7 @@ app.command(add_member)
 app.command(remove_member)
 app.command(set_primary)
 app.command(set_group, name="set")
+app.command(sends)
 
 
 @app.command

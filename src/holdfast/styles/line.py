@@ -29,7 +29,7 @@ from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Job, Outgoing
 from holdfast.styles.interface import BadCall, Interface
 from holdfast.styles.operation import Call
-from holdfast.styles.sends import Sends
+from holdfast.styles.sends import LIST_QUERY, Sends
 from holdfast.styles.stepping import Suspended, all_awaited, call, close, step
 from holdfast.styles.timers import Timers
 
@@ -123,7 +123,8 @@ class Line:
         if self._is_discarded:
             return None
         operation = self._operations.get(method)
-        if not self._running or self._is_interleaved or (operation is not None and operation.is_anytime):
+        is_anytime = method == LIST_QUERY or (operation is not None and operation.is_anytime)
+        if not self._running or self._is_interleaved or is_anytime:
             return Sight(self.instance)
         copy = self._before.made()
         return Sight(copy, self._before.position) if copy is not None else None

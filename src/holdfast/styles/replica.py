@@ -350,9 +350,11 @@ class Replica(ABC):
 
     def on_send_outcome(self, number: int, outcome: bytes) -> None:
         """The answer to a call that was sent from the outbox through ``call_out``."""
-        if not self._sending.is_awaited(number):
+        execution = self.execution
+        send = execution.sends.get(number) if execution is not None else None
+        if send is None or not self._sending.is_awaited(number):
             return
-        end = end_of(decode_outcome(outcome))
+        end = end_of(decode_outcome(outcome), is_expired=send.expires_ns <= self.time_ns())
         if end is None:
             self._sending.send_again(number, is_soon=False)
             return
@@ -362,7 +364,8 @@ class Replica(ABC):
             self._sending.send_again(number, is_soon=True)  # or another primary does
             return
         if end[0]:
-            self._ports.fault("send_failed", f"send {number} came to nothing: {end[0]}: {end[1]}")
+            said = f"{send.group}.{send.method}, sent by {send.caller}, came to nothing: {end[0]}: {end[1]}"
+            self._ports.fault("send_failed", said)
 
     def _answer_old_code(self, caller: Request, call: int, outcome: bytes) -> None:
         """A method of the old code waits for this, in no object of this process: it goes on from a record."""

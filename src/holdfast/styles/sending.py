@@ -6,7 +6,7 @@ from typing import Final
 from holdfast.model.circles import Root
 from holdfast.model.errors import Overloaded
 from holdfast.model.ids import Position
-from holdfast.model.outcome import Outcome, Poisoned, Raised, Refused, Returned, Unknown
+from holdfast.model.outcome import NestedNotExecuted, Outcome, Poisoned, Raised, Refused, Returned, Unknown
 from holdfast.model.ports import Clock
 from holdfast.model.units import SECOND
 from holdfast.styles.effects import Outgoing
@@ -61,7 +61,8 @@ class Sending:
         """It has no end yet: its receiver could not take it, or its end could not be ordered."""
         to = self._in_flight.pop(number, "")
         self._may_have_left = max(self._may_have_left, number)
-        self._not_before[to] = self._clock.now() + (0 if is_soon else AGAIN_NS)
+        if not is_soon:
+            self._not_before[to] = self._clock.now() + AGAIN_NS
 
     def next_ns(self, sends: Sends) -> int | None:
         """When, by the clock, something is to be sent again."""
@@ -94,18 +95,19 @@ class Sending:
         )
 
 
-def end_of(outcome: Outcome) -> tuple[str, str] | None:
-    """How a call ended: a code, empty if as it should, and words; None when it is to be sent again."""
+def end_of(outcome: Outcome, *, is_expired: bool) -> tuple[str, str] | None:
+    """How a call ended: a code, empty if as it should, and words; None when it is to be sent again, as nobody
+    has answered it, and it has not expired."""
     match outcome:
         case Returned():
             return "", ""
         case Raised(type_name=type_name, text=text):
             return "raised", f"{type_name}: {text}"
-        case Refused(code=Overloaded.code):
-            return None
+        case Refused(code=Overloaded.code | NestedNotExecuted.code, text=text):
+            return ("expired", f"it was not executed: {text}") if is_expired else None
         case Refused(code=code, text=text):
             return code, text
         case Poisoned(attempts=attempts):
             return "poisoned", f"it ended {attempts} processes"
         case Unknown(text=text):
-            return "expired", text
+            return ("expired", f"it may have been executed: {text}") if is_expired else None

@@ -8,7 +8,8 @@ record, which takes it out of the outbox. One that came to nothing stays listed:
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Final
+from itertools import islice
+from typing import Any, Final
 
 import msgspec
 
@@ -25,6 +26,10 @@ SEND_BYTES_MAX: Final = 900_000
 FAILED_MAX: Final = 100
 """So many that came to nothing are listed; the oldest go first."""
 TEXT_MAX: Final = 300
+LISTED_MAX: Final = 100
+"""So many that wait are shown."""
+LIST_QUERY: Final = "@sends"
+"""A query that every group with a state answers: what is in its outbox."""
 
 
 class OutboxFull(Overloaded):
@@ -125,6 +130,23 @@ class Sends:
 
     def has(self, number: int) -> bool:
         return number in self._sends
+
+    def get(self, number: int) -> Send | None:
+        return self._sends.get(number)
+
+    def listed(self) -> dict[str, Any]:
+        """What waits, and what came to nothing, for people."""
+        waiting = [
+            {"number": each.number, "group": each.group, "method": each.method, "expires_ns": each.expires_ns}
+            for each in islice(self, LISTED_MAX)
+        ]
+        return {
+            "waiting": waiting,
+            "waiting_count": len(self),
+            "bytes": self._bytes,
+            "failed": [msgspec.structs.asdict(each) for each in self.failed],
+            "failures": self.failures,
+        }
 
     def end(self, number: int, code: str, text: str, time_ns: int) -> Send | None:
         """It has ended: as it should, or with a *code* that says how not. None when it has before."""
