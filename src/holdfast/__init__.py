@@ -7,6 +7,7 @@ from holdfast.model.calls import CallOutcomeUnknown, RequestId
 from holdfast.model.errors import (
     HoldfastError,
     InvalidRequest,
+    NoSuchGroup,
     OutcomeUnknown,
     Overloaded,
     Rejected,
@@ -21,29 +22,45 @@ from holdfast.model.outcome import (
     NestedNotExecuted,
     NestedOutcomeUnknown,
 )
-from holdfast.styles.context import context
-from holdfast.styles.interface import interleaved, query
+from holdfast.styles.capture import InvalidState, InvalidUpdate, NoStateAvailable, NoUpdateAvailable
+from holdfast.styles.context import NotOrdered, OutsideOperation, context
+from holdfast.styles.cron import BadSchedule
+from holdfast.styles.interface import BadCall, interleaved, query
 from holdfast.styles.sends import OutboxFull
+from holdfast.styles.stepping import CannotAwait, NotAwaited
+from holdfast.styles.timers import TooManyTimers
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "BadCall",
+    "BadSchedule",
     "CallCycle",
     "CallOutcomeUnknown",
     "CallPoisoned",
     "CallPolicy",
     "CallRefused",
+    "CannotAwait",
     "HoldfastError",
     "InvalidRequest",
+    "InvalidState",
+    "InvalidUpdate",
     "MethodRaised",
     "NestedNotExecuted",
     "NestedOutcomeUnknown",
-    "OutcomeUnknown",
+    "NoStateAvailable",
+    "NoSuchGroup",
+    "NoUpdateAvailable",
+    "NotAwaited",
+    "NotOrdered",
     "OutboxFull",
+    "OutcomeUnknown",
+    "OutsideOperation",
     "Overloaded",
     "Rejected",
     "RequestId",
     "ResultDoesNotFit",
+    "TooManyTimers",
     "Unavailable",
     "__version__",
     "connect",

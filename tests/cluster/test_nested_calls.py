@@ -232,8 +232,6 @@ def test_a_nested_call_happens_once_though_its_callers_primaries_die(
     whole: Domain, style: str, rounds: Callable[..., int]
 ) -> None:
     """kill -9 of the calling group's primary and of the called one's, while orders go through both."""
-    if style == "cold_passive" and not rounds(short=0, long=1):
-        pytest.skip("of the long form: what happens is the same as in warm groups")
     orders = rounds(short=40, long=1000)
 
     async def work(client: Client) -> tuple[dict[str, int], dict[str, int]]:

@@ -387,3 +387,34 @@ def interleaved_classes_keep_their_types(bank: Bank) -> None:
     assert_type(bank.balance(), int)
     hf.interleaved(bank.glance)  # type: ignore[type-var]  # it marks classes
     hf.query(anytime=1.5)  # type: ignore[call-overload]  # it is there or not
+
+
+class Moody:
+    """A class that has a state of its own form, with the exceptions it may raise."""
+
+    def __init__(self) -> None:
+        self.state = b""
+
+    def get_state(self) -> bytes:
+        if not self.state:
+            raise hf.NoStateAvailable("not now")
+        return self.state
+
+    def set_state(self, state: bytes) -> None:
+        if not state:
+            raise hf.InvalidState("empty")
+
+    def get_update(self) -> bytes:
+        raise hf.NoUpdateAvailable
+
+    def set_update(self, update: bytes) -> None:
+        raise hf.InvalidUpdate(f"{len(update)} bytes")
+
+    async def ask(self) -> str:
+        try:
+            hf.context.cron("every day", "ask")
+            return str(await hf.context.group("other").answer())
+        except (hf.BadSchedule, hf.NotOrdered, hf.TooManyTimers, hf.BadCall) as error:
+            return error.code
+        except (hf.MethodRaised, hf.CallRefused, hf.NestedOutcomeUnknown) as error:
+            return error.code

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.cli.output import Output, print_json, talk
+from holdfast.cli.output import Output, print_json, say, talk
 from holdfast.model.errors import InvalidRequest
 from holdfast.node.class_source import BadClass, find_class
 from holdfast.node.classes import load_class, offer_classes
@@ -133,9 +133,9 @@ def _never_waits(cls: type) -> Caution:
 def _show(
     name: str, operations: list[str], queries: list[str], captured: str, why: str, found: list[Caution]
 ) -> None:
-    print(f"{name}: operations {', '.join(operations) or 'none'}; queries {', '.join(queries) or 'none'}")
+    say(f"{name}: operations {', '.join(operations) or 'none'}; queries {', '.join(queries) or 'none'}")
     if captured == "unknown":
         talk.print(f"not looked at: whether its state can be captured: {why}", markup=False)
     for each in found:
-        print(f"{each.file}:{each.line}: {each.kind} in {each.method}: {each.what}; use {each.instead}")
-    print(f"{len(found)} warnings" if found else "nothing to warn of")
+        say(f"{each.file}:{each.line}: {each.kind} in {each.method}: {each.what}; use {each.instead}")
+    say(f"{len(found)} warnings" if found else "nothing to warn of")

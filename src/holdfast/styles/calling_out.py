@@ -60,13 +60,16 @@ class CallingOut:
             self._sent.add((waits.caller, waits.call))
             yield replace(waits, may_have_left=waits.position <= self._taken_up_at)
 
-    def to_send_one(self, waits: Outgoing) -> Outgoing | None:
-        """The call that a method waits for which is in no object here, to be sent now; None when it was."""
+    def for_old_code(self, waits: Outgoing) -> Outgoing | None:
+        """The call that a method of other code waits for, in no line of this process (E7), to be sent now;
+        None when it has been."""
         key = (waits.caller, waits.call)
         if key in self._sent:
             return None
         self._sent.add(key)
-        return replace(waits, may_have_left=True)
+        is_again = key in self._again
+        self._again.pop(key, None)
+        return replace(waits, may_have_left=is_again or waits.position <= self._taken_up_at)
 
     def _once_more(self, line: Line) -> Iterator[Outgoing]:
         again, self._again = self._again, {}

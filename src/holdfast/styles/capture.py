@@ -26,11 +26,22 @@ _digests: Final = msgspec.msgpack.Encoder(order="deterministic")
 
 
 class NoStateAvailable(Exception):
-    """Raised by ``get_state`` or ``get_update`` when the state cannot be had now; it is asked again later."""
+    """Raised by a class's ``get_state`` when its state cannot be had now. No fault: the log is kept, and it
+    is asked again after the next interval (FTC-311)."""
 
 
 class InvalidState(Exception):
-    """Raised by ``set_state`` or ``set_update`` for a state it cannot take: the object counts as failed."""
+    """Raised by a class's ``set_state`` for a state it cannot take: the object counts as failed (FTC-310)."""
+
+
+class NoUpdateAvailable(Exception):
+    """Raised by a class's ``get_update`` when it cannot say now what changed. No fault: backups replay, and
+    it is asked again (FTC-311)."""
+
+
+class InvalidUpdate(Exception):
+    """Raised by a class's ``set_update`` for an update it cannot take: the object counts as failed
+    (FTC-310)."""
 
 
 class NotCapturable(InvalidRequest):
@@ -151,7 +162,7 @@ class Capture:
         return _as_bytes(run_own(instance.get_update), f"{self._cls.__name__}.get_update")
 
     def apply_update(self, instance: object, update: bytes) -> None:
-        """Raises :class:`InvalidState`."""
+        """Raises what ``set_update`` raises, as :class:`InvalidUpdate`."""
         if not isinstance(instance, Updateable):
             raise NotCapturable(f"{self._cls.__name__} has no get_update and set_update")
         run_own(instance.set_update, update)

@@ -14,7 +14,7 @@ from holdfast.model.ids import Position
 from holdfast.model.outcome import error_in_words
 from holdfast.model.units import MILLISECOND
 from holdfast.sequence.ports import Captured, Kept
-from holdfast.styles.capture import NoStateAvailable
+from holdfast.styles.capture import NoStateAvailable, NoUpdateAvailable
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.execution import Execution
 from holdfast.styles.ports import Copied, NotCopied, Snapshot, StylePorts
@@ -195,7 +195,7 @@ class Checkpointing:
         """What the class's own code gives as state or update; None when it gives none."""
         try:
             return get()
-        except NoStateAvailable:
+        except (NoStateAvailable, NoUpdateAvailable):
             return None
         except Exception as error:
             # The group serves on, and its log grows until somebody looks.

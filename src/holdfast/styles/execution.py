@@ -182,7 +182,7 @@ class Execution:
             return self.calls(first, record.stamp, record.sent, decode_calls(record.sent.calls), run)
         if isinstance(record, Executed):
             return self._replay(first, record)
-        if isinstance(record, NestedReply | TimerFired | Poison | Withdrawn):
+        if isinstance(record, NestedReply | TimerFired | Poison | Withdrawn | Unmarked):
             self._check_own(first)
         self._move_to(first, first)
         effects = Effects()
@@ -361,7 +361,7 @@ class Execution:
         return self.definition.capture.update_of(self.line.instance)
 
     def set_update(self, update: bytes, timers: bytes, sends: bytes) -> None:
-        """Take what changed since. Raises ``InvalidState``."""
+        """Take what changed since. Raises what ``set_update`` raises."""
         self.definition.capture.apply_update(self.line.instance, update)
         self.replace_timers(timers)
         self.replace_sends(sends)
@@ -387,7 +387,7 @@ class Execution:
             self._move_to(first, first + len(calls) - 1)
             self._take_time(record.stamp)
             self._account(first, record.sent, calls, record.outcomes if isinstance(record, Executed) else [])
-        elif isinstance(record, NestedReply | TimerFired | Withdrawn | SendEnded):
+        elif isinstance(record, NestedReply | TimerFired | Withdrawn):
             self._check_own(first)
             self._move_to(first, first)
             self._take_time(record.stamp)

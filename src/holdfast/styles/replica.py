@@ -87,8 +87,6 @@ class Replica(ABC):
         )
         self._checkpointing = Checkpointing(ports, config, self._log_bytes)
         self._calling_out = CallingOut()
-        self._gate = Gate(ports.clock, config)
-        self._sending = Sending(definition.group, ports.clock)
         self._succession = Succession(
             self.definition,
             ports,
@@ -98,6 +96,8 @@ class Replica(ABC):
         )
         self._old_waits: Waits | None = None
         """What a method of the old code waits for, for which this primary has called."""
+        self._gate = Gate(ports.clock, config)
+        self._sending = Sending(definition.group, ports.clock)
 
     def bind(self, sequence: Sequence) -> None:
         """The member this replica stands on; before any event."""
@@ -181,7 +181,7 @@ class Replica(ABC):
                 self._old_waits = waits
                 self._calling_out.take_up(self.sequence.committed)
                 self._stamping.resume(waits.csn, waits.time_ns)
-            outgoing = self._calling_out.to_send_one(waits.outgoing)
+            outgoing = self._calling_out.for_old_code(waits.outgoing)
             if outgoing is not None:
                 self._ports.call_out(self._audience.calls_out(outgoing))
         return False

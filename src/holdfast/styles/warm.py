@@ -7,7 +7,7 @@ from holdfast.model.errors import Overloaded
 from holdfast.model.ids import Position
 from holdfast.sequence.ports import Captured, Kept
 from holdfast.storage.record import Record as Stored
-from holdfast.styles.capture import InvalidState
+from holdfast.styles.capture import InvalidUpdate
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
 from holdfast.styles.execution import Execution
@@ -130,7 +130,7 @@ class Warm(Passive):
             before = [record for record in records[:-1] if record.first > execution.position]
             if isinstance(step, Update):
                 if not execution.is_idle:
-                    raise InvalidState("an update follows where nothing waits, and here a call does")
+                    raise InvalidUpdate("an update follows where nothing waits, and here a call does")
                 for record in before:
                     execution.keep_account(record.first, decode_record(record.body))
                 execution.set_update(step.update, step.timers, step.sends)
