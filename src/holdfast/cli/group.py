@@ -14,6 +14,7 @@ from holdfast.cli.ordering import check_host, give_at, order_at
 from holdfast.cli.output import Output, is_agreed, print_json, print_table, talk
 from holdfast.cli.properties import assignments, set_group
 from holdfast.cli.recover import EXIT_DECLINED, recover
+from holdfast.cli.sends import sends
 from holdfast.cli.upgrade import upgrade
 from holdfast.model.orders import (
     CreateGroup,
@@ -35,6 +36,7 @@ app.command(remove_member)
 app.command(set_primary)
 app.command(set_group, name="set")
 app.command(upgrade)
+app.command(sends)
 
 
 @app.command

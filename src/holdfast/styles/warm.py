@@ -77,10 +77,10 @@ class Warm(Passive):
         if step is Step.UPDATE:
             update = self._checkpointing.ask(execution.get_update)
             self._has_base = update is not None
-            timers = execution.timers.save()
-            if update is None or len(update) + len(timers) > self._config.record_bytes:
+            timers, sends = execution.timers.save(), execution.sends.save()
+            if update is None or len(update) + len(timers) + len(sends) > self._config.record_bytes:
                 return self._forward(is_mark=is_mark)
-            return Update(update, timers)
+            return Update(update, timers, sends)
         if step is Step.STATE and not self._checkpointing.is_large(execution):
             state = state or self._checkpointing.ask(execution.save)
             self._state_bytes = len(state) if state is not None else None
@@ -136,7 +136,7 @@ class Warm(Passive):
                     raise InvalidUpdate("an update follows where nothing waits, and here a call does")
                 for record in before:
                     execution.keep_account(record.first, decode_record(record.body))
-                execution.set_update(step.update, step.timers)
+                execution.set_update(step.update, step.timers, step.sends)
             else:
                 yield from replay(execution, before, self._ports, self._forgiven)
         execution = self._object()
