@@ -127,7 +127,8 @@ def list_(
 
 @app.command
 def show(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
-    """Show one group, and the calls that it gave up because they ended too many processes.
+    """Show one group, its members without their object, and the calls that it gave up because they ended too
+    many processes.
 
     Parameters
     ----------
@@ -144,6 +145,9 @@ def show(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -
         )
         return 0
     _print((found.group,))
+    for each in found.group.without_object:
+        said = f"{each.host} has no object{', and never leads' if each.never_leads else ''}: {each.why}"
+        talk.print(said, style="yellow", markup=False, soft_wrap=True)
     print_codes(found.group)
     if found.poisoned:
         print_poisoned(found)

@@ -22,7 +22,8 @@ def picture(status: DomainStatus) -> RenderableType:
         table.add_row(*_row(host))
     reached = Text(url_in(status), style="dim", overflow="fold")
     doors = (Text(line, style="dim", overflow="fold") for line in _doors(status))
-    warnings = (Text(line, style="yellow") for line in (*_cuts(status), *_complaints(status)))
+    said = (*_cuts(status), *_lacking(status), *_complaints(status))
+    warnings = (Text(line, style="yellow", overflow="fold") for line in said)
     return Group(table, reached, *doors, *warnings)
 
 
@@ -56,6 +57,16 @@ def url_in(status: DomainStatus) -> str:
     """What clients connect to; nothing, when no host lives."""
     addresses = ",".join(host.address for host in status.hosts if host.alive and host.address)
     return f"holdfast://{addresses}/{status.domain}" if addresses else ""
+
+
+def _lacking(status: DomainStatus) -> list[str]:
+    """Members without their object, by their hosts' own word."""
+    reports = [host.report for host in status.hosts if host.alive and host.report is not None]
+    return [
+        f"{report.host} has no object of {group}: {why}"
+        for report in reports
+        for group, why in report.without_object
+    ]
 
 
 def _doors(status: DomainStatus) -> list[str]:

@@ -173,6 +173,17 @@ class Deafen(Struct, frozen=True, kw_only=True, tag="deafen"):
     is_deaf: bool = True
 
 
+class WithoutObject(Struct, frozen=True, kw_only=True):
+    """A member that holds all that was acknowledged, and not the object (PROTOCOL O3, E8)."""
+
+    host: HostId
+    why: str
+    since_ns: int = 0
+    """By its wall clock; 0 when that is not known."""
+    never_leads: bool = False
+    """Its object would not be the one that answered; if not, it leads if nobody else can."""
+
+
 class GroupInfo(Struct, frozen=True, kw_only=True):
     """One group, as a host knows it. An interface: scripts read it, so it changes only by adding."""
 
@@ -193,6 +204,8 @@ class GroupInfo(Struct, frozen=True, kw_only=True):
     membership: str = "infrastructure"
     """Who keeps them."""
     on_total_loss: str = "wait"
+    without_object: tuple[WithoutObject, ...] = ()
+    """Members that have none and said so; only where each was asked: `group show` and `explain`."""
     code: CodeInfo | None = None
     """By which it was last served, as far as is known."""
     codes: dict[HostId, CodeInfo] = {}
@@ -230,8 +243,9 @@ class GroupExplained(Struct, frozen=True, kw_only=True, tag="explained"):
 
     group: GroupInfo
     is_served: bool
+    """Its primary takes calls: the object is there."""
     members: tuple[str, ...]
-    """Of each member that is not in sync, or leaves."""
+    """Of each member that is not in sync, has no object, or leaves."""
     group_says: tuple[str, ...]
     """Why nobody serves it."""
     manager_says: tuple[str, ...]

@@ -55,7 +55,7 @@ from holdfast.node.control import Control
 from holdfast.node.creating import Creating
 from holdfast.node.deafness import Deafness
 from holdfast.node.emptying import Emptying
-from holdfast.node.explaining import Explaining
+from holdfast.node.explaining import Explaining, with_lacking
 from holdfast.node.governing import Governing
 from holdfast.node.indexing import Indexing
 from holdfast.node.insisting import insist
@@ -153,8 +153,11 @@ class Administering:
             return OrderRefused.by(error)
 
     async def _tell(self, order: ShowHistory) -> GroupHistory:
-        """What is written, and the view that stands: it says itself why it came to be."""
+        """What is written, and the view that stands: it says itself why it came to be. And who of its members
+        has no object, by their own word."""
         info = await self._creating.info(order.name)
+        if info.epoch:
+            info = with_lacking(info, await self._recovering.inspected(info))
         history: History = await insist(lambda: perform(self._authority, read_history(info.group)), History)
         stands = await insist(lambda: perform(self._authority, read_view(info.group)), Seen, NoGroup)
         chapters = (Chapter.of(stands.value),) if isinstance(stands, Seen) else ()

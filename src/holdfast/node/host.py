@@ -23,6 +23,7 @@ from holdfast.calling.config import ClientConfig
 from holdfast.faults.monitoring import Monitoring
 from holdfast.faults.reporting import Backlog
 from holdfast.housing.groups import Groups
+from holdfast.housing.housed import without_object
 from holdfast.machine import LogTrace, MachineClock, MachineRandom
 from holdfast.machine.counting import CountingTrace
 from holdfast.model.errors import Corruption, DiskFailed, HoldfastError, NoSpace
@@ -225,7 +226,7 @@ class Host:
             self._description.agent_address,
             endpoint,
             random=random.stream("agents"),
-            report=lambda: self._report(store, session),
+            report=lambda: self._report(store, session, groups),
             on_death=lambda host, incarnation: self._on_death(groups, control, host, incarnation),
             on_attempt=groups.suspects.on_death,
             on_hang=lambda died: findings.on_hang(died, groups.directory),
@@ -299,7 +300,7 @@ class Host:
 
     # --- what it knows of itself and others
 
-    def _report(self, store: HostStore, session: Session) -> HostReport:
+    def _report(self, store: HostStore, session: Session, groups: Groups) -> HostReport:
         return HostReport(
             host=self._host,
             incarnation=session.incarnation,
@@ -312,6 +313,7 @@ class Host:
             peers=tuple(_peer_report(each) for each in self._heart.heard),
             deaths=tuple(self._agents.deaths) if self._agents else (),
             deaf_to=self._deafness.to,
+            without_object=without_object(groups.housed.values()),
             details=session.details,
             complaints=self._complaints(),
         )
