@@ -66,12 +66,24 @@ class GivenUp(msgspec.Struct, frozen=True, kw_only=True):
     """The wall clock of who gave it up."""
 
 
+class Unkept(msgspec.Struct, frozen=True, kw_only=True):
+    """A member whose last checkpoint failed: its state could not be captured, or not be read back (E9)."""
+
+    host: HostId
+    why: str
+    """Empty: it is well again."""
+    at_ns: int = 0
+    """The wall clock of its host."""
+
+
 class History(msgspec.Struct, frozen=True, kw_only=True, tag="history"):
     """The latest views of a group, and the latest calls it gave up, oldest first."""
 
     group: GroupId
     chapters: tuple[Chapter, ...] = ()
     given_up: tuple[GivenUp, ...] = ()
+    unkept: tuple[Unkept, ...] = ()
+    """Members whose last checkpoint failed, by host."""
 
     def with_chapters(self, more: Iterable[Chapter]) -> "History":
         """With *more*; of two of the same epoch the one that says more stays."""
@@ -88,6 +100,14 @@ class History(msgspec.Struct, frozen=True, kw_only=True, tag="history"):
         latest = sorted(known.values(), key=lambda each: each.at_ns)[-GIVEN_UP_MAX:]
         return msgspec.structs.replace(self, given_up=tuple(latest))
 
+    def with_unkept(self, news: Unkept) -> "History":
+        """With the latest that one host says of its checkpoints."""
+        known = {each.host: each for each in (*self.unkept, news)}
+        if not news.why:
+            del known[news.host]
+        unkept = tuple(known[host] for host in sorted(known))
+        return msgspec.structs.replace(self, unkept=unkept)
+
 
 @answering
 def read_history(group: GroupId) -> Recipe[History]:
@@ -98,9 +118,15 @@ def read_history(group: GroupId) -> Recipe[History]:
 
 @answering
 def write_history(
-    group: GroupId, chapters: tuple[Chapter, ...], given_up: tuple[GivenUp, ...] = (), *, nonce: Nonce
+    group: GroupId,
+    chapters: tuple[Chapter, ...],
+    given_up: tuple[GivenUp, ...] = (),
+    unkept: Unkept | None = None,
+    *,
+    nonce: Nonce,
 ) -> Recipe[History | NoGroup | Contended | InDoubt]:
-    """Add *chapters* and *given_up*. Run again after a doubt it adds them once."""
+    """Add *chapters* and *given_up*, and what a host says of its checkpoints. Run again after a doubt it adds
+    them once."""
     for _ in range(ATTEMPTS_MAX):
         record = yield from read(keys.group(group), GroupRecord)
         if record.value is None:
@@ -108,6 +134,7 @@ def write_history(
         found = yield from read(keys.history(group), History)
         known = found.value if found.value is not None else History(group=group)
         wanted = known.with_chapters(chapters).with_given_up(given_up)
+        wanted = wanted.with_unkept(unkept) if unkept is not None else wanted
         if wanted == known:
             return known
         # Compared with the record, too: a late writer must not leave a history of a group that was removed.

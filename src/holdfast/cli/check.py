@@ -95,7 +95,7 @@ def _capture(cls: type, args: list[Any] | None) -> tuple[str, str]:
     except Exception as error:
         return "unknown", f"no object could be made ({type(error).__name__}: {error}); try --args"
     try:
-        capture.check(instance)
+        capture.check(instance, lambda: cls(*(args or ())))
     except NotCapturable as error:
         return "no", str(error)
     except Exception as error:

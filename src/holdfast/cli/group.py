@@ -8,7 +8,7 @@ import uvloop
 from cyclopts import App, Parameter
 
 from holdfast.cli.domain import Dir
-from holdfast.cli.history import print_history, print_poisoned
+from holdfast.cli.history import print_history, print_poisoned, print_unkept
 from holdfast.cli.members import add_member, primary_set, remove_member, set_primary
 from holdfast.cli.ordering import check_host, give_at, order_at
 from holdfast.cli.output import Output, is_agreed, print_json, print_table, talk
@@ -125,7 +125,8 @@ def list_(
 
 @app.command
 def show(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
-    """Show one group, and the calls that it gave up because they ended too many processes.
+    """Show one group, the calls that it gave up because they ended too many processes, and why checkpoints
+    failed.
 
     Parameters
     ----------
@@ -136,9 +137,11 @@ def show(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -
     """
     found = uvloop.run(give_at(Layout(dir), ShowHistory(name=name), GroupHistory))
     if output == "json":
-        print_json(msgspec.to_builtins(found.group) | {"poisoned": found.poisoned})
+        more = {"poisoned": found.poisoned, "checkpoints_failed": found.checkpoints_failed}
+        print_json(msgspec.to_builtins(found.group) | more)
         return 0
     _print((found.group,))
+    print_unkept(found)
     if found.poisoned:
         print_poisoned(found)
     return 0

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from holdfast.cli.output import print_table
+from holdfast.cli.output import print_table, talk
 from holdfast.model.orders import GroupHistory, ViewInfo
 from holdfast.model.units import SECOND
 
@@ -33,6 +33,13 @@ def print_poisoned(history: GroupHistory) -> None:
         ("poisoned call", "when (UTC)", "processes ended", "request"),
         ((each.call, _at(each.at_ns), each.attempts, each.request) for each in history.poisoned),
     )
+
+
+def print_unkept(history: GroupHistory) -> None:
+    """The members whose last checkpoint failed, and why; the service goes on until the log is full."""
+    for each in history.checkpoints_failed:
+        said = f"{each.host}: the last checkpoint failed ({_at(each.at_ns)} UTC), because {each.why}"
+        talk.print(said, style="red", markup=False, soft_wrap=True)
 
 
 def in_words(view: ViewInfo) -> str:

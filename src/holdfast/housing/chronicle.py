@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.authority.history import GIVEN_UP_MAX, Chapter, GivenUp, History, Steps, write_history
+from holdfast.authority.history import GIVEN_UP_MAX, Chapter, GivenUp, History, Steps, Unkept, write_history
 from holdfast.authority.recipe import Recipes
 from holdfast.authority.views import NoGroup, View
 from holdfast.housing.ports import MakeTimers
@@ -37,9 +37,10 @@ FIRST_ANSWER_NS: Final = 5 * SECOND
 
 
 class Chronicle:
-    """Of one group. A Trace: everything is passed on to *trace*. *on_news*: there is something to write."""
+    """Of one group on *host*. A Trace: everything is passed on to *trace*. *on_news*: there is something to
+    write."""
 
-    def __init__(self, trace: Trace, clock: Clock, on_news: Callable[[], None]) -> None:
+    def __init__(self, trace: Trace, clock: Clock, on_news: Callable[[], None], host: HostId) -> None:
         self._trace = trace
         self._clock = clock
         self._on_news = on_news
@@ -51,6 +52,8 @@ class Chronicle:
         self._steps: dict[Epoch, Steps] = {}
         self._views: dict[Epoch, View] = {}
         self._given_up: dict[str, GivenUp] = {}
+        self.unkept = Unkept(host=host, why="")
+        """How this host's last checkpoint failed, if it did."""
 
     def on_ground(self, view: View | None, host: HostId, silent_ns: int | None = None) -> None:
         """*host* is dead, or silent; if it is the primary of *view*, this is where a fail-over begins. It was
@@ -99,8 +102,17 @@ class Chronicle:
                 if len(self._given_up) > GIVEN_UP_MAX:
                     del self._given_up[next(iter(self._given_up))]
                 self._on_news()
+            case "checkpoint_failed", {"why": str(why)}:
+                self._on_unkept(why)
+            case "checkpoint_again", _:
+                self._on_unkept("")
             case _:
                 return
+
+    def _on_unkept(self, why: str) -> None:
+        at_ns = self._clock.wall() if why else 0
+        self.unkept = msgspec.structs.replace(self.unkept, why=why, at_ns=at_ns)
+        self._on_news()
 
     def given_up(self) -> tuple[GivenUp, ...]:
         """The latest calls that this host's member gave up (E4)."""
@@ -180,7 +192,8 @@ class Histories:
             return
         group, chronicle = next(iter(self._news.items()))
         del self._news[group]
-        recipe = write_history(group, chronicle.chapters(), chronicle.given_up(), nonce=self._nonce())
+        told = chronicle.chapters(), chronicle.given_up(), chronicle.unkept
+        recipe = write_history(group, *told, nonce=self._nonce())
         self._recipes.start(recipe, partial(self._written, group, chronicle))
 
     def _written(self, group: GroupId, chronicle: Chronicle, answer: object) -> None:

@@ -39,6 +39,7 @@ from holdfast.model.orders import (
     RemoveMember,
     SetPrimary,
     ShowHistory,
+    UnkeptInfo,
     ViewInfo,
 )
 from holdfast.model.property_orders import (
@@ -158,7 +159,10 @@ class Administering:
             GivenUpInfo(at_ns=each.at_ns, request=each.request, call=each.call, attempts=each.attempts)
             for each in history.given_up
         )
-        return GroupHistory(group=info, views=tuple(views), poisoned=tuple(poisoned))
+        unkept = (UnkeptInfo(at_ns=each.at_ns, host=each.host, why=each.why) for each in history.unkept)
+        return GroupHistory(
+            group=info, views=tuple(views), poisoned=tuple(poisoned), checkpoints_failed=tuple(unkept)
+        )
 
     def _deafen(self, order: Deafen) -> Deafened:
         if not self._allows_chaos:

@@ -35,12 +35,14 @@ def in_circle(group: str, chain: tuple[str, ...]) -> bytes:
     return encode_outcome(Refused("call_cycle", f"the groups call each other in a circle: {text}"))
 
 
-def check_room(group: str, in_line: int, log_bytes: int, config: StyleConfig) -> None:
-    """Raises ``Overloaded`` when too much waits already: calls in line, or a log for its checkpoints."""
+def check_room(group: str, in_line: int, log_bytes: int, config: StyleConfig, why_none: str = "") -> None:
+    """Raises ``Overloaded`` when too much waits already: calls in line, or a log for its checkpoints.
+    *why_none*: why the last checkpoint failed, if it did."""
     if in_line >= config.in_line_max:
         raise Overloaded(f"group {group}: {in_line} calls stand in line")
     if log_bytes > config.log_bytes_max:
-        raise Overloaded(f"group {group}: its log waits for checkpoints")
+        why = f", and the last one failed: {why_none}" if why_none else ""
+        raise Overloaded(f"group {group}: its log waits for checkpoints{why}")
 
 
 def check_length(sent: Sent, operations: list[Call]) -> None:

@@ -169,7 +169,9 @@ class Replica(ABC):
             outcomes = [in_circle(group, sent.chain)] * len(calls)
             self._ports.answer(token, [each.number for each in calls], outcomes)
             return
-        check_room(group, execution.line.waiting, self._log_bytes(), self._config)
+        check_room(
+            group, execution.line.waiting, self._log_bytes(), self._config, self._checkpointing.why_none
+        )
         queries, operations = self._asking.split(calls)
         if sent.is_ordered and operations:
             queries, operations = [], calls  # they shall see what those before them have done
@@ -292,6 +294,11 @@ class Replica(ABC):
             return now
         kept = self._ports.checkpoint()
         return kept if kept is not None else Captured(Position(0), Execution(self.definition.apart()).save())
+
+    @property
+    def why_no_checkpoint(self) -> str:
+        """Why this member's last checkpoint failed (E9); empty when it did not."""
+        return self._checkpointing.why_none
 
     def is_near(self) -> bool:
         """Whether it could serve almost at once: it has its object, or one that is soon loaded."""
