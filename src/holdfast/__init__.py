@@ -12,6 +12,7 @@ from holdfast.model.errors import (
     Rejected,
     Unavailable,
 )
+from holdfast.model.fitting import ResultDoesNotFit
 from holdfast.model.outcome import CallCycle, CallPoisoned, CallRefused, MethodRaised, NestedOutcomeUnknown
 from holdfast.styles.context import context
 from holdfast.styles.interface import query
@@ -32,6 +33,7 @@ __all__ = [
     "Overloaded",
     "Rejected",
     "RequestId",
+    "ResultDoesNotFit",
     "Unavailable",
     "__version__",
     "connect",

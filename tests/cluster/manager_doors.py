@@ -7,12 +7,15 @@ from typing import Any
 import httpx
 from domain import WAIT_S, Domain
 
+from holdfast.node.layout import Layout
+
 
 class Manager:
     """The replication manager, as a program finds it behind the doors of its domain (FTC-220)."""
 
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
+        self.name = Layout(domain.directory).read().domain
         hosts = domain.status()["hosts"]
         self.doors = [host["report"]["details"]["http"] for host in hosts]
         self._client = httpx.Client(timeout=90, trust_env=False)

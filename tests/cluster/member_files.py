@@ -7,7 +7,7 @@ from typing import Any
 from group_client import EXAMPLES
 
 from holdfast.model.ids import GroupId, Position
-from holdfast.node.classes import add_to_path, load_class
+from holdfast.node.classes import load_class, offer_classes
 from holdfast.node.store import STORE
 from holdfast.storage.checkpoint import ASIDE, checkpoint_of, read_chunks, verify
 from holdfast.storage.directory import Directory
@@ -38,7 +38,7 @@ def ledger_of(host_directory: Path, group: GroupId) -> Kept:
 
 
 def _newest_checkpoint(disk: Directory, group: GroupId) -> Execution:
-    add_to_path(EXAMPLES)
+    offer_classes(EXAMPLES)
     cls = load_class("ledger:Ledger")
     definition = Definition(group=str(group), cls=cls, fresh=cls)
     for name in reversed(disk.list()):

@@ -27,6 +27,8 @@ from holdfast.net import (
 IDLE_S = 1.0
 PEER = Endpoint(Identity("test", Role.HOST, "peer"), limits=Limits(idle_s=IDLE_S))
 
+ADMITS = {kind: frozenset(Role) for kind in Kind}
+
 
 class Echo:
     def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
@@ -41,7 +43,7 @@ def receiver(mode: str) -> Receiver:
 
 
 async def main(mode: str) -> None:
-    server = await serve(Address("127.0.0.1", 0), lambda _: receiver(mode), PEER)
+    server = await serve(Address("127.0.0.1", 0), lambda _: receiver(mode), PEER, admits=ADMITS)
     print(server.address.port, flush=True)
     await asyncio.get_running_loop().create_future()
 

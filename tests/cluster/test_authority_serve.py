@@ -16,7 +16,7 @@ import pytest
 from holdfast.authority.contract import Applied, Get, Got, Put, Request, Result, Txn, Unknown
 from holdfast.authority.remote import RemoteAuthority
 from holdfast.authority.serving import FILE_NAME
-from holdfast.net import Address, Endpoint, Identity, Role
+from holdfast.net import Address, Endpoint, Identity, Inbox, NotConnected, Role, connect
 from holdfast.net.certificates import create_domain, issue
 from holdfast.net.tls import Tls
 
@@ -57,8 +57,10 @@ def serving(
         process.communicate(timeout=60)
 
 
-async def ask(address: Address, *requests: Request, tls: Tls | None = None) -> list[Result]:
-    authority = RemoteAuthority(address, Endpoint(Identity("holdfast", Role.CLIENT, "test"), tls=tls))
+async def ask(
+    address: Address, *requests: Request, tls: Tls | None = None, role: Role = Role.HOST
+) -> list[Result]:
+    authority = RemoteAuthority(address, Endpoint(Identity("holdfast", role, "test"), tls=tls))
     try:
         return [await authority.ask(request) for request in requests]
     finally:
@@ -107,14 +109,14 @@ def test_other_addresses_need_tls_or_an_explicit_word(tmp_path: Path) -> None:
 
 
 async def test_with_certificates_it_speaks_tls_only(tmp_path: Path) -> None:
-    """A client of the domain is served; one without TLS, or of another domain, gets no answer at all."""
+    """A host of the domain is served; one without TLS, or of another domain, gets no answer at all."""
     now = datetime.now(UTC)
     for name in ("ours", "theirs"):
         create_domain(tmp_path / name, "holdfast", now)
-        issue(tmp_path / name, Role.CLIENT, "test", now)
+        issue(tmp_path / name, Role.HOST, "test", now)
     issue(tmp_path / "ours", Role.AUTHORITY, "authority", now)
     with serving(tmp_path / "store", "--certs", str(tmp_path / "ours")) as (_, address):
-        known, stranger = (Tls.load(tmp_path / name, Role.CLIENT, "test") for name in ("ours", "theirs"))
+        known, stranger = (Tls.load(tmp_path / name, Role.HOST, "test") for name in ("ours", "theirs"))
         applied, got = await ask(address, put("k", b"1"), Get("k"), tls=known)
         assert isinstance(applied, Applied)
         assert isinstance(got, Got)
@@ -125,6 +127,25 @@ async def test_with_certificates_it_speaks_tls_only(tmp_path: Path) -> None:
         assert isinstance(got, Got)
         assert got.item is not None
         assert got.item.value == b"1"
+
+
+async def test_a_certificate_opens_the_authority_by_its_role(tmp_path: Path) -> None:
+    """Whoever is let in reads and writes every key: programs that call groups are not."""
+    now = datetime.now(UTC)
+    create_domain(tmp_path, "holdfast", now)
+    for role in Role:
+        issue(tmp_path, role, "authority" if role is Role.AUTHORITY else "test", now)
+    with serving(tmp_path / "store", "--certs", str(tmp_path)) as (_, address):
+        for role in (Role.HOST, Role.AGENT, Role.ADMIN):
+            (applied,) = await ask(address, put(role, b"1"), tls=Tls.load(tmp_path, role, "test"), role=role)
+            assert isinstance(applied, Applied)
+        client = Tls.load(tmp_path, Role.CLIENT, "test")
+        for said in (Role.CLIENT, Role.HOST):
+            (refused,) = await ask(address, Get("host"), tls=client, role=said)
+            assert isinstance(refused, Unknown)
+        with pytest.raises(NotConnected, match="role client is not admitted here"):
+            endpoint = Endpoint(Identity("holdfast", Role.CLIENT, "test"), tls=client)
+            await connect(address, lambda _: Inbox(frames_max=1), endpoint)
 
 
 async def test_an_error_of_the_disk_ends_the_process(tmp_path: Path) -> None:

@@ -53,7 +53,9 @@ def said(domain: Domain, host: str) -> str:
 def test_a_large_object_survives_and_reaches_a_host_that_lost_its_disk(tmp_path: Path) -> None:
     """Two checkpoints by copies on every host, so that the log begins after the first; then all processes are
     killed, and one disk is wiped: its host can have the object only by being sent a checkpoint."""
-    with Domain(tmp_path / "d", "--app", str(EXAMPLES)) as domain:
+    with Domain(
+        tmp_path / "d", "--app", str(EXAMPLES), "--allow-class", "holdfast.bench.bulk:Bulk"
+    ) as domain:
         domain.wait("every host hears every other", is_whole)
         hosts = [host["id"] for host in domain.status()["hosts"]]
 

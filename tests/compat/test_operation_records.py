@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from holdfast.model.code import Code
 from holdfast.model.csn import Csn
 from holdfast.model.ids import ClientId, Position, ReplicaId
 from holdfast.model.outcome import Outcome, Poisoned, Raised, Refused, Returned, Unknown, decode_outcome
@@ -53,7 +54,7 @@ RECORDS: dict[str, Record] = {
     "timer_fired": TimerFired(STAMP, 4, 1_700_000_005_000_000_000),
     "settled": Settled(STAMP, CLIENT, 12, 1_700_000_060),
     "poison": Poison(STAMP, CLIENT, 12, 1_700_000_060, 2),
-    "upgraded": Upgraded("2.0"),
+    "upgraded": Upgraded(Code("1.0", "aa01"), Code("2.0", "bb02")),
     "state": State(b"state"),
     "update": Update(b"update", b"timers"),
     "forward": Forward(),

@@ -55,8 +55,8 @@ def test_a_factory_is_told_what_is_given_then_its_place_then_what_the_property_h
     """What is given goes over the property, and the group's properties are not the factory's business."""
     effective = {
         FACTORIES: [
-            {"factory": "", "location": "rack2", "criteria": {"memory": "2G"}},
-            {"factory": "", "location": "rack1", "criteria": {"memory": "8G", "disk": "ssd"}},
+            {"location": "rack2", "criteria": {"memory": "2G"}},
+            {"location": "rack1", "criteria": {"memory": "8G", "disk": "ssd"}},
         ]
     }
     given = {FT_PROPERTIES: {"InitialNumberReplicas": 3}, "memory": "16G"}

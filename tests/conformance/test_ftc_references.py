@@ -120,7 +120,7 @@ def test_every_member_has_a_reference_of_its_own_and_the_group_one_besides() -> 
     published = located().reference
     assert (published.group, published.version, published.primary) == (GROUP, 7, "b")
     assert {member.host: member.address for member in published.members} == OWN
-    reference = reference_to(RECORD, VIEW, SESSIONS)
+    reference = reference_to("d", RECORD, VIEW, SESSIONS)
     assert (reference.group, reference.version) == (published.group, published.version)
     assert {member.host: member.address for member in reference.members} == OWN
     assert len(set(OWN.values())) == len(HOSTS)

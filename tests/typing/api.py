@@ -308,6 +308,9 @@ async def calling(url: str) -> None:
         except CallOutcomeUnknown as unknown:
             assert_type(unknown.request_id, RequestId)
             await domain.outcome(unknown.request_id)
+            assert_type(await domain.outcome(unknown.request_id, int), int)
+        except hf.ResultDoesNotFit as unfit:
+            assert_type(unfit.request_id, RequestId)
 
 
 async def managing(url: str) -> None:

@@ -38,6 +38,7 @@ from holdfast.model.outcome import Refused, encode_outcome, encode_raised, encod
 from holdfast.model.reference import MemberAddress, Reference, Routing, route
 from holdfast.model.units import SECOND
 from holdfast.net import Address, Connection, Endpoint, Identity, Kind, Limits, Reason, Role, Server, serve
+from holdfast.net.admission import HOST_ADMITS
 from holdfast.sequence.retention import ABANDONED, EXPIRED, NEVER, Fresh, Repeated, Retention
 from holdfast.styles.interface import BadCall, Interface
 from holdfast.styles.operation import Call, Sent, decode_calls
@@ -64,6 +65,8 @@ class State:
         self.position = Position(0)
         self.time_ns = BEGAN_S * SECOND
         self.executed: list[tuple[ClientId, int]] = []
+        self.spoilt: set[str] = set()
+        """Methods whose replies nobody can read."""
 
     def run(self, client: ClientId, floor: int, horizon_s: int, calls: list[Call]) -> list[bytes]:
         self.table.advance(self.time_ns // SECOND)
@@ -92,6 +95,8 @@ class State:
         return outcome
 
     def _invoke(self, call: Call) -> bytes:
+        if call.method in self.spoilt:
+            return b"\xc1"
         try:
             args, kwargs = self.interface.operation(call.method).decoded(call.arguments)
         except BadCall as error:
@@ -123,7 +128,10 @@ class Host:
     async def start(self, *, incarnation: int = 1, address: Address | None = None) -> None:
         identity = Identity("test", Role.HOST, self.name, incarnation)
         self.server = await serve(
-            address or Address("127.0.0.1", 0), lambda _: self, Endpoint(identity, self.limits)
+            address or Address("127.0.0.1", 0),
+            lambda _: self,
+            Endpoint(identity, self.limits),
+            admits=HOST_ADMITS,
         )
 
     @property

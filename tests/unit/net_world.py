@@ -13,6 +13,7 @@ import uvloop
 
 from holdfast.net import (
     Address,
+    Admission,
     Connection,
     Endpoint,
     Identity,
@@ -33,6 +34,8 @@ T = TypeVar("T")
 LOOPBACK = Address("127.0.0.1", 0)
 SERVER = Endpoint(Identity("test", Role.HOST, "server", 1))
 CLIENT = Endpoint(Identity("test", Role.CLIENT, "client"))
+EVERYBODY: Admission = {kind: frozenset(Role) for kind in Kind}
+"""May send anything."""
 HELLO = encode_frame(Kind.HELLO, encode_hello(CLIENT.identity, 1 << 20, 15_000))
 
 
@@ -89,9 +92,12 @@ class World:
     writers: list[asyncio.StreamWriter] = field(default_factory=list)
 
     async def serve(
-        self, on_connection: Callable[[Connection], Receiver], endpoint: Endpoint = SERVER
+        self,
+        on_connection: Callable[[Connection], Receiver],
+        endpoint: Endpoint = SERVER,
+        admits: Admission = EVERYBODY,
     ) -> Server:
-        server = await serve(LOOPBACK, on_connection, endpoint)
+        server = await serve(LOOPBACK, on_connection, endpoint, admits=admits)
         self.servers.append(server)
         return server
 

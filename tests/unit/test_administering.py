@@ -17,7 +17,7 @@ A, B, C = HostId("a"), HostId("b"), HostId("c")
 
 def administering(deafness: Deafness, *, allows_chaos: bool = True) -> Administering:
     """Of host a. The orders below need nothing else of it, or are refused before they would."""
-    host: Any = SimpleNamespace(me=SimpleNamespace(host=A), recovery=None, directory=None)
+    host: Any = SimpleNamespace(me=SimpleNamespace(host=A), recovery=None, directory=None, domain="d")
     nothing: Any = None
     return Administering(
         host, nothing, nothing, nothing, deafness, nothing, nothing, (A, B, C), allows_chaos=allows_chaos

@@ -9,6 +9,7 @@ import msgspec
 from holdfast.authority.sessions import Session
 from holdfast.model.ids import HostId, Incarnation, Nonce
 from holdfast.net import Address, Connection, Endpoint, Identity, Kind, Reason, Role, Server, serve
+from holdfast.net.admission import AGENT_ADMITS
 from holdfast.node.agents import Agents
 from holdfast.node.messages import HostDied, HostReport, Subscribe, ToAgent
 
@@ -26,7 +27,7 @@ class FakeAgent:
         self.connections: list[Connection] = []
 
     async def start(self) -> Server:
-        return await serve(HERE, self._on_connection, self.endpoint)
+        return await serve(HERE, self._on_connection, self.endpoint, admits=AGENT_ADMITS)
 
     def _on_connection(self, connection: Connection) -> "FakeAgent":
         self.connections.append(connection)

@@ -14,7 +14,6 @@ from call_server import BEGAN_S, GROUP, Cluster
 from msgspec.msgpack import decode
 
 import holdfast as hf
-from holdfast.calling.caller import Typed, _end
 from holdfast.calling.config import CallPolicy, ClientConfig
 from holdfast.client.callers import new_client
 from holdfast.client.domain import parse_url
@@ -24,7 +23,7 @@ from holdfast.model.calls import CallOutcomeUnknown, HostAt, RefusalCode, Reques
 from holdfast.model.errors import InvalidRequest, NoSuchGroup, Overloaded, Rejected, Unavailable
 from holdfast.model.ids import GroupId, HostId, Incarnation
 from holdfast.model.orders import CreateGroup, GroupInfo, GroupList, ListGroups
-from holdfast.model.outcome import CallRefused, MethodRaised, encode_returned
+from holdfast.model.outcome import CallRefused, MethodRaised
 from holdfast.model.reference import Reference
 from holdfast.model.units import MILLISECOND, SECOND
 from holdfast.net import Endpoint, Identity, Limits, Role
@@ -51,6 +50,14 @@ class Picky:
 
     def __post_init__(self) -> None:
         raise LookupError(self.owner)
+
+
+@dataclass
+class Leaving:
+    owner: str
+
+    def __post_init__(self) -> None:
+        raise SystemExit(self.owner)
 
 
 class Ledger:
@@ -83,6 +90,14 @@ class Ledger:
     @hf.query
     def picky(self, who: str) -> Picky:
         return {"owner": who}  # type: ignore[return-value]  # as it travels: it could not be made here either
+
+    @hf.query
+    def leaving(self, who: str) -> Leaving:
+        return {"owner": who}  # type: ignore[return-value]  # as above
+
+    def opened(self, who: str, amount: int) -> int:
+        self.calls.append(f"{who} opened")
+        return "not an int"  # type: ignore[return-value]  # as below
 
     @hf.query
     def promised(self) -> int:
@@ -165,30 +180,73 @@ def test_what_comes_back_is_of_the_annotated_type_where_the_class_is_given() -> 
         assert await typed.account("alice") == Account("alice", 5, (1, 2))
         assert await plain.owners() == ["alice"]
         assert await typed.owners() == {"alice"}
-        assert await typed.promised() == "not an int"
 
     tell(story)
 
 
-def test_a_value_whose_type_refuses_it_is_handed_on_and_disturbs_no_other_call() -> None:
+def test_a_value_that_does_not_fit_raises_with_the_value_and_the_id_of_the_call_that_ran() -> None:
+    """The caller is told that the call was executed, which call it was, and what it returned."""
+
     async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
         group = await domain.group("ledger", Ledger)
-        calls = [group.picky("alice"), *(group.deposit("bob", 1) for _ in range(20))]
-        assert await asyncio.gather(*calls) == [{"owner": "alice"}, *range(1, 21)]
+        assert await (await domain.group("ledger")).promised() == "not an int"
+        with pytest.raises(hf.ResultDoesNotFit, match=r"promised was executed.* not int ") as told:
+            await group.promised()
+        assert told.value.value == "not an int"
+        assert told.value.returns is int
+        with pytest.raises(hf.ResultDoesNotFit, match="not an int") as told:
+            await group.opened("alice", 5)
+        assert ledger.calls == ["alice opened"]
+        # The id is that of the call: the group knows it, and what became of it.
+        assert await domain.outcome(told.value.request_id) == "not an int"
+        assert await domain.outcome(told.value.request_id, str) == "not an int"
+        with pytest.raises(hf.ResultDoesNotFit) as asked:
+            await domain.outcome(str(told.value.request_id), int)
+        assert asked.value.request_id == told.value.request_id
+        assert asked.value.value == "not an int"
+        assert ledger.calls == ["alice opened"]
 
     tell(story)
+
+
+def test_a_value_whose_type_refuses_it_raises_and_disturbs_no_other_call() -> None:
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        group = await domain.group("ledger", Ledger)
+        calls = [group.picky("alice"), group.leaving("alice"), *(group.deposit("bob", 1) for _ in range(20))]
+        picky, leaving, *others = await asyncio.gather(*calls, return_exceptions=True)
+        assert isinstance(picky, hf.ResultDoesNotFit)
+        assert picky.value == {"owner": "alice"}
+        assert isinstance(picky.__cause__, LookupError)
+        assert isinstance(leaving, hf.ResultDoesNotFit)
+        assert isinstance(leaving.__cause__, SystemExit)
+        assert others == [*range(1, 21)]
+
+    tell(story)
+
+
+def test_a_value_that_waited_for_room_is_made_into_its_type_too() -> None:
+    """Also of calls and questions that could not be sent at once."""
+
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        group = await domain.group("ledger", Ledger)
+        ended = await asyncio.gather(*(group.promised() for _ in range(8)), return_exceptions=True)
+        assert [type(each) for each in ended] == [hf.ResultDoesNotFit] * 8
+        numbers = {each.request_id.number for each in ended}
+        assert len(numbers) == 8
+
+    tell(story, config=msgspec.structs.replace(QUICK, window_calls=2))
 
 
 def test_a_reply_that_cannot_be_read_ends_its_call_and_no_other() -> None:
-    async def run() -> None:
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        _end(answer, b"\xc1")
-        assert isinstance(answer.exception(), msgspec.DecodeError)
-        typed: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        _end(Typed(typed, object()), encode_returned(5))
-        assert await typed == 5
+    async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
+        group = await domain.group("ledger")
+        cluster.state.spoilt.add("withdraw")
+        unread = group.withdraw("alice", 1)
+        assert await asyncio.gather(*(group.deposit("bob", 1) for _ in range(20))) == [*range(1, 21)]
+        with pytest.raises(msgspec.DecodeError):
+            await unread
 
-    asyncio.run(run())
+    tell(story)
 
 
 @pytest.mark.covers("FTC-87", "FTC-93", "FTC-97", "FTC-99")

@@ -30,6 +30,7 @@ from holdfast.net import (
     split_number,
     with_number,
 )
+from holdfast.net.admission import HOST_ADMITS
 
 ANY_PORT = Address("127.0.0.1", 0)
 BUSY = OrderRefused(code=STARTING, text="host1 is still starting", is_final=False)
@@ -55,7 +56,9 @@ class Host:
         return None
 
     async def listen(self) -> Server:
-        return await serve(ANY_PORT, lambda _: self, Endpoint(Identity("d", Role.HOST, "h")))
+        return await serve(
+            ANY_PORT, lambda _: self, Endpoint(Identity("d", Role.HOST, "h")), admits=HOST_ADMITS
+        )
 
 
 async def ordered(*hosts: Host, wanted: AboutGroups = LIST) -> object:

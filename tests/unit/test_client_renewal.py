@@ -44,7 +44,7 @@ class Client:
             network=self,
             random=self,
             trace=self,
-            on_ended=self.ended.__setitem__,
+            on_ended=lambda handle, how, _: self.ended.__setitem__(handle, how),
             later=lambda: None,
             on_reference=lambda reference: None,
         )

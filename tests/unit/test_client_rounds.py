@@ -69,7 +69,7 @@ class Machine:
             network=self,
             random=self,
             trace=self,
-            on_ended=lambda handle, how: self.ended.append(handle),
+            on_ended=lambda handle, how, _: self.ended.append(handle),
             later=lambda: None,
             on_reference=lambda reference: None,
         )

@@ -26,6 +26,10 @@ class Counter:
         self.count += by
         return self.count
 
+    def spell(self, by: int) -> int:
+        self.count += by
+        return f"{self.count}!"  # type: ignore[return-value]  # a class that does not keep its word
+
 
 def tell(story: Callable[[Cluster], None]) -> None:
     """Run *story* in a thread, beside three hosts."""
@@ -143,5 +147,21 @@ def test_a_forked_process_can_connect_anew_and_leaves_its_parents_domain_alone()
         command = [sys.executable, "-W", "ignore", "-c", FORKS, cluster.url]
         done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
         assert (done.returncode, done.stderr) == (0, "")
+
+    tell(story)
+
+
+def test_a_value_that_does_not_fit_raises_with_the_value_and_the_id() -> None:
+    def story(cluster: Cluster) -> None:
+        with hf.connect_sync(cluster.url) as domain:
+            group = domain.group("ledger", Counter)
+            with pytest.raises(hf.ResultDoesNotFit) as told:
+                group.spell(3)
+            assert told.value.value == "3!"
+            assert domain.outcome(told.value.request_id) == "3!"
+            with pytest.raises(hf.ResultDoesNotFit) as asked:
+                domain.outcome(told.value.request_id, int)
+            assert (asked.value.value, asked.value.request_id) == ("3!", told.value.request_id)
+            assert group.add(1) == 4
 
     tell(story)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from random import Random
 
-from net_world import CLIENT, LOOPBACK, SERVER, Echo, Kept, World, run
+from net_world import CLIENT, EVERYBODY, LOOPBACK, SERVER, Echo, Kept, World, run
 
 from holdfast.net import Address, Backoff, Connection, Kind, Link, Reason, Why, serve
 
@@ -56,7 +56,7 @@ def test_a_link_follows_its_peer() -> None:
             await asyncio.sleep(0.05)
             assert not link.send(Kind.HEARTBEAT, b"dropped")
             for turn in range(3):
-                server = await serve(LOOPBACK, lambda _: Echo(), SERVER)
+                server = await serve(LOOPBACK, lambda _: Echo(), SERVER, admits=EVERYBODY)
                 where[0] = server.address
                 link.hurry()
                 await until_up(link)

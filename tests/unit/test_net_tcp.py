@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from msgspec import DecodeError
-from net_world import CLIENT, HELLO, Echo, Kept, World, endpoint, logged, run
+from net_world import CLIENT, EVERYBODY, HELLO, Echo, Kept, World, endpoint, logged, run
 
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.net import (
@@ -366,7 +366,7 @@ def test_an_address_in_use_is_said_to_be() -> None:
     async def main(world: World) -> None:
         server = await world.serve(lambda _: Echo())
         with pytest.raises(Unavailable, match="cannot listen"):
-            await serve(server.address, lambda _: Echo(), CLIENT)
+            await serve(server.address, lambda _: Echo(), CLIENT, admits=EVERYBODY)
 
     run(main)
 
@@ -377,10 +377,10 @@ def test_beyond_this_machine_plain_tcp_must_be_asked_for() -> None:
     async def main(world: World) -> None:
         anywhere = Address("0.0.0.0", 0)
         with pytest.raises(InvalidRequest, match="TLS"):
-            await serve(anywhere, lambda _: Echo(), CLIENT)
+            await serve(anywhere, lambda _: Echo(), CLIENT, admits=EVERYBODY)
         with pytest.raises(InvalidRequest, match="TLS"):
             await connect(Address("192.0.2.1", 1), lambda _: Echo(), CLIENT)
-        server = await serve(anywhere, lambda _: Echo(), CLIENT, insecure=True)
+        server = await serve(anywhere, lambda _: Echo(), CLIENT, admits=EVERYBODY, insecure=True)
         await server.close()
 
     run(main)

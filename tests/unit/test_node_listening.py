@@ -8,6 +8,7 @@ import pytest
 
 from holdfast.model.errors import DiskFailed, Unavailable
 from holdfast.net import Address, Connection, Endpoint, Identity, Receiver, Role, Server, serve
+from holdfast.net.admission import HOST_ADMITS
 from holdfast.node.listening import ADDRESS, PORTS, listen, remember
 
 ANY = Address("127.0.0.1", 0)
@@ -19,7 +20,7 @@ def nobody(_: Connection) -> Receiver:
 
 async def listening(at: Address, directory: Path) -> Server:
     endpoint = Endpoint(Identity("test", Role.HOST, "a", 1))
-    return await listen(at, directory, lambda address: serve(address, nobody, endpoint))
+    return await listen(at, directory, lambda address: serve(address, nobody, endpoint, admits=HOST_ADMITS))
 
 
 def run(story: Callable[[], Awaitable[None]]) -> None:

@@ -15,17 +15,22 @@ from holdfast.authority.groups import GroupRecord, Placement
 from holdfast.model.ids import GroupId, HostId, Nonce, Position, StoreId
 from holdfast.model.membership import ObjectNotAdded
 from holdfast.model.properties import CONSISTENCY_STYLE, ConsistencyStyle
-from holdfast.node.classes import add_to_path, definition_of
+from holdfast.node.classes import definition_of, offer_classes
 from holdfast.styles.timers import Timers
 
 HERE = HostId("here")
 SOURCE = """
+import sys
 class Bare:
-    pass
+    def look(self):
+        pass
 
 class Box:
     def __init__(self, content=""):
         self.content = content
+
+    def look(self):
+        return self.content
 
     def get_state(self):
         return self.content.encode()
@@ -42,7 +47,7 @@ BARE = Bare()
 def app(tmp_path: Path) -> Iterator[Any]:
     (tmp_path / "boxes.py").write_text(SOURCE)
     before = list(sys.path)
-    add_to_path(tmp_path)
+    offer_classes(tmp_path)
     import boxes  # type: ignore[import-not-found]  # it was written just now
 
     yield boxes
@@ -90,9 +95,11 @@ def test_where_no_state_is_kept_for_the_group_its_own_stays(app: Any, style: str
 @pytest.mark.parametrize(
     ("own", "class_name", "said"),
     [
-        ("boxes:NONE", "boxes:Box", "is no object of boxes:Box"),
-        ("boxes", "boxes:Box", "is no object of boxes:Box"),
-        ("nowhere:OWN", "boxes:Box", "nowhere cannot be imported"),
+        ("boxes:NONE", "boxes:Box", "assigns no 'NONE'"),
+        ("boxes", "boxes:Box", "is not a class: write package.module:Class"),
+        ("boxes:sys", "boxes:Box", "assigns no 'sys'"),
+        ("os:environ", "boxes:Box", "there is no module os in"),
+        ("nowhere:OWN", "boxes:Box", "there is no module nowhere in"),
         ("boxes:OWN", "boxes:Bare", "is no object of boxes:Bare"),
         ("boxes:BARE", "boxes:Bare", "must have get_state and set_state"),
     ],

@@ -428,6 +428,6 @@ def test_what_is_in_effect_comes_from_the_strongest_level() -> None:
     levels = [{name: number} for number in (1, 2, 3, 4)]
     for count in range(1, 5):
         assert GroupWish.of(*levels[:count]).minimum == count
-    assert GroupWish.of(
-        {"org.omg.ft.Factories": [{"location": "r1/a", "factory": "", "criteria": {}}]}
-    ).locations == ("r1/a",)
+    assert GroupWish.of({"org.omg.ft.Factories": [{"location": "r1/a", "criteria": {}}]}).locations == (
+        "r1/a",
+    )

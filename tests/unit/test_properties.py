@@ -140,13 +140,19 @@ def test_the_monitoring_interval_goes_by_both_its_names() -> None:
     }
 
 
-@pytest.mark.covers("FTC-148", "FTC-169", "FTC-170")
+@pytest.mark.covers("FTC-169", "FTC-170")
 def test_factories_name_places_and_what_each_is_told() -> None:
-    given = [{"location": "rack1/host2", "criteria": {"memory": "8G"}}, {"location": "rack2", "factory": "f"}]
+    given = [{"location": "rack1/host2", "criteria": {"memory": "8G"}}, {"location": "rack2"}]
     assert checked({"Factories": given}, Level.CREATION)["org.omg.ft.Factories"] == [
-        {"factory": "", "location": "rack1/host2", "criteria": {"memory": "8G"}},
-        {"factory": "f", "location": "rack2", "criteria": {}},
+        {"location": "rack1/host2", "criteria": {"memory": "8G"}},
+        {"location": "rack2", "criteria": {}},
     ]
+
+
+def test_a_factory_other_than_the_host_of_a_place_is_refused_because_nobody_would_ask_it() -> None:
+    named = {"location": "rack2", "factory": "f"}
+    with pytest.raises(InvalidProperty, match="the factory there is the host itself"):
+        checked({"Factories": [named]}, Level.CREATION)
 
 
 @pytest.mark.covers("FTC-167", "FTC-190")

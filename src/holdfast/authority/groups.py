@@ -27,6 +27,7 @@ from holdfast.authority.outcome import (
 )
 from holdfast.authority.recipe import Recipe
 from holdfast.authority.views import Cause, Lost, NoGroup, View, ViewMember, Why
+from holdfast.model.code import UNKNOWN, Code
 from holdfast.model.ids import Epoch, GroupId, HostId, Nonce, StoreId
 
 
@@ -53,6 +54,16 @@ DISK: Final = "disk"
 MEMORY: Final = "memory"
 WAIT: Final = "wait"
 RESTART: Final = "restart"
+
+
+class UpgradeWish(msgspec.Struct, frozen=True, kw_only=True):
+    """That a group shall go on with this code, whatever the other hosts have (E7)."""
+
+    code: Code
+    replays: bool = False
+    """Also what other code made since the checkpoint and is not kept is replayed by it: what was acknowledged
+    may change, and a person said so."""
+    nonce: Nonce = Nonce("")
 
 
 class GroupRecord(msgspec.Struct, frozen=True, kw_only=True, tag="group"):
@@ -87,6 +98,12 @@ class GroupRecord(msgspec.Struct, frozen=True, kw_only=True, tag="group"):
     tuned: str = "{}"
     """Properties that were set while it ran and that its hosts must know, in plain form, as a JSON object
     (FTC-189): carried over from the wishes by the manager."""
+
+    code: Code = UNKNOWN
+    """Of the class, by which the group was last served, as far as its primaries have told; for people. What
+    made which record is in its sequence alone (E7)."""
+    upgrade: UpgradeWish | None = None
+    """A person wishes other code; gone when the group is served by that."""
 
     def placement(self, host: HostId) -> Placement | None:
         """The entry of *host*, also while it is leaving."""

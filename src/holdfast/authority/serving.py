@@ -21,6 +21,7 @@ from holdfast.authority.wire import ServerMessage, decode_client_message, encode
 from holdfast.machine import LogTrace, LoopTimers, MachineClock, MachineRandom
 from holdfast.machine.directory import make_durably
 from holdfast.net import Address, Connection, Endpoint, Kind, Reason, Server, serve
+from holdfast.net.admission import AUTHORITY_ADMITS
 from holdfast.storage.lock import DirectoryLock, Holder
 
 FILE_NAME: Final = "authority.sqlite"
@@ -50,7 +51,9 @@ class AuthorityService:
 
     async def listen(self, address: Address, endpoint: Endpoint, *, insecure: bool = False) -> Address:
         """Serve on *address*; answers the real one."""
-        self._listener = await serve(address, self._on_connection, endpoint, insecure=insecure)
+        self._listener = await serve(
+            address, self._on_connection, endpoint, admits=AUTHORITY_ADMITS, insecure=insecure
+        )
         self._core.start()
         return self._listener.address
 

@@ -24,6 +24,7 @@ from holdfast.authority.outcome import (
     read_all,
 )
 from holdfast.authority.recipe import Recipe
+from holdfast.model.code import Code
 from holdfast.model.ids import HostId, Incarnation, LeaseId, Nonce
 
 
@@ -48,6 +49,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, tag="session"):
     """Where the agent that started it gives proof of its death (K2)."""
     details: dict[str, str] = {}
     """What people want to see of a host: pid, location, version. By its location members are placed."""
+    codes: dict[str, Code] = {}
+    """The classes it has, by their names, as they are there (E7)."""
 
 
 class NoSession(msgspec.Struct, frozen=True, tag="no_session"):
@@ -67,6 +70,7 @@ def open_session(
     heartbeat_address: str = "",
     agent_address: str = "",
     details: dict[str, str] | None = None,
+    codes: dict[str, Code] | None = None,
 ) -> Recipe[Seen[Session] | LeaseGone | Contended | InDoubt]:
     """Issue the next incarnation of *host* and put its session under *lease*."""
     for _ in range(ATTEMPTS_MAX):
@@ -85,6 +89,7 @@ def open_session(
             heartbeat_address=heartbeat_address,
             agent_address=agent_address,
             details=details or {},
+            codes=codes or {},
         )
         result = yield from change(
             [record.unchanged(), identity.unchanged()],

@@ -25,6 +25,7 @@ import uvloop
 
 from holdfast.bench import Progress
 from holdfast.bench.harming import Subject, Times, connected
+from holdfast.bench.offered import CLASSES
 from holdfast.machine import MachineClock
 from holdfast.machine.parent import end_with
 from holdfast.model.errors import Unavailable
@@ -103,6 +104,7 @@ def _described(directory: Path) -> Description:
         agent_address=NOBODY,
         authority_address=f"{ADDRESSES[NEAR]}:{AUTHORITY_PORT}",
         app=str(directory),
+        allowed_classes=CLASSES,
     )
     layout.directory.mkdir(parents=True, exist_ok=True)
     layout.write(description)

@@ -264,7 +264,10 @@ def _serve(pipe: Pipe) -> None:
         loop = asyncio.get_running_loop()
         bare = await loop.create_server(_BareEcho, "127.0.0.1", 0)
         ours = await serve(
-            Address("127.0.0.1", 0), lambda _: _Echo(), Endpoint(Identity("bench", Role.HOST, "echo"))
+            Address("127.0.0.1", 0),
+            lambda _: _Echo(),
+            Endpoint(Identity("bench", Role.HOST, "echo")),
+            admits={Kind.STATUS_REQUEST: frozenset({Role.CLIENT})},
         )
         pipe.send((bare.sockets[0].getsockname()[1], ours.address.port))
         await loop.create_future()  # until terminated

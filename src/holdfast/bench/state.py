@@ -27,6 +27,7 @@ from holdfast.bench.bulk import ENTRY_BYTES, key_of
 from holdfast.bench.callers import Callers
 from holdfast.bench.checkpoints import CheckpointWatch
 from holdfast.bench.load import quantile
+from holdfast.bench.offered import CLASSES
 from holdfast.bench.windows import Pair, Window, paired
 from holdfast.bench.witness import Testimony, Witness, witnessing
 from holdfast.calling.config import CallPolicy
@@ -80,7 +81,7 @@ def run_state_bench(
     """Call an object of *megabytes* for *seconds*, then kill its primary *rounds* times."""
     with tempfile.TemporaryDirectory(prefix="holdfast-state-") as directory:
         layout = Layout(Path(directory) / "domain")
-        description = describe(layout, hosts=3, etcd=())
+        description = describe(layout, hosts=3, etcd=(), allowed_classes=CLASSES)
         agent = start_agent(layout, with_parent=True)
 
         async def measure() -> dict[str, Any]:

@@ -20,6 +20,7 @@ from holdfast.machine.telemetry import CallSpan, find_telemetry
 from holdfast.machine.timers import LoopTimers
 from holdfast.model.calls import Redirected, RefusalCode, Replies, RequestId, Turned
 from holdfast.model.errors import HoldfastError, Overloaded, Unavailable
+from holdfast.model.fitting import fitted
 from holdfast.model.ids import ClientId, HostId
 from holdfast.model.outcome import Outcome, Returned, decode_outcome, value_of
 from holdfast.model.ports import NoTrace
@@ -40,6 +41,8 @@ class Typed(msgspec.Struct, frozen=True, eq=False):
 
     answer: Answer
     returns: Any
+    about: RequestId | None = None
+    """The request whose outcome was asked for; None: the answer is to the call itself."""
 
 
 Handle = Answer | Typed
@@ -71,7 +74,7 @@ class Caller:
             network=hosts,
             random=MachineRandom(),
             trace=NoTrace(),
-            on_ended=_end,
+            on_ended=self._end,
             later=self._flush_soon,
             on_reference=on_reference,
             lines=CallLines(log.info, clock),
@@ -116,7 +119,8 @@ class Caller:
         story: Story | None = None,
     ) -> Answer:
         """Make a call; the future has its value, or the error it ended with. *returns*: the value's type,
-        into which it is made; None leaves it as it comes. *story* follows it."""
+        into which it is made, or ``ResultDoesNotFit`` says that it is none; None leaves it as it comes.
+        *story* follows it."""
         if not self._queueing.waiting:
             answer: Answer = self._loop.create_future()
             handle: Handle = answer if returns is None else Typed(answer, returns)
@@ -155,18 +159,22 @@ class Caller:
             raise
         return _until_answered(answer, span)
 
-    def outcome(self, about: RequestId, policy: CallPolicy) -> Answer:
-        """Ask what became of a request; the future has what the request's own would have."""
+    def outcome(self, about: RequestId, policy: CallPolicy, returns: Any = None) -> Answer:
+        """Ask what became of a request; the future has what the request's own would have. *returns* as of
+        :meth:`call`."""
+
+        def ask(answer: Answer, policy: CallPolicy) -> None:
+            handle: Handle = answer if returns is None else Typed(answer, returns, about)
+            self._invocations.ask_outcome(handle, about, policy)
+
         if not self._queueing.waiting:
-            answer = self._loop.create_future()
+            answer: Answer = self._loop.create_future()
             try:
-                self._invocations.ask_outcome(answer, about, policy)
+                ask(answer, policy)
                 return answer
             except Overloaded:
                 pass
-        return self._queueing.add(
-            lambda answer, policy: self._invocations.ask_outcome(answer, about, policy), policy, 0
-        )
+        return self._queueing.add(ask, policy, 0)
 
     def call_as(
         self,
@@ -241,6 +249,32 @@ class Caller:
         for timers in self._timers:
             timers.close()
 
+    def _end(self, handle: Handle, how: Ended, call: Call) -> None:
+        answer = handle.answer if type(handle) is Typed else cast(Answer, handle)
+        if answer.done():
+            return  # cancelled: nobody waits for it
+        if not isinstance(how, bytes):
+            answer.set_exception(how)
+            return
+        try:
+            outcome: Outcome = decode_outcome(how)
+            if type(outcome) is Returned:
+                value = outcome.value
+                answer.set_result(value if handle is answer else self._made(value, cast(Typed, handle), call))
+            else:
+                answer.set_result(value_of(outcome))
+        except Exception as error:
+            # Whatever it is, it is this call's alone: beyond here it would end the connection, and others'
+            # calls.
+            answer.set_exception(error)
+
+    def _made(self, value: Any, handle: Typed, call: Call) -> Any:
+        if type(value) is handle.returns:
+            return value
+        group, client = self.reference.group, self._invocations.client
+        request = handle.about or RequestId(group, client, call.number, call.expiration_s)
+        return fitted(value, handle.returns, call.method or "the call", request)
+
     # --- keeping
 
     def _flush_soon(self) -> None:
@@ -265,33 +299,3 @@ def _until_answered(answer: Answer, span: CallSpan | None) -> Answer:
 
 def _end_span(span: CallSpan, answer: Answer) -> None:
     span.end(asyncio.CancelledError() if answer.cancelled() else answer.exception())
-
-
-def _end(handle: Handle, how: Ended) -> None:
-    answer = handle.answer if type(handle) is Typed else cast(Answer, handle)
-    if answer.done():
-        return  # cancelled: nobody waits for it
-    if not isinstance(how, bytes):
-        answer.set_exception(how)
-        return
-    try:
-        outcome: Outcome = decode_outcome(how)
-        if type(outcome) is Returned:
-            value = outcome.value
-            answer.set_result(value if handle is answer else _made(value, cast(Typed, handle).returns))
-        else:
-            answer.set_result(value_of(outcome))
-    except Exception as error:
-        # Whatever it is, it is this call's alone: beyond here it would end the connection, and others' calls.
-        answer.set_exception(error)
-
-
-def _made(value: Any, returns: Any) -> Any:
-    """*value* as the annotation has it. One that does not fit is handed on as it came: the call was executed,
-    and what it returned is more useful than a complaint about it."""
-    if type(value) is returns:
-        return value
-    try:
-        return msgspec.convert(value, returns)
-    except Exception:  # also what the type's own code raises, in __post_init__
-        return value

@@ -295,7 +295,7 @@ class Invocations:
             del awaited[number]
             self._awaited_bytes -= request.size
             landed(request)
-            ended(request.handle, outcome)
+            ended(request.handle, outcome, request.call)
 
     def _judge(self, request: Pending, outcome: bytes) -> None:
         """An unusual request, whose outcome may mean something else than it says."""
@@ -413,7 +413,7 @@ class Invocations:
             return  # the end of another ended it too: calls of a lane end together
         self._telling.ended(request, how)
         self._forget(request)
-        self._ports.on_ended(request.handle, how)
+        self._ports.on_ended(request.handle, how, request.call)
         if isinstance(how, CallOutcomeUnknown) and request.asks_about is None:
             for follower in self._unsettled.add(request, how.request_id, self.time_s):
                 self._end(follower, self._endings.not_sent(follower, how.request_id))

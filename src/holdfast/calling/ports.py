@@ -8,6 +8,7 @@ from holdfast.model.errors import HoldfastError
 from holdfast.model.ports import Clock, Network, Random, Timers, Trace
 from holdfast.model.reference import Reference
 from holdfast.styles.lines import CallLines
+from holdfast.styles.operation import Call
 
 Ended = bytes | HoldfastError
 """An encoded outcome of the group's, or the error by which the request ended here."""
@@ -22,8 +23,9 @@ class InvocationPorts:
     network: Network
     random: Random
     trace: Trace
-    on_ended: Callable[[Any, Ended], None]
-    """A request has ended: its handle, and how. Must not call back."""
+    on_ended: Callable[[Any, Ended, Call], None]
+    """A request has ended: its handle, how, and the call as it was last sent, whose number and expiration
+    name it. Must not call back."""
     later: Callable[[], None]
     """Ask that ``flush`` be called at the end of this turn."""
     on_reference: Callable[[Reference], None]

@@ -9,7 +9,8 @@ import msgspec
 
 from holdfast.cli.output import Output, print_json, talk
 from holdfast.model.errors import InvalidRequest
-from holdfast.node.classes import add_to_path, load_class
+from holdfast.node.class_source import BadClass, find_class
+from holdfast.node.classes import load_class, offer_classes
 from holdfast.sim.class_fences import Caution, cautions_in
 from holdfast.styles.capture import Capture, NotCapturable
 from holdfast.styles.interface import Interface
@@ -32,8 +33,10 @@ def check(name: str, *, app: Path | None = None, args: str | None = None, output
     directory = app or Path.cwd()
     if not directory.is_dir():
         raise InvalidRequest(f"{directory} is not a directory to import classes from")
-    add_to_path(directory.resolve())
+    # It is this user's own process, in which everything may be imported; a domain's hosts are more careful.
+    offer_classes(directory.resolve(), [name])
     cls = load_class(name)
+    _say_if_not_offered(name, directory)
     interface = Interface(cls)
     found = [caution for each in _own_classes(cls) for caution in _cautions(each)]
     captured, why = _capture(cls, _arguments(args))
@@ -54,6 +57,13 @@ def check(name: str, *, app: Path | None = None, args: str | None = None, output
     else:
         _show(name, operations, queries, captured, why, found)
     return EXIT_WARNED if found else EXIT_CLEAN
+
+
+def _say_if_not_offered(name: str, app: Path) -> None:
+    try:
+        find_class(name, [app])
+    except BadClass as error:
+        talk.print(f"hosts make no groups of it, unless it is allowed: {error}", markup=False)
 
 
 def _own_classes(cls: type) -> list[type]:

@@ -49,6 +49,7 @@ def up(
     hosts: int | None = None,
     etcd: Annotated[list[str] | None, Parameter(negative="")] = None,
     app: Path | None = None,
+    allow_class: Annotated[list[str] | None, Parameter(negative="")] = None,
     group: Annotated[list[str] | None, Parameter(negative="")] = None,
     chaos: bool = True,
     loss_seconds: float | None = None,
@@ -66,7 +67,11 @@ def up(
         Endpoints of an etcd to use as authority instead of the embedded one, e.g. http://127.0.0.1:2379.
     app
         The directory from which the hosts import the classes of groups. Without it, the one the domain was
-        last started with; for a new domain, this one.
+        last started with; for a new domain, this one. Groups can be made of the classes that are defined
+        there.
+    allow_class
+        A class of an installed package of which groups may be made too: package.module:Class. Without it,
+        those the domain was last started with.
     group
         A group to create once the domain is up, unless it is there: NAME=package.module:Class.
     chaos
@@ -83,7 +88,13 @@ def up(
     lock = hold(layout)
     try:
         description = describe(
-            layout, hosts=hosts, etcd=etcd or (), app=app, allows_chaos=chaos, loss_s=loss_seconds
+            layout,
+            hosts=hosts,
+            etcd=etcd or (),
+            app=app,
+            allows_chaos=chaos,
+            loss_s=loss_seconds,
+            allowed_classes=allow_class,
         )
         agent = start_agent(layout, with_parent=not detach)
         return uvloop.run(_up(layout, description, agent, wanted, detach=detach))

@@ -260,15 +260,22 @@ class Domain:
         """All groups of the domain; *is_whole*: with those that it made for itself."""
         return await self._order(ListGroups(is_whole=is_whole))
 
-    async def outcome(self, request: RequestId | str) -> Any:
+    @overload
+    async def outcome(self, request: RequestId | str) -> Any: ...
+
+    @overload
+    async def outcome(self, request: RequestId | str, returns: type[T]) -> T: ...
+
+    async def outcome(self, request: RequestId | str, returns: Any = None) -> Any:
         """What became of a request whose outcome was unknown; settles it: if it has not run, it never will.
 
         Returns or raises what the call would have; ``CallRefused`` with reason ``never_runs`` when it was not
-        executed; ``CallOutcomeUnknown`` when the group no longer knows.
+        executed; ``CallOutcomeUnknown`` when the group no longer knows. *returns*: the type into which the
+        value is made, as the call's own proxy would have; ``ResultDoesNotFit`` when it is none.
         """
         about = RequestId.parse(request) if isinstance(request, str) else request
         caller = await self._callers.find(group=about.group)
-        return await caller.outcome(about, self._policy)
+        return await caller.outcome(about, self._policy, returns)
 
     def _proxy(self, caller: Caller, cls: type[Any] | None) -> Group[Any]:
         interface = Interface(cls) if cls is not None else None

@@ -85,7 +85,8 @@ class Group(Generic[T]):
         """Call a method, given by name or as the class has it; a future of what it returns.
 
         Raises at once what can be known at once: arguments that have no form on the wire or do not fit.
-        The future raises ``MethodRaised`` for an exception of the method's own, ``CallOutcomeUnknown`` when
+        The future raises ``MethodRaised`` for an exception of the method's own, ``ResultDoesNotFit`` when it
+        was executed and what came back is not of the type that the class says, ``CallOutcomeUnknown`` when
         it may have been executed, and other errors when it was not.
         """
         name = method if isinstance(method, str) else method.__name__

@@ -90,9 +90,15 @@ class SyncDomain:
         """All groups of the domain."""
         return self.run(self._running().groups(), is_question=True)
 
-    def outcome(self, request: RequestId | str) -> Any:
+    @overload
+    def outcome(self, request: RequestId | str) -> Any: ...
+
+    @overload
+    def outcome(self, request: RequestId | str, returns: type[T]) -> T: ...
+
+    def outcome(self, request: RequestId | str, returns: Any = None) -> Any:
         """As :meth:`.domain.Domain.outcome`."""
-        return self.run(self._running().outcome(request))
+        return self.run(self._running().outcome(request, returns))
 
     @property
     def faults(self) -> "SyncFaults":

@@ -110,7 +110,7 @@ class Called:
             network=self._callees,
             random=self._ports.random,
             trace=self._ports.trace,
-            on_ended=Awaited.end,
+            on_ended=lambda awaited, how, _: awaited.end(how),
             later=lambda: self._ports.soon(made.flush),
             on_reference=lambda _: self._on_moved(),
             lines=self._lines,

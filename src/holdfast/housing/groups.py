@@ -84,6 +84,7 @@ class Groups:
     ) -> None:
         self.me = ViewMember(host=host, store=store.id, incarnation=incarnation, opening=store.opening)
         """Who this process is in groups on disk; see :meth:`member_of`."""
+        self.domain = ports.domain
         self.housed: dict[GroupId, Housed] = {}
         self.stamps = stamps
         self._store = store

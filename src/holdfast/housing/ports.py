@@ -1,6 +1,6 @@
 """What the housing asks of the host's process, or of the simulator."""
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,19 +14,22 @@ from holdfast.calling.config import ClientConfig
 from holdfast.faults.monitoring import Relief, Suspicion
 from holdfast.model.abroad import OtherDomain
 from holdfast.model.calls import ToClient
+from holdfast.model.code import Code
 from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import GroupId, HostId, Nonce, Opening, Revision, StoreId
 from holdfast.model.ports import Clock, Network, Random, Timers, Trace
 from holdfast.sequence.beats import Beats
 from holdfast.sequence.config import LeaseConfig, SequenceConfig
+from holdfast.sequence.ports import Kept
 from holdfast.sequence.turnstiles import ASKING_MAX
 from holdfast.storage.checkpoint import Checkpoint, Framing
 from holdfast.storage.checkpoints import CheckpointStore
 from holdfast.storage.log import Log
+from holdfast.storage.record import Record
 from holdfast.styles.attempts import Slot
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
-from holdfast.styles.ports import NotCopied, Onlooker, Snapshot
+from holdfast.styles.ports import NotCopied, Onlooker, Snapshot, Waits
 
 
 class EndingTimers(Timers, Protocol):
@@ -151,6 +154,34 @@ class CopyPort(Protocol):
         ...
 
 
+class OldCodePort(Protocol):
+    """Classes as they once were: their sources, kept by digest, and processes that execute them, one at a
+    time for all groups (E7)."""
+
+    def is_kept(self, code: Code) -> bool:
+        """Whether the sources with that digest are here, so that a group of that code can be executed."""
+        ...
+
+    def begin(
+        self,
+        record: GroupRecord,
+        code: Code,
+        kept: Kept | None,
+        records: Iterator[Record],
+        name: str,
+        framing: Framing,
+        then: Callable[[Written | NotCopied | Waits], None],
+    ) -> bool:
+        """Have a process with that code do :func:`holdfast.styles.continuing.continued`, and write the pieces
+        of what comes of it framed to the file *name* of the store, synced. *Then* its end is told, not before
+        this has returned, and *records* has been read to its end by then. False when another runs."""
+        ...
+
+    def cancel(self) -> None:
+        """End the one that runs and remove its file; nothing is told."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class HousePorts:
     """The host, as its groups use it."""
@@ -196,6 +227,8 @@ class HousePorts:
     loaded."""
     copies: CopyPort | None = None
     """None: every state is captured between two calls, however large."""
+    old_code: OldCodePort | None = None
+    """None: only what the classes as they are here have made can be replayed."""
 
 
 class HouseConfig(Struct, frozen=True, kw_only=True):

@@ -71,6 +71,8 @@ class MemberInfo(Struct, frozen=True, kw_only=True):
 class GroupReference(Struct, frozen=True, kw_only=True, tag="reference"):
     """A group's reference, as of its newest view. An interface: it changes only by adding."""
 
+    domain: str
+    """With the group's number it names the group for ever, whatever becomes of its name (FTC-47)."""
     name: str
     group: GroupId
     version: Epoch

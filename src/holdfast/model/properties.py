@@ -150,7 +150,8 @@ def _interval_and_timeout(name: str, value: Any) -> dict[str, int]:
 
 
 def _factories(name: str, value: Any) -> list[dict[str, Any]]:
-    """Where members may be made, with what each place is told (FTC-148, FTC-169)."""
+    """Where members may be made, with what each place is told (FTC-169). Of the source's three parts the
+    factory itself is not there to be named: every host is the one of its location."""
     if not isinstance(value, Sequence) or isinstance(value, str | bytes) or len(value) > FACTORIES_MAX:
         raise InvalidProperty(name, value, f"it must be a list of at most {FACTORIES_MAX} factories")
     found = [_factory(name, each) for each in value]
@@ -162,12 +163,9 @@ def _factories(name: str, value: Any) -> list[dict[str, Any]]:
 
 
 def _factory(name: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, Mapping) or not {"location"} <= set(value) <= {
-        "factory",
-        "location",
-        "criteria",
-    }:
-        raise InvalidProperty(name, value, "a factory has a location, and may have a factory and criteria")
+    if not isinstance(value, Mapping) or not {"location"} <= set(value) <= {"location", "criteria"}:
+        said = "it has a location and may have criteria: the factory there is the host itself"
+        raise InvalidProperty(name, value, said)
     location, criteria = value["location"], value.get("criteria", {})
     if not is_location(location):
         raise InvalidProperty(
@@ -175,7 +173,7 @@ def _factory(name: str, value: Any) -> dict[str, Any]:
         )
     if not isinstance(criteria, Mapping) or not all(isinstance(each, str) for each in criteria):
         raise InvalidProperty(name, value, "criteria are names with values")
-    return {"factory": str(value.get("factory", "")), "location": location, "criteria": dict(criteria)}
+    return {"location": location, "criteria": dict(criteria)}
 
 
 def is_location(text: object) -> bool:

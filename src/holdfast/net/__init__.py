@@ -6,10 +6,12 @@ its range of :class:`Kind` and decodes its own payloads, with typed decoders.
 
 ``frame``, ``handshake`` and ``session`` are the protocol without IO. ``connection`` drives it on asyncio (run
 it on uvloop), over a ``layer`` that is plain or TLS and with the back-pressure of ``flow``; ``tcp`` listens
-and connects. ``inbox``, ``requests`` and ``reconnect`` are ways to use a connection.
+and connects, and ``admission`` says whom servers let in. ``inbox``, ``requests`` and ``reconnect`` are ways
+to use a connection.
 """
 
 from holdfast.net.address import Address
+from holdfast.net.admission import Admission
 from holdfast.net.connection import Connection, Receiver
 from holdfast.net.endpoint import Endpoint
 from holdfast.net.handshake import Expected, Identity, Role
@@ -24,6 +26,7 @@ from holdfast.net.tls import Tls
 
 __all__ = [
     "Address",
+    "Admission",
     "Backoff",
     "Connection",
     "Endpoint",

@@ -2,12 +2,17 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, cast
+
+import msgspec
 
 from holdfast.model.errors import Unavailable
 from holdfast.net.address import Address, require_safe
+from holdfast.net.admission import Admission, kinds_of, roles_in
 from holdfast.net.connection import Connection, Receiver
 from holdfast.net.endpoint import Endpoint
+from holdfast.net.kind import Kind
 from holdfast.net.reason import NotConnected, Reason, Why
 
 REFUSALS_MAX: Final = 64
@@ -94,19 +99,44 @@ class _Dropped(asyncio.Protocol):
         cast(asyncio.Transport, transport).abort()
 
 
+class _Doorkeeper:
+    """Lets through to *receiver* what a peer may send."""
+
+    __slots__ = ("_admitted", "_receiver")
+
+    def __init__(self, receiver: Receiver, admitted: frozenset[Kind]) -> None:
+        self._receiver = receiver
+        self._admitted = admitted
+
+    def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
+        if kind not in self._admitted:
+            raise msgspec.ValidationError(f"a {connection.peer.role} may not send {kind.name} here")
+        self._receiver.on_frame(connection, kind, payload)
+
+    def on_closed(self, connection: Connection, reason: Reason) -> None:
+        self._receiver.on_closed(connection, reason)
+
+
 async def serve(
     address: Address,
     on_connection: Callable[[Connection], Receiver],
     endpoint: Endpoint,
     *,
+    admits: Admission,
     insecure: bool = False,
 ) -> Server:
-    """Listen on *address*. *on_connection* is called for each peer that completed the handshake and
-    returns who receives its frames. Raises ``InvalidRequest`` for an address that needs TLS and has none,
+    """Listen on *address*. *on_connection* is called for each peer that completed the handshake and returns
+    who receives its frames. *admits*: which kinds each role may send, any other ends the connection; who may
+    send nothing does not come in. Raises ``InvalidRequest`` for an address that needs TLS and has none,
     ``Unavailable`` when the address cannot be had."""
     require_safe(address, has_tls=endpoint.tls is not None, insecure=insecure)
     endpoint.limits.validate()
-    server = Server(endpoint, on_connection)
+    expected = replace(endpoint.expected, roles=endpoint.expected.roles & roles_in(admits))
+
+    def keep_door(connection: Connection) -> Receiver:
+        return _Doorkeeper(on_connection(connection), kinds_of(connection.peer.role, admits))
+
+    server = Server(replace(endpoint, expected=expected), keep_door)
     await server.listen(address)
     return server
 

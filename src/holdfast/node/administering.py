@@ -62,6 +62,7 @@ from holdfast.node.insisting import insist
 from holdfast.node.managing import Managing
 from holdfast.node.notifying import Notifying
 from holdfast.node.objects import Objects
+from holdfast.node.permission import check_permitted
 from holdfast.node.placing import Placing
 from holdfast.node.propertying import Propertying
 from holdfast.node.recovering import Recovering
@@ -91,7 +92,7 @@ class Administering:
         self._authority = authority
         self._creating = creating
         self._placing = Placing(groups, authority, control, creating, fresh_nonce)
-        self._objects = Objects(groups.directory, control, creating, self._placing)
+        self._objects = Objects(groups.domain, groups.directory, control, creating, self._placing)
         self._properties = Propertying(control, creating, notifying)
         self._recovering = Recovering(groups.recovery, creating)
         self._explaining = Explaining(groups.directory, creating, self._recovering, managing)
@@ -104,6 +105,7 @@ class Administering:
     async def do(self, order: Order, by: Role) -> OrderAnswer:
         """Do it, however long the authority takes."""
         try:
+            check_permitted(order, by)
             match order:
                 case CreateGroup() | DeleteGroup() | ListGroups():
                     return await self._creating.do(order)
@@ -129,8 +131,6 @@ class Administering:
                     return await self._indexing.transactions(order.limit)
                 case ShowHistory():
                     return await self._tell(order)
-                case _ if by is not Role.ADMIN:
-                    raise InvalidRequest(f"that is for an admin to order, not for a {by.value}")
                 case CreateIndex() | DropIndexes():
                     return await self._indexing.do(order)
                 case DrainHost():

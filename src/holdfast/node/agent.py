@@ -33,6 +33,7 @@ from holdfast.net import (
     split_number,
     with_number,
 )
+from holdfast.net.admission import AGENT_ADMITS
 from holdfast.node.executing import read_slot
 from holdfast.node.layout import Description, Layout
 from holdfast.node.messages import (
@@ -123,7 +124,7 @@ class Agent:
         address = Address.parse(self._description.agent_address)
         endpoint = Endpoint(Identity(self._description.domain, Role.AGENT, AGENT_ID))
         try:
-            return await serve(address, lambda _: self, endpoint)
+            return await serve(address, lambda _: self, endpoint, admits=AGENT_ADMITS)
         except Unavailable as error:
             # Hosts that outlived an agent look for the next one here, so another port would not do.
             error.add_note(

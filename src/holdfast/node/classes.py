@@ -1,38 +1,30 @@
-"""Loading the classes of groups from the application's directory."""
+"""Loading the classes of groups: those that the application defines, and those that its operator allows."""
 
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, Final
 
 import msgspec
 
 from holdfast.authority.groups import GroupRecord
 from holdfast.control.criteria import ARGUMENTS, decoded
+from holdfast.faults.notifier import Notifier
 from holdfast.housing.tuning import is_self_kept
-from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import HostId
 from holdfast.model.membership import ObjectNotAdded
 from holdfast.model.outcome import error_in_words
 from holdfast.model.properties import Style
+from holdfast.node.class_kind import why_no_service
+from holdfast.node.class_source import BadClass, ClassName, ModuleSource, find_class, find_value
 from holdfast.styles.capture import Checkpointable
 from holdfast.styles.definition import Definition, NotMade
 from holdfast.styles.execution import Execution
 from holdfast.styles.own_code import run_own
 from holdfast.styles.style import style_named
-
-
-class BadClass(InvalidRequest):
-    """Raised when a group's class cannot be loaded, or its object not be made as the group's record says."""
-
-    code = "bad_class"
-    exception = "NoFactory"
-    type_id = ""
-
-    @property
-    def about(self) -> dict[str, Any]:
-        return {"the_location": "", "type_id": self.type_id}
 
 
 class BadObject(BadClass):
@@ -45,31 +37,68 @@ class BadObject(BadClass):
         return {}
 
 
-def add_to_path(app: Path) -> None:
-    """Let classes be imported from *app*, before anything else."""
+SYSTEM_CLASSES: Final = frozenset({f"{Notifier.__module__}:{Notifier.__qualname__}"})
+"""Holdfast's own, of which every domain may have groups."""
+
+
+@dataclass(slots=True)
+class _Offered:
+    """What groups of this process may be made of. There is one, as there is one ``sys.path``."""
+
+    apps: list[Path] = field(default_factory=list)
+    """In the order in which they are searched."""
+    allowed: set[str] = field(default_factory=lambda: set(SYSTEM_CLASSES))
+    """By name, wherever they are installed."""
+    loaded: dict[str, tuple[ModuleType, type]] = field(default_factory=dict)
+    """What was found, imported and judged: no more than the application has."""
+
+
+_offered: Final = _Offered()
+
+
+def offer_classes(app: Path, allowed: Iterable[str] = ()) -> None:
+    """Let groups be made of the classes that modules in *app* define, which are imported before anything
+    else; and of those named in *allowed*, wherever they are installed."""
     text = str(app)
     if text not in sys.path:
         sys.path.insert(0, text)
+    if app in _offered.apps:
+        _offered.apps.remove(app)
+    _offered.apps.insert(0, app)
+    _offered.allowed.update(allowed)
 
 
 def load_class(name: str) -> type:
-    """The class ``package.module:Class``. Raises :class:`BadClass` with the one reason."""
-    module_name, colon, class_name = name.partition(":")
-    if not (module_name and colon and class_name):
-        raise BadClass(f"{name!r} is not a class: write package.module:Class")
-    found = _loaded(module_name, class_name)
+    """The class ``package.module:Class``. It is found before anything is imported, and judged before anything
+    is made of it. Raises :class:`BadClass` with the one reason."""
+    known = _offered.loaded.get(name)
+    if known is not None and sys.modules.get(known[0].__name__) is known[0]:
+        return known[1]
+    if name in _offered.allowed:
+        wanted = ClassName.parse(name)
+        module = _imported(wanted.module)
+    else:
+        source = find_class(name, _offered.apps)
+        wanted, module = source.name, _imported_from(source.source)
+    found = _within(module, wanted.path)
     if not isinstance(found, type):
-        raise BadClass(f"{module_name} has no class {class_name!r}")
+        raise BadClass(f"{wanted.module} has no class {wanted.path!r}")
+    if name not in _offered.allowed and found.__module__ != wanted.module:
+        # Its module defines the class, and puts another in its place as it runs.
+        said = f"{wanted.module} puts {found.__module__}:{found.__qualname__} in its place"
+        raise BadClass(f"{wanted} is not a class of the application: {said}")
+    if (why := why_no_service(found)) is not None:
+        raise BadClass(f"{wanted} cannot be a group's class: {why}")
+    _offered.loaded[name] = (module, found)
     return found
 
 
 def own_object(name: str, record: GroupRecord) -> Any:
     """The application's own object ``package.module:name``, which can be a member of that group. Raises
     ``ObjectNotAdded`` with the one reason."""
-    module_name, _, path = name.partition(":")
     try:
-        found = _loaded(module_name, path)
         cls = load_class(record.class_name)
+        found = _within(_imported_from(find_value(name, _offered.apps)), ClassName.parse(name).path)
     except BadClass as error:
         raise ObjectNotAdded(str(error)) from None
     if not isinstance(found, cls):
@@ -80,14 +109,29 @@ def own_object(name: str, record: GroupRecord) -> Any:
     return found
 
 
-def _loaded(module_name: str, path: str) -> Any:
-    """What a module has by that name; None when it has nothing. Raises :class:`BadClass`."""
+def _imported_from(source: ModuleSource) -> ModuleType:
+    """The module of that file. Raises :class:`BadClass`, also when another has its name."""
+    module = _imported(source.module)
+    file = getattr(module, "__file__", None)
+    if file is None or Path(file).resolve() != source.file:
+        said = f"{source.module} is {file or 'a module of Python itself'} here already"
+        raise BadClass(f"{source.file} cannot be imported: {said}; give the file another name")
+    return module
+
+
+def _imported(name: str) -> ModuleType:
+    """Raises :class:`BadClass`."""
     importlib.invalidate_caches()  # the file may be newer than what the finder remembers of its directory
     try:
-        found: Any = run_own(importlib.import_module, module_name)
+        return run_own(importlib.import_module, name)
     except Exception as error:
         # Importing runs the user's code, which may fail in any way.
-        raise BadClass(f"{module_name} cannot be imported: {error_in_words(error)}") from None
+        raise BadClass(f"{name} cannot be imported: {error_in_words(error)}") from None
+
+
+def _within(module: ModuleType, path: str) -> Any:
+    """What a module has by that name; None when it has nothing."""
+    found: Any = module
     for part in path.split("."):
         found = getattr(found, part, None)
     return found

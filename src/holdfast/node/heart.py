@@ -34,6 +34,7 @@ from holdfast.net import (
     Server,
     serve,
 )
+from holdfast.net.admission import HEART_ADMITS
 from holdfast.node.child import HUNG_STATUS
 from holdfast.node.deafness import Deafness
 from holdfast.node.heartbeats import Heartbeat, HeartbeatConfig, Heartbeats, PeerState, Vitals
@@ -128,7 +129,7 @@ class Heart:
         end_on_broken_invariant(self._loop)
         try:
             self._server = self._loop.run_until_complete(
-                serve(self._listen, lambda _: self, self._endpoint_as(Incarnation(0)))
+                serve(self._listen, lambda _: self, self._endpoint_as(Incarnation(0)), admits=HEART_ADMITS)
             )
         except Exception as error:
             self._failure = error

@@ -42,11 +42,12 @@ from holdfast.net import (
     split_number,
     with_number,
 )
+from holdfast.net.admission import HOST_ADMITS
 from holdfast.node.agents import Agents
 from holdfast.node.authorities import connect_authority
 from holdfast.node.callees import HostCallees
 from holdfast.node.census import Census
-from holdfast.node.classes import add_to_path
+from holdfast.node.classes import offer_classes
 from holdfast.node.control import Control
 from holdfast.node.deafness import Deafness
 from holdfast.node.door import Door, Interior
@@ -125,7 +126,7 @@ class Host:
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT, or until the host must not go on (an error says why)."""
-        add_to_path(Path(self._description.app))
+        offer_classes(Path(self._description.app), self._description.allowed_classes)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
@@ -143,7 +144,9 @@ class Host:
         heartbeat_address = self._heart.listen()
         endpoint = self._endpoint(Incarnation(0))
         self._server = await listen(
-            self._listen_at, self._directory, lambda address: serve(address, lambda _: self, endpoint)
+            self._listen_at,
+            self._directory,
+            lambda address: serve(address, lambda _: self, endpoint, admits=HOST_ADMITS),
         )
         details = [await door.open() for door in self._doors]
         session = await self._keeper.open(

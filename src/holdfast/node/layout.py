@@ -22,9 +22,11 @@ from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import HostId
 from holdfast.model.units import SECOND
 from holdfast.net import Address
+from holdfast.node.class_source import ClassName
 
 DIRECTORY_DEFAULT = Path(".holdfast")
 HOSTS_MAX = 64
+ALLOWED_CLASSES_MAX = 256
 VERSION = 1
 _HOST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 """It is also the name of a directory."""
@@ -42,6 +44,8 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     etcd_endpoints: tuple[str, ...] = ()
     app: str = "."
     """The directory from which hosts import the classes of groups."""
+    allowed_classes: tuple[str, ...] = ()
+    """Classes of installed packages of which groups may be made, as ``package.module:Class``."""
     allows_chaos: bool = True
     """Whether an admin may have hosts refuse each other's traffic. All hosts are on loopback, so far."""
     loss_s: float = LOSS_NS / SECOND
@@ -56,6 +60,13 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
         if not 1 <= len(set(self.hosts)) == len(self.hosts) <= HOSTS_MAX:
             found.append(f"it must name 1 to {HOSTS_MAX} hosts, each once")
         found += [f"{host!r} cannot be a host's id" for host in self.hosts if not _HOST_ID.fullmatch(host)]
+        if len(self.allowed_classes) > ALLOWED_CLASSES_MAX:
+            found.append(f"it allows {len(self.allowed_classes)} classes; {ALLOWED_CLASSES_MAX} may be")
+        for name in self.allowed_classes[:ALLOWED_CLASSES_MAX]:
+            try:
+                ClassName.parse(name)
+            except InvalidRequest as error:
+                found.append(str(error))
         if not self.loss_s > 0:
             found.append(f"a host is lost after {self.loss_s} s; that must be more than 0")
         if (self.authority_address is None) != bool(self.etcd_endpoints):

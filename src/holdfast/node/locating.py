@@ -41,12 +41,13 @@ def location_known(host: HostId, sessions: Sessions) -> str:
     return location_of(sessions[host]) if host in sessions else host
 
 
-def reference_to(record: GroupRecord, view: View | None, sessions: Sessions) -> GroupReference:
+def reference_to(domain: str, record: GroupRecord, view: View | None, sessions: Sessions) -> GroupReference:
     """The group's reference, the primary first (FTC-201)."""
     primary = view.primary if view is not None else HostId("")
     in_sync = {member.host: None for member in view.members} if view is not None else {}
     hosts = sorted(record.placed_on, key=lambda host: (host != primary, host not in in_sync))
     return GroupReference(
+        domain=domain,
         name=record.name,
         group=record.group,
         version=view.epoch if view is not None else Epoch(0),

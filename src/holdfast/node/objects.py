@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.authority.groups import GroupRecord
 from holdfast.control.criteria import (
     FT_PROPERTIES,
     NAME,
@@ -55,8 +56,9 @@ class Objects:
     """Does such orders, through one host."""
 
     def __init__(
-        self, directory: GroupDirectory, wished: Wished, creating: Creating, placing: Placing
+        self, domain: str, directory: GroupDirectory, wished: Wished, creating: Creating, placing: Placing
     ) -> None:
+        self._domain = domain
         self._directory = directory
         self._wished = wished
         self._creating = creating
@@ -132,7 +134,7 @@ class Objects:
             made_by = order.location or "the replication manager"
             raise ObjectNotFound(f"{made_by} has made no object {order.factory_creation_id}")
         check_not_system(record.name)
-        reference = reference_to(record, await self._creating.view(record), self._directory.sessions)
+        reference = await self._reference_to(record)
         await self._creating.remove(record.group)
         return reference
 
@@ -142,8 +144,11 @@ class Objects:
         return not location or (len(placed_on) == 1 and (placed_on[0] == location or placed_on[0] in at))
 
     async def _reference(self, name: str) -> GroupReference:
-        record = (await self._creating.found(name)).value
-        return reference_to(record, await self._creating.view(record), self._directory.sessions)
+        return await self._reference_to((await self._creating.found(name)).value)
+
+    async def _reference_to(self, record: GroupRecord) -> GroupReference:
+        view = await self._creating.view(record)
+        return reference_to(self._domain, record, view, self._directory.sessions)
 
 
 def _group_order(order: CreateObject, criteria: Criteria, properties: dict[str, Any]) -> CreateGroup:

@@ -44,12 +44,13 @@ def describe(
     app: Path | None = None,
     allows_chaos: bool = True,
     loss_s: float | None = None,
+    allowed_classes: Sequence[str] | None = None,
 ) -> Description:
     """The domain's description: the one it has, or a new one. Raises ``InvalidRequest`` when they differ.
 
-    *app*, *allows_chaos* and *loss_s* may be others each time: they are how it is run, not what the domain
-    is. Without *app* it is the one of last time, so that a domain can be started from anywhere; at first the
-    present one.
+    *app*, *allows_chaos*, *loss_s* and *allowed_classes* may be others each time: they are how it is run, not
+    what the domain is. Without *app* it is the one of last time, so that a domain can be started from
+    anywhere; at first the present one.
     """
     known = layout.read() if layout.exists else None
     if app is None:
@@ -67,6 +68,8 @@ def describe(
     description = msgspec.structs.replace(description, app=str(app.absolute()), allows_chaos=allows_chaos)
     if loss_s is not None:
         description = msgspec.structs.replace(description, loss_s=loss_s)
+    if allowed_classes is not None:
+        description = msgspec.structs.replace(description, allowed_classes=tuple(allowed_classes))
     if problems := description.problems():
         raise InvalidRequest("; ".join(problems))
     layout.write(description)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from holdfast.model.code import UNKNOWN, Code
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import ClientId
 from holdfast.model.outcome import error_in_words
@@ -32,8 +33,8 @@ class Definition:
     own: Callable[[object], object] | None = None
     """Where the member is an object that the application made itself (FTC-234): gives it the state of the one
     that was made, and returns it. There is one of it, so what is made for another end is :meth:`apart`."""
-    version: str = ""
-    """Of the class (E7)."""
+    code: Code = UNKNOWN
+    """The class as it is here (E7)."""
     created_ns: int = 0
     """When the group was created: the time that ``__init__`` sees, on every member."""
     attempts: Attempts = field(default_factory=Attempts, compare=False)

@@ -19,6 +19,7 @@ from typing import Final
 import msgspec
 
 from holdfast.model.calls import Request
+from holdfast.model.code import UNKNOWN
 from holdfast.model.csn import ZERO
 from holdfast.model.errors import invariant
 from holdfast.model.ids import Position
@@ -90,7 +91,8 @@ class Execution:
         """Everything up to here has been applied."""
         self.csn = ZERO
         self.time_ns = 0
-        self.version = definition.version
+        self.code = UNKNOWN
+        """That made the state: what is executed next must be the same (E7)."""
         self.retention = Retention()
         self.timers = Timers()
         if instance is None:
@@ -145,7 +147,7 @@ class Execution:
                 self._take_time(record.stamp)
                 self._poison(record, effects)
             case Upgraded():
-                self.version = record.version
+                self.code = record.to_code
             case State() | Update() | Forward() | Marked() | Digested():
                 pass  # they speak of what has been executed already
         return effects
@@ -245,7 +247,7 @@ class Execution:
     def _of(cls, definition: Definition, found: Saved, instance: object) -> "Execution":
         execution = cls(definition, instance)
         execution.position, execution.csn, execution.time_ns = found.position, found.csn, found.time_ns
-        execution.version = found.class_version
+        execution.code = found.code
         execution.retention = Retention.load(found.retention)
         execution.replace_timers(found.timers)
         execution.line.queue.extend(found.queue)
@@ -256,7 +258,7 @@ class Execution:
         invariant(self.is_at_rest, "a method that waits cannot be saved")
         return Saved(
             saving.WHOLE,
-            self.version,
+            self.code,
             self.position,
             self.time_ns,
             self.csn,

@@ -12,7 +12,7 @@ decides the same (X2). All other records take one position.
 `TimerFired`   a durable timer has fallen due (E6)
 `Settled`      somebody asked for a request's outcome: if it has not run, it never will (X3)
 `Poison`       a call that ended processes is given up (E4)
-`Upgraded`     from here on this version of the class executes (E7)
+`Upgraded`     from here on other code of the class executes, from the state that it has loaded (E7)
 `State`        the primary's whole state, for warm backups (FTC-308)
 `Update`       what changed since the last `State` or `Update`
 `Forward`      warm backups may replay up to here: what changed is cheaper to compute than to send (E5)
@@ -32,6 +32,7 @@ import msgspec
 from msgspec import Meta
 
 from holdfast.model.calls import METHOD_CHARACTERS_MAX, Client, Number, Request
+from holdfast.model.code import Code
 from holdfast.model.csn import Csn
 from holdfast.model.ids import ClientId, Position
 from holdfast.model.outcome import Poisoned, encode_outcome
@@ -192,7 +193,8 @@ class Poison(msgspec.Struct, frozen=True, array_like=True, tag=7, gc=False):
 
 
 class Upgraded(msgspec.Struct, frozen=True, array_like=True, tag=8, gc=False):
-    version: str
+    from_code: Code
+    to_code: Code
 
 
 class State(msgspec.Struct, frozen=True, array_like=True, tag=9, gc=False):

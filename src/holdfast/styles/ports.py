@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from holdfast.model.calls import Request
+from holdfast.model.code import Code
 from holdfast.model.csn import Csn
 from holdfast.model.ids import ClientId, Position
 from holdfast.model.ports import Clock, Trace
@@ -99,6 +100,49 @@ class Copies(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """At the end of the records a method waits for another group, so there is no state to write. The primary
+    makes that call; with its outcome as one more record it is tried again."""
+
+    outgoing: Outgoing
+    csn: Csn
+    """Of the last record that has one."""
+    time_ns: int
+
+
+class OldCode(Protocol):
+    """The sources of classes as they once were, and processes of their own that execute them (E7). One group
+    has one of these at a time."""
+
+    def is_kept(self, code: Code) -> bool:
+        """Whether the host has the sources with that digest."""
+        ...
+
+    def begin(
+        self,
+        code: Code,
+        kept: Kept | None,
+        records: Iterator[Record],
+        up_to: Position,
+        then: Callable[[Copied | NotCopied | Waits], None],
+    ) -> bool:
+        """Load that state with that code (None: the object as at creation), replay the records, which end
+        with *up_to*, and write the state that comes of it aside (:func:`.continuing.continued` is all of that
+        but the process); *then* say what became of it; not before this has returned. The state may be of
+        other code if the first record is an `Upgraded` to this one. False: not now, nothing was begun."""
+        ...
+
+    def keep(self, then: Callable[[bool], None]) -> None:
+        """Make what was written the group's newest checkpoint, *then* say whether it is. It is not, when the
+        log was replaced by another's meanwhile."""
+        ...
+
+    def drop(self) -> None:
+        """What was begun or written is not wanted any more; nothing is said of it."""
+        ...
+
+
 class Onlooker(Protocol):
     """Follows the calls of one group that are executed here for whoever made them; no replays."""
 
@@ -163,3 +207,10 @@ class StylePorts:
     lines: CallLines | None = None
     """Where people read of single calls; None: nobody does."""
     onlooker: Onlooker | None = None
+    old_code: OldCode | None = None
+    """None: only what the class as it is here has made can be replayed (E7)."""
+    why_not_upgrade: Callable[[Code], str] = lambda _: ""
+    """Why this member, with the class as it is here, may not go on from a group whose code is that; empty: it
+    may."""
+    may_replay: Callable[[Code], bool] = lambda _: False
+    """Whether a person has ordered that the class as it is here replay what that code made."""

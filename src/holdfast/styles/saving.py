@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.model.code import Code
 from holdfast.model.csn import Csn
 from holdfast.model.errors import invariant
 from holdfast.model.ids import ClientId, Position
@@ -27,7 +28,8 @@ _FIRST_OF_WHOLE: Final = b"\x9a"
 
 class Saved(msgspec.Struct, frozen=True, array_like=True):
     version: int
-    class_version: str
+    code: Code
+    """That made it: what follows in the records is executed by the same, up to an `Upgraded` (E7)."""
     position: Position
     time_ns: int
     csn: Csn

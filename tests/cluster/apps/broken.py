@@ -1,3 +1,8 @@
 """Cannot be imported."""
 
+
+class Strict:
+    def place(self, order: str) -> None: ...
+
+
 raise RuntimeError("no licence found")

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from holdfast.bench.load import Load, drive, first_after
+from holdfast.bench.offered import CLASSES
 from holdfast.bench.systems import CALLERS_AT_FAIL_OVER, FAIL_OVER_S, START_S, Durability
 from holdfast.bench.workload import Counter
 from holdfast.client.domain import Domain, connect
@@ -107,7 +108,9 @@ async def started_domain(
     authority, if that is not to be the embedded one; *loss_s*: when a host is taken for lost, if not as
     usual."""
     layout = Layout(directory / "domain")
-    description = describe(layout, hosts=hosts, etcd=etcd, app=directory, loss_s=loss_s)
+    description = describe(
+        layout, hosts=hosts, etcd=etcd, app=directory, loss_s=loss_s, allowed_classes=CLASSES
+    )
     agent = start_agent(layout, with_parent=True)
     try:
         status = await wait_until_alive(layout, description, agent, within_s=START_S, progress=lambda _: None)

@@ -158,7 +158,7 @@ class Caller:
                 network=self,
                 random=ports.random,
                 trace=ports.trace,
-                on_ended=self._on_ended,
+                on_ended=lambda work, how, _: self._on_ended(work, how),
                 later=self._ask_flush,
                 on_reference=self._check_reference,
             ),

@@ -148,7 +148,7 @@ class Caller:
                 network=self._hosts,
                 random=ports.random,
                 trace=ports.trace,
-                on_ended=self._on_ended,
+                on_ended=lambda work, how, _: self._on_ended(work, how),
                 later=partial(self._ask_flush, group),
                 on_reference=lambda reference: None,
             ),

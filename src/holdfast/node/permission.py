@@ -1,0 +1,90 @@
+"""Who may give which order: every order names its roles, and one that is not named here nobody may give."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from holdfast.model.domain_orders import InspectDomain, RecoverDomain
+from holdfast.model.errors import InvalidRequest
+from holdfast.model.index_orders import CreateIndex, DropIndexes, ListIndexes, ListTransactions
+from holdfast.model.object_orders import (
+    CreateMember,
+    CreateObject,
+    DeleteObject,
+    ListFactories,
+    ShowReference,
+)
+from holdfast.model.orders import (
+    AddMember,
+    CreateGroup,
+    Deafen,
+    DeleteGroup,
+    DrainHost,
+    ExplainGroup,
+    InspectGroup,
+    ListGroups,
+    ListHosts,
+    Order,
+    RecoverGroup,
+    RemoveHost,
+    RemoveMember,
+    SetPrimary,
+    ShowHistory,
+)
+from holdfast.model.property_orders import (
+    RegisterFaultNotifier,
+    RemoveProperties,
+    SetProperties,
+    ShowFaultNotifier,
+    ShowProperties,
+)
+from holdfast.net import Role
+
+EVERYBODY: Final = frozenset({Role.HOST, Role.CLIENT, Role.ADMIN})
+"""Who calls groups, and asks: hosts do for those that they serve HTTP to."""
+PROGRAMS: Final = frozenset({Role.CLIENT, Role.ADMIN})
+"""Who has groups of its own to make and to keep."""
+ADMINS: Final = frozenset({Role.ADMIN})
+
+ROLES: Final[Mapping[type[Order], frozenset[Role]]] = {
+    # questions
+    ListGroups: EVERYBODY,
+    ShowHistory: EVERYBODY,
+    ExplainGroup: EVERYBODY,
+    ListHosts: EVERYBODY,
+    ShowProperties: EVERYBODY,
+    ShowReference: EVERYBODY,
+    ListFactories: EVERYBODY,
+    ShowFaultNotifier: EVERYBODY,
+    ListIndexes: EVERYBODY,
+    ListTransactions: EVERYBODY,
+    # groups, members, objects
+    CreateGroup: PROGRAMS,
+    DeleteGroup: PROGRAMS,
+    AddMember: PROGRAMS,
+    RemoveMember: PROGRAMS,
+    SetPrimary: PROGRAMS,
+    CreateObject: PROGRAMS,
+    DeleteObject: PROGRAMS,
+    CreateMember: PROGRAMS,
+    SetProperties: PROGRAMS,
+    RemoveProperties: PROGRAMS,
+    RegisterFaultNotifier: PROGRAMS,
+    # the domain, and what cannot be undone
+    CreateIndex: ADMINS,
+    DropIndexes: ADMINS,
+    DrainHost: ADMINS,
+    RemoveHost: ADMINS,
+    InspectDomain: ADMINS,
+    RecoverDomain: ADMINS,
+    InspectGroup: ADMINS,
+    RecoverGroup: ADMINS,
+    Deafen: ADMINS,
+}
+
+
+def check_permitted(order: Order, by: Role) -> None:
+    """Raises ``InvalidRequest`` when that is not *by*'s to order."""
+    admitted = ROLES.get(type(order), frozenset[Role]())
+    if by not in admitted:
+        whose = " or ".join(f"{'an' if role is Role.ADMIN else 'a'} {role}" for role in sorted(admitted))
+        raise InvalidRequest(f"that is for {whose or 'nobody'} to order, not for a {by.value}")
