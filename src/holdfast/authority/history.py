@@ -16,7 +16,7 @@ from holdfast.authority.groups import GroupRecord
 from holdfast.authority.outcome import ATTEMPTS_MAX, Contended, InDoubt, answering, change, put, read
 from holdfast.authority.recipe import Recipe
 from holdfast.authority.views import Cause, NoGroup, View
-from holdfast.model.ids import Epoch, GroupId, HostId, Nonce
+from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Nonce
 
 CHAPTERS_MAX: Final = 64
 """Views of one group that are remembered: about 15 kB."""
@@ -74,6 +74,8 @@ class Unkept(msgspec.Struct, frozen=True, kw_only=True):
     """Empty: it is well again."""
     at_ns: int = 0
     """The wall clock of its host."""
+    incarnation: Incarnation = Incarnation(0)
+    """Of the process: of another one of the host it says nothing."""
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True, tag="history"):

@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.authority.history import GIVEN_UP_MAX, Chapter, GivenUp, History, Steps, Unkept, write_history
 from holdfast.authority.recipe import Recipes
-from holdfast.authority.views import NoGroup, View
+from holdfast.authority.views import NoGroup, View, ViewMember
 from holdfast.housing.ports import MakeTimers
 from holdfast.model.ids import Epoch, GroupId, HostId, Nonce
 from holdfast.model.ports import Clock, Trace
@@ -37,10 +37,10 @@ FIRST_ANSWER_NS: Final = 5 * SECOND
 
 
 class Chronicle:
-    """Of one group on *host*. A Trace: everything is passed on to *trace*. *on_news*: there is something to
-    write."""
+    """Of one group, at the member *me*. A Trace: everything is passed on to *trace*. *on_news*: there is
+    something to write."""
 
-    def __init__(self, trace: Trace, clock: Clock, on_news: Callable[[], None], host: HostId) -> None:
+    def __init__(self, trace: Trace, clock: Clock, on_news: Callable[[], None], me: ViewMember) -> None:
         self._trace = trace
         self._clock = clock
         self._on_news = on_news
@@ -52,8 +52,8 @@ class Chronicle:
         self._steps: dict[Epoch, Steps] = {}
         self._views: dict[Epoch, View] = {}
         self._given_up: dict[str, GivenUp] = {}
-        self.unkept = Unkept(host=host, why="")
-        """How this host's last checkpoint failed, if it did."""
+        self.unkept = Unkept(host=me.host, why="", incarnation=me.incarnation)
+        """How this process's last checkpoint failed, if it did."""
 
     def on_ground(self, view: View | None, host: HostId, silent_ns: int | None = None) -> None:
         """*host* is dead, or silent; if it is the primary of *view*, this is where a fail-over begins. It was

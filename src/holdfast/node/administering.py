@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from holdfast.authority.history import Chapter, History, read_history
+from holdfast.authority.history import Chapter, History, Unkept, read_history
 from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Authority, perform
 from holdfast.authority.views import NoGroup, read_view
@@ -159,10 +159,19 @@ class Administering:
             GivenUpInfo(at_ns=each.at_ns, request=each.request, call=each.call, attempts=each.attempts)
             for each in history.given_up
         )
-        unkept = (UnkeptInfo(at_ns=each.at_ns, host=each.host, why=each.why) for each in history.unkept)
+        unkept = (
+            UnkeptInfo(at_ns=each.at_ns, host=each.host, why=each.why)
+            for each in history.unkept
+            if each.host in info.placed_on and self._may_run(each)
+        )
         return GroupHistory(
             group=info, views=tuple(views), poisoned=tuple(poisoned), checkpoints_failed=tuple(unkept)
         )
+
+    def _may_run(self, unkept: Unkept) -> bool:
+        """Whether no later process of the host is known: that says itself what becomes of its checkpoints."""
+        session = self._groups.directory.sessions.get(unkept.host)
+        return session is None or session.incarnation == unkept.incarnation
 
     def _deafen(self, order: Deafen) -> Deafened:
         if not self._allows_chaos:

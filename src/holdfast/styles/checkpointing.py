@@ -247,6 +247,7 @@ class Checkpointing:
     def keep(self, captured: Captured) -> None:
         """Make a checkpoint of a final state."""
         self.kept = captured.position
+        self._failing.succeeded()
         self._ports.save_checkpoint(captured)
 
     def installed(self, kept: Kept) -> None:
@@ -254,6 +255,7 @@ class Checkpointing:
         self.kept = self._quiet_since = self._committed = kept.position
         self._state_bytes = kept.size
         self._captured = None
+        self._failing.succeeded()
         self._drop_copy()
 
     def forget(self) -> None:

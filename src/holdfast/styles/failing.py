@@ -15,8 +15,14 @@ WHY_CHARACTERS_MAX: Final = 500
 REASONS_MAX: Final = 32
 """Told of one group in a row. With so many, the next one says nothing new."""
 
+_VALUE: Final = re.compile(r"(holds \w+|come back as \w+) .*?(?= and would|: annotate|, which|$)")
 _VARYING: Final = re.compile(r"'[^']*'|\"[^\"]*\"|\[[^\]]*\]|[0-9]+")
 """Keys, values and numbers: a state that is unreadable at another key each time has one reason."""
+
+
+def reason_of(why: str) -> str:
+    """The same for failures of one kind."""
+    return _VARYING.sub("*", _VALUE.sub(r"\1", why))
 
 
 class Failing:
@@ -50,7 +56,7 @@ class Failing:
 
     def mention(self, kind: str, why: str) -> None:
         """Report a fault, if it is news."""
-        reason = _VARYING.sub("*", why)
+        reason = reason_of(why)
         if reason not in self._told and len(self._told) < REASONS_MAX:
             self._told[reason] = self._ports.clock.now()
             self._ports.fault(kind, f"no state could be captured: {why}")
