@@ -41,7 +41,7 @@ run: setup       ## a domain of three hosts on this machine, with the ledger of 
 demo: setup      ## a ledger under load, its primary killed every 3 s, every call counted
 	@$(BIN)/holdfast demo
 
-test: setup etcd ## every test, short versions
+test: setup etcd ## every test, in its short version; what CI runs
 	@$(BIN)/python -m pytest -q -n $(JOBS) --dist loadfile --no-loadscope-reorder $(TESTS)
 
 check: setup     ## format, lint, types, layering
@@ -57,8 +57,8 @@ sim: setup       ## a three-minute mix of simulations and every planted bug
 soak: setup      ## an hour of real chaos on real processes, every call counted
 	@$(BIN)/holdfast soak --minutes $(MINUTES)
 
-long: setup etcd ## the long versions of the tests: real kills, power cuts, many seeds
-	@$(BIN)/python -m pytest -q --long --timeout 3600 $(TESTS)/cluster $(TESTS)/sim
+long: setup etcd ## the same tests in their long versions: more kills, power cuts and seeds
+	@$(BIN)/python -m pytest -q --long --timeout 3600 $(TESTS)
 
 bench: setup etcd ## every benchmark, beside its peer or the machine's limit; a missed target is no error
 	@$(BIN)/python -m pip install --quiet -r requirements/bench.txt

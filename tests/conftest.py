@@ -1,6 +1,5 @@
 """Options and fixtures that every kind of test shares."""
 
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from means import missing
 from recipe_bench import Bench
 
 settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -15,7 +15,7 @@ settings.load_profile("any-machine")  # how long an example takes says something
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--long", action="store_true", help="the long versions: `make soak`")
+    parser.addoption("--long", action="store_true", help="the long versions: `make long`")
 
 
 @pytest.fixture(scope="session")
@@ -32,13 +32,6 @@ class Rounds:
         return long if self.is_long else short
 
 
-def missing(what: str) -> None:
-    """The machine lacks something a test needs: a loud skip, and a failure in CI for what CI must have."""
-    if os.environ.get("CI") == "true":
-        pytest.fail(f"CI must have {what}")
-    pytest.skip(f"SKIPPED LOUDLY: this machine has no {what}")
-
-
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
     """An authority on which recipes are run step by step."""
@@ -53,5 +46,4 @@ def etcd_program() -> str:
     found = shutil.which("etcd")
     if found is None:
         missing("etcd (Debian: apt-get install etcd-server)")
-    assert found is not None
     return found

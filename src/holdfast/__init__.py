@@ -7,37 +7,63 @@ from holdfast.model.calls import CallOutcomeUnknown, RequestId
 from holdfast.model.errors import (
     HoldfastError,
     InvalidRequest,
+    NoSuchGroup,
     OutcomeUnknown,
     Overloaded,
     Rejected,
     Unavailable,
 )
 from holdfast.model.fitting import ResultDoesNotFit
-from holdfast.model.outcome import CallCycle, CallPoisoned, CallRefused, MethodRaised, NestedOutcomeUnknown
-from holdfast.styles.context import context
-from holdfast.styles.interface import query
+from holdfast.model.outcome import (
+    CallCycle,
+    CallPoisoned,
+    CallRefused,
+    MethodRaised,
+    NestedNotExecuted,
+    NestedOutcomeUnknown,
+)
+from holdfast.styles.capture import InvalidState, InvalidUpdate, NoStateAvailable, NoUpdateAvailable
+from holdfast.styles.context import NotOrdered, OutsideOperation, context
+from holdfast.styles.cron import BadSchedule
+from holdfast.styles.interface import BadCall, interleaved, query
+from holdfast.styles.stepping import CannotAwait, NotAwaited
+from holdfast.styles.timers import TooManyTimers
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "BadCall",
+    "BadSchedule",
     "CallCycle",
     "CallOutcomeUnknown",
     "CallPoisoned",
     "CallPolicy",
     "CallRefused",
+    "CannotAwait",
     "HoldfastError",
     "InvalidRequest",
+    "InvalidState",
+    "InvalidUpdate",
     "MethodRaised",
+    "NestedNotExecuted",
     "NestedOutcomeUnknown",
+    "NoStateAvailable",
+    "NoSuchGroup",
+    "NoUpdateAvailable",
+    "NotAwaited",
+    "NotOrdered",
     "OutcomeUnknown",
+    "OutsideOperation",
     "Overloaded",
     "Rejected",
     "RequestId",
     "ResultDoesNotFit",
+    "TooManyTimers",
     "Unavailable",
     "__version__",
     "connect",
     "connect_sync",
     "context",
+    "interleaved",
     "query",
 ]

@@ -94,7 +94,7 @@ class Plane:
 
 
 @pytest.mark.covers(
-    "IM-6", "IM-8", "IM-58", "IM-102", "IM-113", "IM-114", "IM-115", "IM-116", "IM-117", "IM-118", "IM-119"
+    "IM-6", "IM-8", "IM-102", "IM-113", "IM-114", "IM-115", "IM-116", "IM-117", "IM-118", "IM-119"
 )
 def test_statements_in_the_words_of_the_source(plane: Plane) -> None:
     """A client asks who coordinates and posts to it: created with a number, listed, dropped; what cannot be
@@ -124,6 +124,30 @@ def test_statements_in_the_words_of_the_source(plane: Plane) -> None:
     gone = plane.state("DropIndex", indexid=[number, other["indexinfo"]["id"]], key="statements-3")
     assert (gone.status_code, gone.json()["status"]) == (200, "success")
     assert plane.state("ListIndex", indexids=[number]).status_code == 404
+
+
+def are_those_who_follow_named(domain: Domain) -> bool:
+    """Whether the coordinator and both who follow it are named by the addresses that they have now."""
+    plane = Plane(domain)
+    for url in plane.doors.values():
+        cluster = plane.coordination(url)["cluster"]
+        named = [cluster["masterAddr"], *cluster["replicas"]]
+        if cluster["masterAddr"] == "" or sorted(named) != sorted(plane.doors):
+            return False
+    return True
+
+
+@pytest.mark.covers("IM-58")
+def test_a_client_is_told_who_coordinates_and_who_follows(domain: Domain, plane: Plane) -> None:
+    """By their addresses, at every host; and as it is at this moment: not as it was before the coordinator
+    died. Of the row's `nodes` nothing is claimed: no host has the role of an indexer yet."""
+    plane.until("everybody is named", lambda: are_those_who_follow_named(domain))
+    before = plane.coordination()["cluster"]
+    os.kill(domain.host(plane.names[plane.doors[before["masterAddr"]]])["pid"], signal.SIGKILL)
+    known = ("", before["masterAddr"])
+    plane.until("another coordinates", lambda: plane.coordination()["cluster"]["masterAddr"] not in known)
+    domain.wait("the killed host is back", is_whole)
+    plane.until("everybody is named again", lambda: are_those_who_follow_named(domain))
 
 
 @pytest.mark.covers("IM-137", "IM-73", "IM-142", "IM-7")

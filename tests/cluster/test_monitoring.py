@@ -1,27 +1,30 @@
 """Members that are asked is_alive: one that says no, or never answers, gives way to another."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 from domain import WAIT_S, Domain, is_whole
 from group_client import Client, run
+from patients import (
+    INTERVAL_AND_TIMEOUT,
+    SAID_NO,
+    mark,
+    say_no,
+    wait_heard_by_manager,
+    wait_history,
+    wait_told,
+)
 
-from holdfast.cli.ordering import give_at
-from holdfast.model.errors import HoldfastError
-from holdfast.model.orders import GroupHistory, ShowHistory
+from holdfast.model.errors import Unavailable
+from holdfast.model.ids import HostId
 from holdfast.model.outcome import CallPoisoned
-from holdfast.model.system_groups import MANAGER
 
 pytestmark = pytest.mark.cluster
 
 APPS = Path(__file__).parent / "apps"
-INTERVAL_AND_TIMEOUT = {
-    # In units of 100 ns. So long a busy machine does not let a loop stand that only waits for its turn.
-    "FaultMonitoringIntervalAndTimeout": {"monitoring_interval": 2_000_000, "timeout": 40_000_000}
-}
 
 
 @pytest.fixture(scope="module")
@@ -37,41 +40,15 @@ def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
 
 @pytest.fixture
 def whole(domain: Domain) -> Domain:
-    """The domain, with every host alive and hearing every other."""
+    """The domain, with every host alive and hearing every other, and without the groups of other tests."""
     domain.wait("every host hears every other", is_whole)
+
+    async def work(client: Client) -> None:
+        for each in await client.connection.groups():
+            await client.connection.delete(each.name)
+
+    run(domain, work)
     return domain
-
-
-def mark(marks: Path, pid: int, word: str) -> None:
-    """The object in that process shall answer so, once; the word is there as a whole or not at all."""
-    aside = marks / "aside"
-    aside.write_text(word)
-    aside.rename(marks / str(pid))
-
-
-async def history(client: Client, name: str) -> str:
-    told = await give_at(client.layout, ShowHistory(name=name), GroupHistory)
-    return msgspec.json.encode(told).decode()
-
-
-async def told_of(client: Client, group: int, why: str) -> int:
-    """The number under which the notifier was told that a member of the group crashed, and why; 0 if it was
-    not."""
-    try:
-        told = await client.connection.faults.list(
-            f"$type_name == 'ObjectCrashFault' and $ObjectGroupId == {group}", parts=True
-        )
-    except HoldfastError:
-        return 0
-    return next((each.number for each in told if why in str(each.event.remainder_of_body)), 0)
-
-
-async def is_heard_by_manager(client: Client, number: int) -> bool:
-    try:
-        consumers = await client.connection.faults.consumers()
-    except HoldfastError:
-        return False
-    return any(each.push_consumer == MANAGER and each.reached >= number for each in consumers)
 
 
 @pytest.mark.covers("FTC-21", "FTC-242", "FTC-248")
@@ -84,23 +61,91 @@ def test_a_member_that_says_no_is_made_anew_while_another_serves(whole: Domain, 
         )
         assert await group.write("before") == 1
         before = await client.wait_in_sync("no")
-        mark(marks, await client.pid(before.primary), "no")
+        await say_no(client, marks, before.primary)
         await client.wait("no", "another member leads", lambda found: found.primary != before.primary)
         assert await group.write("after") == 2
         await client.wait_in_sync("no")
-        async with asyncio.timeout(WAIT_S):
-            while "is_alive answered False" not in await history(client, "no"):
-                await asyncio.sleep(0.1)  # histories are written at leisure
-            while not await told_of(client, before.group, "is_alive answered False"):
-                await asyncio.sleep(0.1)  # and so is the notifier made, and told
+        await wait_history(client, "no", SAID_NO)
+        await wait_told(client, before.group, SAID_NO)
 
     run(whole, work)
 
 
-@pytest.mark.covers("FTC-248", "FTC-313")
+@pytest.mark.covers("FTC-135")
+def test_every_member_that_the_manager_makes_is_monitored_and_it_hears_of_their_faults(
+    whole: Domain, marks: Path
+) -> None:
+    """Those it makes at first, and the one it makes when the group is below its minimum. It has registered
+    for notifications, too."""
+
+    async def work(client: Client) -> None:
+        group = await client.connection.create(
+            "patient:Patient",
+            name="kept",
+            style="active",
+            replicas=2,
+            min_in_sync=1,
+            args=[str(marks)],
+            properties=INTERVAL_AND_TIMEOUT,
+        )
+        assert await group.write("before") == 1
+        made, told = await client.wait_in_sync("kept"), 0
+        for host in made.placed_on:
+            await say_no(client, marks, host)
+            told = await wait_told(client, made.group, SAID_NO, host, after=told)
+            await wait_heard_by_manager(client, told)
+        before = await client.wait_in_sync("kept")
+        gone = next(host for host in before.placed_on if host != before.primary)
+        await group.remove_member(gone)
+        await client.wait("kept", f"{gone} has left", lambda found: not found.leaving)
+        again = await client.wait("kept", "it has its minimum", lambda found: len(found.in_sync) == 2)
+        (new,) = (host for host in again.placed_on if host not in before.placed_on or host == gone)
+        await say_no(client, marks, new)
+        told = await wait_told(client, made.group, SAID_NO, new, after=told)
+        await wait_heard_by_manager(client, told)
+
+    run(whole, work)
+
+
+@pytest.mark.covers("FTC-145", "FTC-146")
+def test_a_fault_of_the_representative_is_one_of_all_it_stands_for(whole: Domain, marks: Path) -> None:
+    """LOC: of two members on a host one is asked. When it fails, both are made anew and both groups are
+    served elsewhere; when it is removed, the other one is asked."""
+
+    async def work(client: Client) -> None:
+        properties = {**INTERVAL_AND_TIMEOUT, "FaultMonitoringGranularity": "LOC"}
+        groups = {
+            name: await client.connection.create(
+                "patient:Patient", name=name, args=[str(marks)], properties=properties
+            )
+            for name in ("one", "two")
+        }
+        for name, group in groups.items():
+            assert await group.write("before") == 1
+            await client.wait_in_sync(name)
+        async with asyncio.timeout(WAIT_S):
+            while led_elsewhere := [name for name in groups if (await client.info(name)).primary != "host1"]:
+                with contextlib.suppress(Unavailable):
+                    await groups[led_elsewhere[0]].set_primary("host1")
+        await say_no(client, marks, HostId("host1"))
+        for name, group in groups.items():
+            await client.wait(name, "another member leads", lambda found: found.primary != "host1")
+            assert await group.write("after") == 2
+            await wait_history(client, name, SAID_NO)
+            await client.wait_in_sync(name)
+        await client.connection.delete("one")
+        left = await client.info("two")
+        await say_no(client, marks, left.primary)
+        await client.wait("two", "another member leads", lambda found: found.primary != left.primary)
+        assert await groups["two"].write("alone") == 3
+
+    run(whole, work)
+
+
+@pytest.mark.covers("FTC-248", "FTC-312", "FTC-313", "FTC-318")
 def test_a_member_that_never_answers_ends_its_host_and_another_serves(whole: Domain, marks: Path) -> None:
     """Its agent starts the host again, and knows that it hung; the notifier is told, and tells the manager.
-    The use case of the source: COLD_PASSIVE, and PULL."""
+    The use case of the source: COLD_PASSIVE, and PULL; the new primary is asked as the old one was."""
 
     async def work(client: Client) -> None:
         group = await client.connection.create(
@@ -116,11 +161,11 @@ def test_a_member_that_never_answers_ends_its_host_and_another_serves(whole: Dom
         await client.wait("blocked", "another member leads", lambda found: found.primary != before.primary)
         assert await group.write("after") == 2
         await client.wait_in_sync("blocked")
-        async with asyncio.timeout(WAIT_S):
-            while not (number := await told_of(client, before.group, "has stood still")):
-                await asyncio.sleep(0.1)
-            while not await is_heard_by_manager(client, number):
-                await asyncio.sleep(0.1)
+        await wait_heard_by_manager(client, await wait_told(client, before.group, "has stood still"))
+        next_one = await client.info("blocked")
+        await say_no(client, marks, next_one.primary)
+        await client.wait("blocked", "a third one leads", lambda found: found.primary != next_one.primary)
+        assert await group.write("at last") == 3
 
     run(whole, work)
     whole.wait("every host hears every other", is_whole)
@@ -129,11 +174,9 @@ def test_a_member_that_never_answers_ends_its_host_and_another_serves(whole: Dom
 
 
 def test_a_call_that_never_returns_is_given_up_when_it_has_ended_two_hosts(
-    whole: Domain, marks: Path, rounds: Callable[..., int]
+    whole: Domain, marks: Path
 ) -> None:
     """A hang is an end like others (E4): the group serves on."""
-    if not rounds(short=0, long=1):
-        pytest.skip("of the long form: it restarts two hosts")
 
     async def work(client: Client) -> None:
         group = await client.connection.create(

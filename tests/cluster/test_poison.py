@@ -3,7 +3,7 @@ all serve on (E4). One that keeps the loop for a while costs no host its groups 
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -47,21 +47,33 @@ async def poisoned(client: Client, name: str) -> list[tuple[str, int]]:
     return [(each.call, each.attempts) for each in told.poisoned]
 
 
+def test_the_only_host_of_a_group_learns_from_its_own_deaths(
+    whole: Domain,
+) -> None:
+    """Nobody else may have seen them."""
+
+    async def work(client: Client) -> None:
+        lonely = await client.connection.create("deadly:Deadly", name="only", replicas=1)
+        with pytest.raises(CallPoisoned, match=r"exit\('alone'\) ended 2 processes"):
+            await lonely.exit("alone")
+        assert await lonely.read() == []
+
+    run(whole, work)
+
+
 @pytest.mark.parametrize(
-    ("style", "method", "arguments", "is_long"),
+    ("style", "method", "arguments"),
     [
-        ("warm_passive", "exit", ["for good"], False),
-        ("cold_passive", "crash", [], True),
-        ("active", "exit", ["for good"], False),
-        ("warm_passive", "look_and_exit", [], True),
+        ("warm_passive", "exit", ["for good"]),
+        ("cold_passive", "crash", []),
+        ("active", "exit", ["for good"]),
+        ("warm_passive", "look_and_exit", []),
     ],
 )
 def test_two_hosts_restart_at_most_and_then_the_call_is_poisoned(
-    whole: Domain, style: str, method: str, arguments: list[str], is_long: bool, rounds: Callable[..., int]
+    whole: Domain, style: str, method: str, arguments: list[str]
 ) -> None:
     """And it can be looked at afterwards: the fault in the host's log names the call and the request."""
-    if is_long and not rounds(short=0, long=1):
-        pytest.skip("of the long form: each case restarts two hosts")
 
     async def work(client: Client) -> None:
         name = f"{style} {method}"
@@ -93,10 +105,8 @@ def test_two_hosts_restart_at_most_and_then_the_call_is_poisoned(
 
 
 def test_an_operation_that_waited_is_given_up_too_and_its_nested_call_was_made_once(
-    whole: Domain, rounds: Callable[..., int]
+    whole: Domain,
 ) -> None:
-    if not rounds(short=0, long=1):
-        pytest.skip("of the long form: it restarts two hosts")
 
     async def work(client: Client) -> None:
         deadly = await client.connection.create("deadly:Deadly", name="waiting")
@@ -112,9 +122,7 @@ def test_an_operation_that_waited_is_given_up_too_and_its_nested_call_was_made_o
     run(whole, work)
 
 
-def test_a_timer_that_ends_processes_is_given_up(whole: Domain, rounds: Callable[..., int]) -> None:
-    if not rounds(short=0, long=1):
-        pytest.skip("of the long form: it restarts two hosts")
+def test_a_timer_that_ends_processes_is_given_up(whole: Domain) -> None:
 
     async def work(client: Client) -> None:
         deadly = await client.connection.create("deadly:Deadly", name="timed")
@@ -126,22 +134,6 @@ def test_a_timer_that_ends_processes_is_given_up(whole: Domain, rounds: Callable
         assert await deadly.write("after") == 1
         await asyncio.to_thread(whole.wait, "every host hears every other", is_whole)
         assert await asyncio.to_thread(restarts, whole) - before == 2
-
-    run(whole, work)
-
-
-def test_the_only_host_of_a_group_learns_from_its_own_deaths(
-    whole: Domain, rounds: Callable[..., int]
-) -> None:
-    """Nobody else may have seen them."""
-    if not rounds(short=0, long=1):
-        pytest.skip("of the long form: it restarts a host twice")
-
-    async def work(client: Client) -> None:
-        lonely = await client.connection.create("deadly:Deadly", name="only", replicas=1)
-        with pytest.raises(CallPoisoned, match=r"exit\('alone'\) ended 2 processes"):
-            await lonely.exit("alone")
-        assert await lonely.read() == []
 
     run(whole, work)
 

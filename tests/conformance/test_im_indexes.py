@@ -100,7 +100,7 @@ def test_an_index_is_described_in_the_words_of_the_source() -> None:
     assert made.Uuid == msgspec.json.decode(msgspec.json.encode(made), type=IndexInfo).Uuid
 
 
-@pytest.mark.covers("IM-42", "IM-56")
+@pytest.mark.covers("IM-42")
 def test_a_topology_names_its_index_its_servers_and_both_maps() -> None:
     made = topology()
     assert sorted(as_json(made)) == ["indexinfo", "numPartitions", "partitionMap", "servers", "sliceMap"]
@@ -171,7 +171,6 @@ def test_a_map_that_says_nothing_sensible_is_refused(row: tuple[int, ...]) -> No
             changed(DomainState(), CreateIndex(topology=broken))
 
 
-@pytest.mark.covers("IM-39", "IM-55", "IM-57")
 def test_timestamps_are_vectors_of_unsigned_numbers() -> None:
     """One slot of 64 bits for each vbucket, in the structures that carry them."""
     timestamp = (0, 7, 2**64 - 1)
@@ -201,7 +200,6 @@ def test_timestamps_are_vectors_of_unsigned_numbers() -> None:
             msgspec.json.decode(wrong, type=Timestamp)
 
 
-@pytest.mark.covers("IM-57")
 def test_a_hash_of_a_timestamp_is_the_same_for_the_same_and_of_64_bits() -> None:
     """As it was in every version before."""
     assert hash_of((1, 2, 3)) == hash_of((1, 2, 3)) == 13041116711478803063
@@ -220,9 +218,10 @@ def test_timestamps_are_only_partly_ordered() -> None:
     assert not is_at_most((1, 1), (1,))
 
 
-@pytest.mark.covers("IM-38", "IM-47", "IM-49", "IM-50", "IM-51", "IM-52", "IM-53", "IM-54")
+@pytest.mark.covers("IM-38", "IM-50", "IM-51")
 def test_the_context_holds_all_that_the_source_names() -> None:
-    """Under its names; written and read back it is the same, and equal states are equal bytes."""
+    """Under its names; written and read back it is the same, and equal states are equal bytes. Timestamps,
+    rebalances, projectors and routers have their places, and nobody who fills them yet: no row is claimed."""
     made = topology(info(Uuid=7))
     indexes = Indexes(
         ptsMaxHistory=5,

@@ -67,7 +67,6 @@ def test_members_that_all_suspect_each_other_do_not_go_on_doing_so() -> None:
     assert told(domain, "append primary op2", "read primary")[-1].endswith(": op1 op2")
 
 
-@pytest.mark.covers("FTC-312", "FTC-318")
 def test_a_primary_that_answers_no_heartbeat_is_replaced_and_its_successor_is_watched_too() -> None:
     """COLD_PASSIVE: by silence alone, as nobody has proof; and the state comes out of the log."""
     domain = CalledDomain()

@@ -245,6 +245,13 @@ class Shop:
 
     async def order(self, item: str) -> None:
         await hf.context.group("stock").reserve(item, number=1)
+        other = hf.context.group("other", Shop, timeout_s=1)
+        assert_type(await other.call(Shop.buy, item), str)
+        assert_type(await other.call(Shop.order, item), None)
+        assert_type(await other.call("anything", 1), Any)
+        await other.call(Shop.buy, 1)  # type: ignore[call-overload]  # not an item
+        hf.context.group("other", timeout_s="1")  # type: ignore[call-overload]  # not a number
+        await hf.context.group("abroad", Shop, domain="holdfast://127.0.0.1:7400/d").buy(item)
 
     @hf.query
     def price(self, item: str) -> int:
@@ -351,3 +358,63 @@ def calling_plainly(url: str) -> None:
         assert_type(ledger.deposit("alice", 5), int)
         ledger.deposit("alice", "five")  # type: ignore[arg-type]  # not an amount
         assert_type(domain.group("ledger"), Any)
+
+
+# --- interleaved classes and queries at any time
+
+
+@hf.interleaved
+class Bank:
+    def __init__(self) -> None:
+        self.total = 0
+
+    async def move(self, amount: int) -> int:
+        self.total += amount
+        return self.total
+
+    @hf.query
+    def balance(self) -> int:
+        return self.total
+
+    @hf.query(anytime=True)
+    def glance(self) -> int:
+        return self.total
+
+
+def interleaved_classes_keep_their_types(bank: Bank) -> None:
+    assert_type(bank, Bank)
+    assert_type(bank.glance(), int)
+    assert_type(bank.balance(), int)
+    hf.interleaved(bank.glance)  # type: ignore[type-var]  # it marks classes
+    hf.query(anytime=1.5)  # type: ignore[call-overload]  # it is there or not
+
+
+class Moody:
+    """A class that has a state of its own form, with the exceptions it may raise."""
+
+    def __init__(self) -> None:
+        self.state = b""
+
+    def get_state(self) -> bytes:
+        if not self.state:
+            raise hf.NoStateAvailable("not now")
+        return self.state
+
+    def set_state(self, state: bytes) -> None:
+        if not state:
+            raise hf.InvalidState("empty")
+
+    def get_update(self) -> bytes:
+        raise hf.NoUpdateAvailable
+
+    def set_update(self, update: bytes) -> None:
+        raise hf.InvalidUpdate(f"{len(update)} bytes")
+
+    async def ask(self) -> str:
+        try:
+            hf.context.cron("every day", "ask")
+            return str(await hf.context.group("other").answer())
+        except (hf.BadSchedule, hf.NotOrdered, hf.TooManyTimers, hf.BadCall) as error:
+            return error.code
+        except (hf.MethodRaised, hf.CallRefused, hf.NestedOutcomeUnknown) as error:
+            return error.code

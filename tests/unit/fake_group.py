@@ -6,10 +6,11 @@ primary, who crashes, and who comes back with or without its disk. It keeps the 
 everything committed in its own epoch before it serves.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 
+from holdfast.model.code import Code
 from holdfast.model.csn import Csn
 from holdfast.model.errors import Corruption, InvalidRequest, Overloaded, Rejected, Unavailable
 from holdfast.model.ids import Epoch, GroupId, Position, ReplicaId
@@ -24,10 +25,11 @@ from holdfast.styles.attempts import Attempts
 from holdfast.styles.capture import NotCapturable
 from holdfast.styles.cold import Cold
 from holdfast.styles.config import StyleConfig
+from holdfast.styles.continuing import continued
 from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Outgoing
 from holdfast.styles.lines import CallLines
-from holdfast.styles.ports import Copied, NotCopied, Onlooker, Snapshot, StylePorts, Token
+from holdfast.styles.ports import Copied, NotCopied, Onlooker, Snapshot, StylePorts, Token, Waits
 from holdfast.styles.replica import Replica
 from holdfast.styles.warm import Warm
 
@@ -92,6 +94,68 @@ class FakeCopies:
         if is_newer:
             self._member.keep(captured)
         then(is_newer)
+
+    def drop(self) -> None:
+        self._running = self._written = None
+
+
+class FakeOldCode:
+    """Processes with code that a member keeps: they work when a schedule says so, and end with it."""
+
+    def __init__(self, member: "FakeMember", kept: list[Definition]) -> None:
+        self.kept = kept
+        self.began: list[tuple[str, Position, Position]] = []
+        """Each time: by what code, after which checkpoint, up to where."""
+        self._member = member
+        self._running: Callable[[], None] | None = None
+        self._written: Captured | None = None
+
+    def is_kept(self, code: Code) -> bool:
+        return any(each.code.is_same(code) for each in self.kept)
+
+    def begin(
+        self,
+        code: Code,
+        kept: Kept | None,
+        records: Iterator[Stored],
+        up_to: Position,
+        then: Callable[[Copied | NotCopied | Waits], None],
+    ) -> bool:
+        assert self._written is None
+        if self._running is not None:
+            return False
+        (definition,) = (each for each in self.kept if each.code.is_same(code))
+        given = list(records)
+        assert given[-1].last == up_to
+        self.began.append((str(code), kept.position if kept is not None else Position(0), up_to))
+
+        def work() -> None:
+            try:
+                found = continued(definition, kept, given)
+            except Exception as error:
+                then(NotCopied(repr(error)))
+                return
+            if isinstance(found, Waits):
+                then(found)
+            else:
+                assert found.position == up_to
+                self._written = Captured(up_to, found.save())
+                then(Copied(len(self._written.state), b""))
+
+        self._running = work
+        return True
+
+    def end(self) -> None:
+        """The process that runs comes to its end."""
+        if self._running is not None:
+            work, self._running = self._running, None
+            work()
+
+    def keep(self, then: Callable[[bool], None]) -> None:
+        captured, self._written = self._written, None
+        assert captured is not None
+        self._member.keep(captured)
+        then(True)
 
     def drop(self) -> None:
         self._running = self._written = None
@@ -202,6 +266,11 @@ class FakeGroup:
         self.ports: dict[str, StylePorts] = {}
         self.replicas: dict[str, Replica] = {}
         self.copies: dict[str, FakeCopies] = {}
+        self.classes: dict[str, Definition] = {}
+        """Of members whose class is another than the group's first."""
+        self.kept_classes: dict[str, list[Definition]] = {name: [] for name in names}
+        self.old_code: dict[str, FakeOldCode] = {}
+        self.why_not_upgrade: Callable[[Code], str] = lambda _: ""
         self.primary = names[0]
         for name in names:
             self.start(name)
@@ -214,6 +283,7 @@ class FakeGroup:
         """A new process of this member, on its disk."""
         member = self.members[name]
         self.copies[name] = FakeCopies(member)
+        self.old_code[name] = FakeOldCode(member, self.kept_classes[name])
         ports = self.ports[name] = StylePorts(
             self.clock,
             self.trace,
@@ -232,8 +302,11 @@ class FakeGroup:
             self.attempts[name],
             CallLines(partial(self._say, name), self.clock),
             self.onlooker,
+            self.old_code[name],
+            lambda code: self.why_not_upgrade(code),
         )
-        replica = self.replicas[name] = STYLES[self.style](self.definition, ports, self.config)
+        definition = self.classes.get(name, self.definition)
+        replica = self.replicas[name] = STYLES[self.style](definition, ports, self.config)
         replica.bind(member)
         member.is_serving = False
         member.asked.clear()

@@ -25,6 +25,7 @@ from holdfast.model.calls import (
     Turned,
     Whereabouts,
 )
+from holdfast.model.circles import Root
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import ClientId, Epoch, GroupId, HostId, Incarnation, Nonce, Position
 from holdfast.model.outcome import Outcome, Refused, Returned, Unknown, decode_outcome, encode_outcome
@@ -69,7 +70,19 @@ def test_a_circle_through_two_domains_is_seen_where_it_closes() -> None:
 
 def outgoing(group: str = f"{THERE}/stock", *, may_have_left: bool = False) -> Outgoing:
     arguments = msgspec.Raw(b"\x90")
-    return Outgoing(CALLER, 1, group, "reserve", arguments, 1000, ("shop",), Position(3), may_have_left)
+    return Outgoing(
+        CALLER,
+        1,
+        group,
+        "reserve",
+        arguments,
+        1000,
+        ("shop",),
+        Position(3),
+        may_have_left,
+        root=Root(5, "shop", *CALLER),
+        deadline_ns=990 * SECOND,
+    )
 
 
 def test_the_id_of_a_call_is_of_the_calling_group_alone_and_of_no_group_there() -> None:
@@ -231,9 +244,12 @@ def test_a_group_that_is_not_there_was_not_called_unless_an_earlier_copy_may_hav
     assert [type(each) for each in calling.caller.told] == [expected]
 
 
-def test_a_domain_that_does_not_answer_is_asked_on_until_the_call_expires() -> None:
+@pytest.mark.parametrize(("may_have_left", "expected"), [(False, Refused), (True, Unknown)])
+def test_a_domain_that_does_not_answer_is_asked_on_until_the_call_expires(
+    may_have_left: bool, expected: type[Outcome]
+) -> None:
     calling = Calling()
-    calling.call(outgoing())
+    calling.call(outgoing(may_have_left=may_have_left))
     calling.up(A)
     calling.up(B)
     calling.callees.take(Locate)
@@ -242,13 +258,13 @@ def test_a_domain_that_does_not_answer_is_asked_on_until_the_call_expires() -> N
     assert {peer for peer, _ in calling.callees.take(Locate)} == {A, B}
     calling.caller.now_ns = 1000 * SECOND
     calling.fire("stock")
-    assert [type(each) for each in calling.caller.told] == [Unknown]
+    assert [type(each) for each in calling.caller.told] == [expected]
 
 
 def test_a_group_that_was_removed_is_sought_again() -> None:
     """Another may have its name."""
     calling = Calling()
-    calling.call(outgoing())
+    calling.call(outgoing(may_have_left=True))
     calling.up(A)
     ((_, question),) = calling.callees.take(Locate)
     calling.hear(A, located(question.frame))

@@ -93,7 +93,6 @@ def test_order_is_total(a: Csn, b: Csn, c: Csn) -> None:
         assert a <= c
 
 
-@pytest.mark.covers("CSN-10")
 @given(near_csns, near_csns)
 def test_same_operation_ignores_only_the_sub_sequence(a: Csn, b: Csn) -> None:
     """Two CSNs are of one operation exactly when they differ in nothing but s."""
@@ -115,10 +114,9 @@ def test_parts_of_one_operation_are_ordered() -> None:
         operation.part(65_536)
 
 
-# --- strings
+# --- strings: for the directory, which is not there yet; no row of the checklist is claimed
 
 
-@pytest.mark.covers("CSN-13", "CSN-14")
 def test_the_example_of_the_source() -> None:
     """The source's own string reads as it explains it, and comes back exactly."""
     csn = parse(EXAMPLE)
@@ -128,7 +126,6 @@ def test_the_example_of_the_source() -> None:
     assert len(EXAMPLE) == 17
 
 
-@pytest.mark.covers("CSN-2", "CSN-18")
 def test_is_rendered_in_utc_for_people() -> None:
     """Thu 15 Oct 1998 10:35:26 PDT is 17:35:26 UTC; s shows when there is one; T ends in 2106."""
     assert EXAMPLE_CSN.describe() == "1998-10-15T17:35:26Z #1 replica 41377"
@@ -136,7 +133,6 @@ def test_is_rendered_in_utc_for_people() -> None:
     assert Csn(TIMESTAMP_MAX, 0, ReplicaId(1)).describe() == "2106-02-07T06:28:15Z #0 replica 1"
 
 
-@pytest.mark.covers("CSN-11")
 def test_text_sorts_as_the_value(rounds: Callable[..., int]) -> None:
     """Sorting the strings is sorting the CSNs, with and without s; also replica first, replica by replica."""
     rng = random.Random(11)
@@ -155,7 +151,6 @@ def test_text_sorts_as_the_value(rounds: Callable[..., int]) -> None:
     assert sorted(csn.replica_text() for csn in population) == [csn.replica_text() for csn in by_replica]
 
 
-@pytest.mark.covers("CSN-11")
 @given(near_csns, near_csns)
 def test_comparison_of_strings(a: Csn, b: Csn) -> None:
     """Comparing strings means comparing CSNs, whether hyphenated or not."""
@@ -164,7 +159,6 @@ def test_comparison_of_strings(a: Csn, b: Csn) -> None:
     assert compare_text(a.hyphenated(), b.text()) == expected
 
 
-@pytest.mark.covers("CSN-12")
 def test_hyphens_are_optional() -> None:
     """Both forms read the same; the compact one saves more than a tenth."""
     assert EXAMPLE_CSN.hyphenated() == "03626325e-0001-a1a1"
@@ -176,18 +170,18 @@ def test_hyphens_are_optional() -> None:
     assert 1 - len(EXAMPLE_CSN.text()) / len(EXAMPLE_CSN.hyphenated()) > 0.1
 
 
-@pytest.mark.covers("CSN-15")
 def test_sub_sequence_makes_the_long_form() -> None:
     """17 characters when s is 0, else 21; both are read for s = 0; the order holds across lengths."""
     assert parse(EXAMPLE).sub_sequence == 0
     assert parse(EXAMPLE + "0000") == EXAMPLE_CSN
+    assert EXAMPLE_CSN.text() == EXAMPLE
+    assert [len(EXAMPLE_CSN.replica_text()), len(EXAMPLE_CSN.part(1).replica_text())] == [17, 21]
     assert EXAMPLE_CSN.part(1).text() == EXAMPLE + "0001"
     following = Csn(EXAMPLE_CSN.timestamp, 2, ReplicaId(0))
     texts = [EXAMPLE, EXAMPLE + "0001", EXAMPLE + "ffff", following.text()]
     assert texts == sorted(texts)
 
 
-@pytest.mark.covers("CSN-16")
 def test_replica_first() -> None:
     """The mark 1 puts the replica ahead, and strings of different marks are not compared."""
     assert EXAMPLE_CSN.replica_text() == "1a1a13626325e0001"
@@ -198,7 +192,6 @@ def test_replica_first() -> None:
         compare_text(EXAMPLE, EXAMPLE_CSN.replica_text())
 
 
-@pytest.mark.covers("CSN-17")
 @pytest.mark.parametrize(
     ("text", "position"),
     [
@@ -228,7 +221,6 @@ def test_malformed_strings_are_refused_where_they_are_wrong(text: str, position:
     assert caught.value.position == position
 
 
-@pytest.mark.covers("CSN-12", "CSN-17")
 @given(csns)
 def test_every_form_comes_back(csn: Csn) -> None:
     """Whatever is written is read back the same."""
@@ -236,7 +228,6 @@ def test_every_form_comes_back(csn: Csn) -> None:
         assert parse(text) == csn
 
 
-@pytest.mark.covers("CSN-17")
 @given(st.one_of(st.text(max_size=30), st.text(alphabet="01aF-9 _+\n", min_size=15, max_size=26)))
 def test_nothing_is_guessed(text: str) -> None:
     """Any text is either exactly one of the forms of the CSN it reads as, or refused."""
@@ -248,7 +239,6 @@ def test_nothing_is_guessed(text: str) -> None:
         assert 0 <= position <= len(text)
 
 
-@pytest.mark.covers("CSN-17")
 @given(csns, st.integers(0, 30), st.characters())
 def test_one_wrong_character_is_found_where_it_is(csn: Csn, index: int, character: str) -> None:
     """Damage to one character either gives another valid string or is named at that very place."""

@@ -3,7 +3,9 @@
 import msgspec
 
 from holdfast.model.calls import CLIENT_CHARACTERS_MAX, Request
+from holdfast.model.circles import Root
 from holdfast.model.ids import ClientId, GroupId, Position
+from holdfast.model.units import SECOND
 from holdfast.styles.effects import Outgoing
 from holdfast.styles.nested import client_of, sent_by
 from holdfast.styles.operation import decode_calls
@@ -13,7 +15,16 @@ CALLER = Request(ClientId("abc"), 7)
 
 def outgoing(call: int, position: int) -> Outgoing:
     return Outgoing(
-        CALLER, call, "stock", "reserve", msgspec.Raw(b"\x90"), 1000, ("shop",), Position(position)
+        CALLER,
+        call,
+        "stock",
+        "reserve",
+        msgspec.Raw(b"\x90"),
+        1000,
+        ("shop",),
+        Position(position),
+        root=Root(5, "shop", *CALLER),
+        deadline_ns=990 * SECOND,
     )
 
 

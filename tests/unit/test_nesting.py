@@ -17,6 +17,7 @@ from holdfast.calling.config import ClientConfig
 from holdfast.housing.directory import GroupDirectory
 from holdfast.housing.nesting import Nesting
 from holdfast.model.calls import Nested, Request
+from holdfast.model.circles import Root
 from holdfast.model.ids import (
     ClientId,
     Epoch,
@@ -31,6 +32,7 @@ from holdfast.model.ids import (
 )
 from holdfast.model.outcome import Outcome, Refused, Unknown, decode_outcome
 from holdfast.model.ports import NoTrace
+from holdfast.model.units import SECOND
 from holdfast.styles.effects import Outgoing
 
 STOCK = GroupId(3)
@@ -81,6 +83,8 @@ def outgoing(*, may_have_left: bool = False) -> Outgoing:
         ("shop",),
         Position(3),
         may_have_left,
+        root=Root(5, "shop", ClientId("c"), 7),
+        deadline_ns=990 * SECOND,
     )
 
 

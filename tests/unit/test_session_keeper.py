@@ -8,6 +8,7 @@ import pytest
 from holdfast.authority.contract import LeaseKeep, Request, Result, Txn, Unknown, WatchEvent
 from holdfast.authority.outcome import Seen
 from holdfast.authority.sessions import Session, read_session
+from holdfast.model.code import Code
 from holdfast.model.ids import HostId, LeaseId, Nonce, Revision
 from holdfast.node import insisting
 from holdfast.node import session as keeping
@@ -209,3 +210,23 @@ def test_closing_takes_the_session_away_and_needs_none_to_be_open(bench: Bench) 
     session = asyncio.run(live())
     assert not is_there(bench, session)
     assert not keeper.is_held
+
+
+def test_what_a_session_says_of_its_classes_is_told_under_its_lease(bench: Bench) -> None:
+    """And it is held all the while; a watch that still shows the older one is no sign of a loss (E7)."""
+    keeper, code = SessionKeeper(Authority(bench), nonces()), Code("2", "abcd")
+
+    async def told() -> None:
+        session = await opening(keeper)
+        keep = asyncio.create_task(keeper.keep())
+        before = bench.run(read_session(A, session.incarnation))
+        keeper.announce({"app:Counter": code})
+        keeper.check({A: session})  # as it was
+        while (found := bench.run(read_session(A, session.incarnation))).value.codes != {"app:Counter": code}:
+            assert keeper.is_held
+            await asyncio.sleep(0.001)
+        assert found.lease == before.lease
+        keep.cancel()
+
+    asyncio.run(asyncio.wait_for(told(), 5))
+    assert keeper.is_held

@@ -3,12 +3,19 @@
 from collections.abc import Callable
 
 import pytest
-from group_schedule import Journal, Schedule, UpdatingJournal, check
+from group_schedule import (
+    InterleavedJournal,
+    InterleavedUpdatingJournal,
+    Journal,
+    Schedule,
+    UpdatingJournal,
+    check,
+)
 
 
 @pytest.mark.covers("FTC-8", "FTC-9", "FTC-14", "FTC-20", "FTC-22", "FTC-97", "FTC-101", "FTC-130")
 @pytest.mark.covers("FTC-138", "FTC-139", "FTC-140")
-@pytest.mark.parametrize("cls", [Journal, UpdatingJournal])
+@pytest.mark.parametrize("cls", [Journal, UpdatingJournal, InterleavedJournal, InterleavedUpdatingJournal])
 @pytest.mark.parametrize("style", ["cold", "warm", "active"])
 def test_every_call_is_executed_once_and_members_agree(
     style: str, cls: type, rounds: Callable[..., int]

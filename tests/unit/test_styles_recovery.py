@@ -10,7 +10,6 @@ from group_classes import A, B, call, definition, sent
 import holdfast as hf
 from holdfast.model.outcome import Returned, decode_outcome
 from holdfast.model.units import SECOND
-from holdfast.styles.capture import InvalidState, NoStateAvailable
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.operation import Executed, Request, Update, decode_record, encode_arguments
 
@@ -41,7 +40,7 @@ class Journal:
 
     def get_state(self) -> bytes:
         if Journal.is_mute:
-            raise NoStateAvailable("not now")
+            raise hf.NoStateAvailable("not now")
         self._told = len(self.lines)
         return msgspec.msgpack.encode(self.lines)
 
@@ -51,13 +50,13 @@ class Journal:
 
     def get_update(self) -> bytes:
         if Journal.is_mute:
-            raise NoStateAvailable("not now")
+            raise hf.NoUpdateAvailable("not now")
         told, self._told = self._told, len(self.lines)
         return msgspec.msgpack.encode(self.lines[told:])
 
     def set_update(self, update: bytes) -> None:
         if update == b"spoilt":
-            raise InvalidState("spoilt")
+            raise hf.InvalidUpdate("spoilt")
         done.append("set_update")
         self.lines += msgspec.msgpack.decode(update)
 

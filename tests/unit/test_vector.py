@@ -25,7 +25,6 @@ def csn(timestamp: int, replica: int, sequence: int = 0) -> Csn:
     return Csn(timestamp, sequence, ReplicaId(replica))
 
 
-@pytest.mark.covers("CSN-60")
 @given(st.lists(csns), csns)
 def test_holds_the_newest_csn_of_each_replica(known: list[Csn], asked: Csn) -> None:
     """Per replica the latest CSN received; covered is what is not later than that, whatever its s."""
@@ -92,7 +91,6 @@ def test_anything_else_is_refused(text: str) -> None:
         Vector.parse(text)
 
 
-@pytest.mark.covers("CSN-70")
 def test_data_sets_are_not_mixed() -> None:
     """Vectors of different generations are not merged, compared or served from."""
     ours, theirs = Vector.of("g1", [csn(1, 1)]), Vector.of("g2", [csn(1, 1)])
@@ -107,7 +105,6 @@ def test_data_sets_are_not_mixed() -> None:
         assert (refused.value.ours, refused.value.theirs) == ("g1", "g2")
 
 
-@pytest.mark.covers("CSN-72")
 def test_a_retired_replica_does_not_come_back() -> None:
     """Once retired, an id leaves every vector it meets, whichever side knew, and nothing of it is sent."""
     full = Vector.of("g1", [csn(5, 1), csn(6, 2), csn(7, 3)])
@@ -120,7 +117,6 @@ def test_a_retired_replica_does_not_come_back() -> None:
     assert to_send([csn(6, 2)], full, retired) == []
 
 
-@pytest.mark.covers("CSN-62")
 def test_what_is_missing_is_named_by_replica() -> None:
     """From just after what the consumer has to what the supplier has; replicas it has whole are left out."""
     supplier = Vector.of("g1", [csn(5, 1), csn(6, 2), csn(7, 3)])
@@ -131,7 +127,6 @@ def test_what_is_missing_is_named_by_replica() -> None:
     )
 
 
-@pytest.mark.covers("CSN-62", "CSN-67")
 @given(st.lists(csns, unique=True), st.lists(csns), st.lists(csns))
 def test_exactly_what_is_missing_is_sent_in_order(
     changes: list[Csn], supplied: list[Csn], consumed: list[Csn]
@@ -142,7 +137,6 @@ def test_exactly_what_is_missing_is_sent_in_order(
     assert sent == sorted(one for one in changes if supplier.covers(one) and not consumer.covers(one))
 
 
-@pytest.mark.covers("CSN-54")
 def test_nothing_beyond_the_suppliers_own_vector_is_sent() -> None:
     """A change the supplier holds but does not claim yet, for a smaller one is in flight, stays."""
     supplier = Vector.of("g1", [csn(1, 1)])
@@ -172,7 +166,6 @@ class Replica:
         return len(sent)
 
 
-@pytest.mark.covers("CSN-62")
 @pytest.mark.parametrize("shape", ["chain", "ring", "mesh"])
 @given(data=st.data())
 def test_each_change_reaches_each_replica_once(shape: str, data: st.DataObject) -> None:

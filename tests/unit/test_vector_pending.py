@@ -16,7 +16,6 @@ def csns(count: int) -> list[Csn]:
     return [Csn(1, number, OWN) for number in range(count)]
 
 
-@pytest.mark.covers("CSN-52", "CSN-53", "CSN-54")
 def test_released_in_order_and_never_past_one_in_flight() -> None:
     """Under any order of commits and aborts: all committed ones come out, in order, none too early."""
     rng = random.Random(54)

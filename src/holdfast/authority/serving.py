@@ -17,14 +17,17 @@ import msgspec
 
 from holdfast.authority.server import AuthorityServer
 from holdfast.authority.sqlite import SqliteStore
+from holdfast.authority.sqlite_file import StoreFailed
 from holdfast.authority.wire import ServerMessage, decode_client_message, encode
 from holdfast.machine import LogTrace, LoopTimers, MachineClock, MachineRandom
 from holdfast.machine.directory import make_durably
+from holdfast.machine.privacy import narrow_own, open_private
 from holdfast.net import Address, Connection, Endpoint, Kind, Reason, Server, serve
 from holdfast.net.admission import AUTHORITY_ADMITS
-from holdfast.storage.lock import DirectoryLock, Holder
+from holdfast.storage.lock import LOCK_FILE, DirectoryLock, Holder
 
 FILE_NAME: Final = "authority.sqlite"
+OWN_NAMES: Final = (LOCK_FILE, FILE_NAME, *(f"{FILE_NAME}-{each}" for each in ("wal", "shm", "journal")))
 
 
 class AuthorityService:
@@ -116,8 +119,13 @@ def lock_directory(directory: Path) -> DirectoryLock:
 
 
 def open_store(directory: Path) -> SqliteStore:
-    """The store in *directory*, made when there is none. The directory must be locked."""
-    make_durably(directory)
-    return SqliteStore(
-        str(directory / FILE_NAME), now_ns=MachineClock().now(), new_id=f"authority-{secrets.token_hex(8)}"
-    )
+    """The store in *directory*, made when there is none. The directory must be locked. Raises
+    ``StoreFailed``, and ``InvalidRequest`` when it is open to others and not ours to close."""
+    file = directory / FILE_NAME
+    try:
+        make_durably(directory)
+        narrow_own(directory, OWN_NAMES)
+        open_private(file, os.O_WRONLY | os.O_APPEND).close()  # what SQLite adds is as closed as this
+    except OSError as error:
+        raise StoreFailed(f"cannot open the authority's file {file}: {error}") from error
+    return SqliteStore(str(file), now_ns=MachineClock().now(), new_id=f"authority-{secrets.token_hex(8)}")

@@ -6,5 +6,7 @@ CLASSES: Final = (
     "holdfast.bench.attendance:Tally",
     "holdfast.bench.bulk:Bulk",
     "holdfast.bench.patient:Patient",
+    "holdfast.bench.relaying:InterleavedRelay",
+    "holdfast.bench.relaying:Relay",
     "holdfast.bench.workload:Counter",
 )

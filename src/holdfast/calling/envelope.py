@@ -52,4 +52,5 @@ def aside_frame(
         about.client,
         about.number,
         about.expiration_s,
+        request.withdraws,
     )

@@ -151,23 +151,34 @@ class Invocations:
         self._begin(request)
         return request.call.number
 
-    def ask_outcome(self, handle: object, about: RequestId, policy: CallPolicy) -> int:
-        """Ask what became of a request, for good (X3). It ends with that request's outcome."""
+    def ask_outcome(
+        self, handle: object, about: RequestId, policy: CallPolicy, *, withdraws: bool = False
+    ) -> int:
+        """Ask what became of a request, for good (X3). It ends with that request's outcome. *withdraws*: if
+        it stands in line and has not begun, it shall not."""
         request = self._new(handle, "", NO_ARGUMENTS, policy)
         request.is_plain = False
         request.is_query = True
         request.asks_about = about
+        request.withdraws = withdraws
         self._begin(request)
         return request.call.number
 
     def relay(
-        self, handle: object, sent: Sent, policy: CallPolicy, method: str = "", story: Story | None = None
+        self,
+        handle: object,
+        sent: Sent,
+        policy: CallPolicy,
+        method: str = "",
+        story: Story | None = None,
+        *,
+        may_have_left: bool = True,
     ) -> int:
         """Make the one call in *sent*, of *method*, on behalf of a group (E3). Its id and expiration are the
-        group's: the same whoever sends it, so a copy may have been sent before."""
+        group's: the same whoever sends it, so a copy may have been sent before (*may_have_left*)."""
         request = self._new(handle, method, NO_ARGUMENTS, policy, story)
         request.is_plain = False
-        request.is_maybe = True
+        request.is_maybe = may_have_left
         request.relayed = sent
         request.size = len(sent.calls)
         self._begin(request)

@@ -46,6 +46,8 @@ class Pending(msgspec.Struct, eq=False):  # a Struct, as one is made for every c
     """A read that any member may answer from a state this old."""
     asks_about: RequestId | None = None
     """A question about another request."""
+    withdraws: bool = False
+    """And if that one stands in line, it shall not begin."""
     relayed: Sent | None = None
     """A group's call to this one (E3)."""
     tries: int = 0

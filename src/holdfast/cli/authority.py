@@ -21,8 +21,10 @@ from holdfast.authority.serving import FILE_NAME, AuthorityService, lock_directo
 from holdfast.authority.sqlite_contents import Contents, read_contents
 from holdfast.authority.sqlite_file import open_database, read_identity, restored
 from holdfast.authority.sqlite_file import restore as restore_file
-from holdfast.cli.output import Output, print_json, print_table, talk
+from holdfast.cli.complaint import complain
+from holdfast.cli.output import Output, print_json, print_table, say, talk
 from holdfast.machine import MachineClock, end_on_broken_invariant
+from holdfast.machine.privacy import close_to_others
 from holdfast.machine.slices import SHORT_NS, ask_for_slices
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import Epoch, Nonce
@@ -61,6 +63,7 @@ def serve(
     """
     tls = None if certs is None else Tls.load(certs, Role.AUTHORITY, id)
     endpoint = Endpoint(NetIdentity(domain, Role.AUTHORITY, id), tls=tls)
+    close_to_others()
     ask_for_slices(SHORT_NS)
     uvloop.run(_serve(dir, Address.parse(listen), endpoint, insecure))
 
@@ -121,7 +124,7 @@ async def _serve(directory: Path, address: Address, endpoint: Endpoint, insecure
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     listening = await service.listen(address, endpoint, insecure=insecure)
-    print(f"authority listening on {listening}", flush=True)
+    say(f"authority listening on {listening}")
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait((stopping, service.failed), return_when=asyncio.FIRST_COMPLETED)
     if service.failed.done():
@@ -132,7 +135,7 @@ async def _serve(directory: Path, address: Address, endpoint: Endpoint, insecure
 
 def _end_at_once(error: BaseException | None) -> None:
     """End without closing anything: what the file holds now is for the next process to find out (A6)."""
-    sys.stderr.write(f"holdfast: the authority ends: {error}\n")
+    complain(Exception(f"the authority ends: {error}"))
     sys.stderr.flush()
     os._exit(1)
 
@@ -194,6 +197,6 @@ def _show_restore(before: Identity, after: Identity) -> None:
 
 def _agrees() -> bool:
     talk.print(
-        "Every host with a higher epoch in its log will refuse this authority. Continue? \\[y/N] ", end=""
+        "Every host with a higher epoch in its log will refuse this authority. Continue? [y/N] ", end=""
     )
     return sys.stdin.readline().strip().lower() in ("y", "yes")

@@ -12,7 +12,7 @@ from holdfast import bench
 from holdfast.bench.agenda import Verdict, agenda, run_through
 from holdfast.bench.measures import Sample
 from holdfast.bench.table import CPU_COLUMNS, cpu_row, side_by_side
-from holdfast.cli.output import Output, print_json, print_table, talk
+from holdfast.cli.output import Output, print_json, print_table, styled, talk
 from holdfast.model.errors import InvalidRequest
 
 EXIT_CODES: Final = {Verdict.MET: 0, Verdict.FAILED: 1, Verdict.MISSED: 4}
@@ -103,6 +103,19 @@ def handover(*, rounds: int = 20, callers: int = 32, output: Output = "table") -
     output: A table for people, one JSON object for scripts.
     """
     _show(_measure("handover", rounds=rounds, callers=callers), output)
+
+
+@app.command
+def nested(*, rounds: int = 3, calls: int = 500, output: Output = "table") -> None:
+    """Calls at once that each await another group: of an interleaved class beside a plain one.
+
+    Parameters
+    ----------
+    rounds: How often each of them is called.
+    calls: How many calls are made at once.
+    output: A table for people, one JSON object for scripts.
+    """
+    _show(_measure("nested", rounds=rounds, calls=calls), output)
 
 
 @app.command
@@ -259,7 +272,7 @@ def _show_groups(found: dict[str, Any], output: Output) -> None:
     print_table(CPU_COLUMNS, [row for system in found["systems"] if (row := _cpu_row(system)) is not None])
     for system in found["systems"]:
         how = f"not measured: {system['absent']}" if system["absent"] else system["configuration"]
-        talk.print(f"[bold]{system['name']}[/] ({system['durability']}): {how}", highlight=False)
+        talk.print(styled((system["name"], "bold"), f" ({system['durability']}): {how}"))
     _tell_missed(results)
 
 
@@ -299,15 +312,15 @@ def _show_detect(found: dict[str, Any], output: Output) -> None:
     kinds = [msgspec.convert(each, rows.Measured) for each in found["kinds"]]
     print_table(rows.COLUMNS, [rows.kind_row(each) for each in kinds])
     for kind, why in found["skipped"].items():
-        talk.print(f"[bold red]not measured:[/] {kind}: {why}", highlight=False)
+        talk.print(styled(("not measured:", "bold red"), f" {kind}: {why}"))
     overload = found["overload"]
     if overload is not None:
-        talk.print(
+        said = (
             f"{overload['seconds']:.0f} s with {overload['hogs']} processes that take all they get: "
             f"{overload['suspicions_per_hour']:g} false suspicions per hour, {overload['wrong_failovers']} "
-            f"wrong failovers (target 0): {'met' if overload['met'] else '[bold red]MISSED[/]'}",
-            highlight=False,
+            f"wrong failovers (target 0): "
         )
+        talk.print(styled(said, "met" if overload["met"] else ("MISSED", "bold red")))
         for cause in overload["causes"]:
             talk.print(f"  {cause}", highlight=False)
     _tell_missed([msgspec.convert(result, bench.Result) for result in found["results"]])
@@ -326,13 +339,13 @@ def _show(found: dict[str, Any], output: Output) -> None:
 
 def _tell_failures(failures: Sequence[str]) -> None:
     for failure in failures:
-        talk.print(f"[bold red]failed:[/] {failure}", highlight=False)
+        talk.print(styled(("failed:", "bold red"), f" {failure}"))
 
 
 def _tell_missed(results: Sequence[bench.Result]) -> None:
     missed = [f"{result.name} beside {result.other_name}" for result in results if not result.met]
     if missed:
-        talk.print(f"[bold red]missed its target:[/] {'; '.join(missed)}")
+        talk.print(styled(("missed its target:", "bold red"), f" {'; '.join(missed)}"))
 
 
 SHOWN: Final = {

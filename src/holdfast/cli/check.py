@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from holdfast.cli.exercising import exercised
-from holdfast.cli.output import Output, print_json, talk
+from holdfast.cli.output import Output, print_json, say, talk
 from holdfast.model.errors import InvalidRequest
 from holdfast.node.class_source import BadClass, find_class
 from holdfast.node.classes import load_class, offer_classes
@@ -71,6 +71,8 @@ def check(
         found += [
             _not_captured(cls, each.operations[-1].method, _told(each), each.kind) for each in tried.found
         ]
+    if interface.is_interleaved and not interface.may_wait:
+        found.append(_never_waits(cls))
     queries = sorted(each.name for each in interface.operations.values() if each.is_query)
     changing = sorted(interface.operations.keys() - queries)
     if output == "json":
@@ -79,6 +81,7 @@ def check(
                 "class": name,
                 "operations": changing,
                 "queries": queries,
+                "interleaved": interface.is_interleaved,
                 "captured": captured,
                 "tried": _tried(tried, seed),
                 "warnings": [{field: getattr(each, field) for field in Caution.__slots__} for each in found],
@@ -86,7 +89,8 @@ def check(
         )
     else:
         _say_what_was_tried(tried)
-        _show(name, changing, queries, captured, why, found)
+        shown = f"{name} (interleaved)" if interface.is_interleaved else name
+        _show(shown, changing, queries, captured, why, found)
     return EXIT_WARNED if found else EXIT_CLEAN
 
 
@@ -177,12 +181,19 @@ def _say_what_was_tried(tried: Exercised) -> None:
         talk.print(f"out of time after {tried.operations} operations")
 
 
+def _never_waits(cls: type) -> Caution:
+    file = inspect.getsourcefile(cls) or ""
+    line = inspect.getsourcelines(cls)[1] if file else 0
+    what = "it has no operation that is `async def`, so nothing ever waits"
+    return Caution(_shown(Path(file)), line, cls.__name__, "interleaved", what, "no @interleaved")
+
+
 def _show(
     name: str, operations: list[str], queries: list[str], captured: str, why: str, found: list[Caution]
 ) -> None:
-    print(f"{name}: operations {', '.join(operations) or 'none'}; queries {', '.join(queries) or 'none'}")
+    say(f"{name}: operations {', '.join(operations) or 'none'}; queries {', '.join(queries) or 'none'}")
     if captured == "unknown":
         talk.print(f"not looked at: whether its state can be captured: {why}", markup=False)
     for each in found:
-        print(f"{each.file}:{each.line}: {each.kind} in {each.method}: {each.what}; use {each.instead}")
-    print(f"{len(found)} warnings" if found else "nothing to warn of")
+        say(f"{each.file}:{each.line}: {each.kind} in {each.method}: {each.what}; use {each.instead}")
+    say(f"{len(found)} warnings" if found else "nothing to warn of")

@@ -2,7 +2,10 @@
 
 import sys
 
+from holdfast.machine.plain import plain
+
 
 def complain(error: BaseException) -> None:
     """Why it failed, on one line, with what to do about it."""
-    print("; ".join([f"holdfast: {error}", *getattr(error, "__notes__", ())]), file=sys.stderr)
+    text = "; ".join([f"holdfast: {error}", *getattr(error, "__notes__", ())])
+    print(plain(text), file=sys.stderr)

@@ -3,13 +3,13 @@
 from collections import deque
 from pathlib import Path
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 import holdfast
-from holdfast.cli.output import Output, print_json, talk
+from holdfast.cli.output import Output, Screen, print_json, styled, talk
 from holdfast.demo.ending import run_until_asked
 from holdfast.demo.faults import PAUSE_S, Fault
 from holdfast.demo.running import Result, Watcher, run_demo
@@ -111,7 +111,7 @@ def _what(fault: Fault) -> str:
 
 
 def _show(found: Result) -> None:
-    console = Console()
+    console = Screen()
     console.print(_time_line(found.faults))
     console.print()
     for line in _sentences(found):
@@ -146,17 +146,21 @@ def _what_came(fault: Fault) -> str:
     return f"{fault.took_over} took over {how}{ready}"
 
 
-def _sentences(found: Result) -> list[str]:
+def _sentences(found: Result) -> list[str | Text]:
     members = len(found.members_counted)
-    verdict = "[green]Nothing was lost and nothing was done twice.[/]"
+    verdict = ("Nothing was lost and nothing was done twice.", "green")
     if not found.is_whole:
-        verdict = "[bold red]This must not happen: please report it.[/]"
+        verdict = ("This must not happen: please report it.", "bold red")
     early = ", when it was asked to end" if found.ended_early else ""
-    lines = [
+    lines: list[str | Text] = [
         f"{found.calls_acknowledged:,} calls were acknowledged to {found.callers} callers in "
         f"{found.seconds:g} s, through {found.failovers} fail-overs{early}.",
-        f"Then all hosts were stopped, and every call was looked for in the files of {members} members: "
-        f"[bold]{found.calls_lost} lost, {found.calls_duplicated} duplicated[/]. {verdict}",
+        styled(
+            f"Then all hosts were stopped, and every call was looked for in the files of {members} members: ",
+            (f"{found.calls_lost} lost, {found.calls_duplicated} duplicated", "bold"),
+            ". ",
+            verdict,
+        ),
         f"Half of the calls took at most {found.p50_ms:.1f} ms, 99 of 100 at most {found.p99_ms:.1f} ms.",
     ]
     if found.failover_ms_median is not None:

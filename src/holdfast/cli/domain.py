@@ -10,12 +10,12 @@ from typing import Annotated, TypeVar
 import msgspec
 import uvloop
 from cyclopts import Parameter
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
 from holdfast.cli.ordering import ensure_groups
-from holdfast.cli.output import Output, out, print_json, talk
+from holdfast.cli.output import Output, Screen, out, print_json, say, talk
 from holdfast.cli.picture import one_line, picture, url_in
 from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
 from holdfast.model.orders import CreateGroup
@@ -198,7 +198,7 @@ async def _show(
     layout: Layout, description: Description, agent: "subprocess.Popen[bytes]", stop: asyncio.Event
 ) -> None:
     """Show the domain until told to stop: a live table on a terminal, a line per change elsewhere."""
-    console = Console()
+    console = Screen()
     shown = ""
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while not stop.is_set():
@@ -210,7 +210,7 @@ async def _show(
                 live.update(Group(picture(found), hint), refresh=True)
             elif (line := one_line(found)) != shown:
                 shown = line
-                print(line, flush=True)
+                say(line)
             await _wait(stop, REFRESH_S)
     talk.print("stopping ...")
 

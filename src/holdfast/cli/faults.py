@@ -6,7 +6,7 @@ import uvloop
 from cyclopts import App, Parameter
 
 from holdfast.cli.domain import Dir
-from holdfast.cli.output import Output, print_json, print_table, talk
+from holdfast.cli.output import Output, print_json, print_table, say, talk
 from holdfast.client.domain import connect
 from holdfast.faults.events import Location
 from holdfast.faults.filters import InvalidConstraint, Truth, evaluate, parse
@@ -104,7 +104,7 @@ async def _watch(layout: Layout, where: str, after: int | None, members: bool, o
             if output == "json":
                 print_json(as_plain(news))
             else:
-                print(_line(news), flush=True)
+                say(_line(news))
 
 
 @app.command(name="list")

@@ -3,9 +3,8 @@
 from pathlib import Path
 
 from cyclopts import App
-from rich.markup import escape
 
-from holdfast.cli.output import Output, print_json, print_table, talk
+from holdfast.cli.output import Output, print_json, print_table, say, styled, talk
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import GroupId
 from holdfast.storage.directory import Directory
@@ -72,9 +71,10 @@ def _show(report: Report, rows: list[tuple[int, int, int, int, int, str]]) -> No
     store = report.identity
     name = f"store {store.store} of host {store.host}, opening {store.opening}" if store else "no identity"
     end, mark = (f"file {file} byte {offset}" for file, offset in (report.end, report.synced_mark))
-    print(f"{name}\n{len(report.files)} files, {report.batches} batches, ends at {end}, synced up to {mark}")
+    say(f"{name}\n{len(report.files)} files, {report.batches} batches, ends at {end}, synced up to {mark}")
     if report.is_doubtful:
-        talk.print("[yellow]in doubt:[/] the last write was torn or has rotted; compare with other members")
+        said = " the last write was torn or has rotted; compare with other members"
+        talk.print(styled(("in doubt:", "yellow"), said))
     print_table(
         ("group", "first", "last", "records", "bytes", "epoch"),
         [(g.group, g.first, g.last, g.records, g.bytes, g.epoch) for g in report.groups],
@@ -89,7 +89,7 @@ def _show(report: Report, rows: list[tuple[int, int, int, int, int, str]]) -> No
     if rows:
         print_table(("group", "first", "count", "epoch", "bytes", "body"), rows, title="records")
     for problem in report.problems:
-        talk.print(f"[bold red]damaged:[/] {escape(_sentence(problem))}")
+        talk.print(styled(("damaged:", "bold red"), f" {_sentence(problem)}"))
 
 
 def _sentence(problem: Problem) -> str:

@@ -58,7 +58,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(EXIT_FAILED)
     except OSError as error:
-        print(f"holdfast: {error}", file=sys.stderr)
+        complain(error)
         sys.exit(EXIT_FAILED)
     except CycloptsError:
         sys.exit(EXIT_MISUSED)

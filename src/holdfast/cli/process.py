@@ -14,6 +14,7 @@ from holdfast.cli.complaint import complain
 from holdfast.machine import end_on_broken_invariant, log_to_stderr
 from holdfast.machine.collector import spare_what_stays
 from holdfast.machine.parent import end_with
+from holdfast.machine.privacy import close_to_others
 from holdfast.machine.slices import SHORT_NS, ask_for_slices
 from holdfast.model.ids import HostId
 
@@ -86,6 +87,7 @@ def agent(*, dir: Path, with_parent: int | None = None) -> int:
 
 
 def _run(work: Callable[[], Coroutine[object, object, None]]) -> int:
+    close_to_others()
     log_to_stderr("info")
     spare_what_stays()
     ask_for_slices(SHORT_NS)

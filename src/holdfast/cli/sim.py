@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from holdfast.cli.output import Output, print_json, print_table, talk
+from holdfast.cli.output import Output, print_json, print_table, say, talk
 from holdfast.model.errors import InvalidRequest
 from holdfast.sim.mixing import run_mix
 from holdfast.sim.planted import planted_bug, planted_bugs
@@ -106,7 +106,7 @@ def replay(file: Path, /, *, trace: bool = False, output: Output = "table") -> i
     rows = [(f"{event.at_ns / 1e6:.3f}", event.kind, event.target) for event in failure.options.faults]
     print_table(("at ms", "fault", "node"), rows)
     for violation in outcome.violations:
-        print(f"{violation.at_ns / 1e6:.3f} ms: {violation.rule}: {violation.message}")
+        say(f"{violation.at_ns / 1e6:.3f} ms: {violation.rule}: {violation.message}")
     if not outcome.violations:
         talk.print(
             f"It no longer fails; it was kept for {failure.violation.rule}: {failure.violation.message}"
@@ -193,8 +193,8 @@ def list_all(*, output: Output = "table") -> None:
         return
     for name, described in scenarios.items():
         print_table(("scenario", name), [(key, _joined(value)) for key, value in described.items()])
-        print()
-    print(f"profiles  {', '.join(profile_names())}")
+        say("")
+    say(f"profiles  {', '.join(profile_names())}")
 
 
 # --- reading what was asked
@@ -276,8 +276,7 @@ def _say_search(search: Search) -> None:
 
 
 def _show_trace(outcome: Outcome) -> None:
-    for line in outcome.lines or ():
-        sys.stdout.write(line + "\n")
+    say(*(outcome.lines or ()))
 
 
 def summary_of(scenario: str) -> str:

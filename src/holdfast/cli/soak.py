@@ -3,11 +3,10 @@
 import random
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
 from holdfast.cli.demo import EXAMPLES, EXIT_BROKEN, EXIT_WHOLE
-from holdfast.cli.output import Output, print_json, talk
+from holdfast.cli.output import Output, Screen, print_json, talk
 from holdfast.demo.ending import run_until_asked
 from holdfast.demo.soaking import Soaked, Watcher, run_soak
 from holdfast.model.errors import InvalidRequest
@@ -63,7 +62,7 @@ def _on_fault(at_s: float, kind: str, tried: dict[str, int], answers: int) -> No
 
 
 def _show(found: Soaked) -> None:
-    console = Console()
+    console = Screen()
     table = Table("what was tried", "times", box=None, pad_edge=False, header_style="bold")
     for kind, times in found.tried.items():
         table.add_row(kind.replace("_", " "), str(times))

@@ -53,6 +53,8 @@ class FaultKind(Enum):
     """Messages of a stream are lost."""
     CLOCK_SKEW = "ClockSkew"
     """A machine's clock is not to be believed."""
+    OTHER_CODE = "OtherCode"
+    """A host's class is another than its group is served by, or than its version says."""
     IN_SYNC_SHRUNK = "InSyncShrunk"
     """A group has fewer in-sync members than before."""
     RECOVERED = "Recovered"
@@ -76,6 +78,7 @@ DETAILS: Final[Mapping[FaultKind, Mapping[str, type]]] = {
     FaultKind.DAMAGED_STORE: {"HostId": str, "StoreId": str, "File": str, "Offset": int},
     FaultKind.MESSAGE_LOSS: {"Stream": str, "FirstLost": int, "LastLost": int},
     FaultKind.CLOCK_SKEW: {"HostId": str, "SkewNs": int},
+    FaultKind.OTHER_CODE: {},
     FaultKind.IN_SYNC_SHRUNK: {"Epoch": int, "InSync": int, "MinInSync": int},
     FaultKind.RECOVERED: {"HostId": str, "From": str, "AfterNs": int},
     FaultKind.CORRELATED: {"Hosts": int, "WithinNs": int},

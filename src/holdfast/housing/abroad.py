@@ -29,7 +29,6 @@ from holdfast.model.calls import (
 )
 from holdfast.model.errors import HoldfastError, Overloaded, Unavailable
 from holdfast.model.ids import ClientId, GroupId, HostId
-from holdfast.model.outcome import Unknown
 from holdfast.model.units import MILLISECOND
 from holdfast.styles.effects import Outgoing
 from holdfast.styles.lines import CallLines
@@ -168,7 +167,7 @@ class Domain:
     def _is_put_off(self, awaited: Awaited, name: str) -> bool:
         """Let the call wait; whether it is the first to that group. One that has expired does not."""
         if awaited.left_ns(self._stamps.time_ns()) <= 0:
-            awaited.tell(Unknown(f"nobody of {self._other.name} could be asked before the call expired"))
+            awaited.tell_of_nobody(f"nobody of {self._other.name} could be asked in time")
             return False
         self._put_off.setdefault(name, []).append(awaited)
         return len(self._put_off[name]) == 1

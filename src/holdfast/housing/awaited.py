@@ -4,9 +4,8 @@ from dataclasses import dataclass
 
 from holdfast.calling.ports import Ended
 from holdfast.housing.housed import Housed
-from holdfast.model.errors import HoldfastError, InvalidRequest
-from holdfast.model.outcome import Outcome, Refused, Unknown, encode_outcome
-from holdfast.model.units import SECOND
+from holdfast.model.errors import HoldfastError, InvalidRequest, OutcomeUnknown
+from holdfast.model.outcome import NestedNotExecuted, Outcome, Refused, Unknown, encode_outcome
 from holdfast.styles.effects import Outgoing
 
 
@@ -18,8 +17,8 @@ class Awaited:
     outgoing: Outgoing
 
     def left_ns(self, here_ns: int) -> int:
-        """Until it expires by its group's time, where the host's is *here_ns*."""
-        return self.outgoing.expiration_s * SECOND - self.housed.time_ns(here_ns)
+        """How long it is still waited for, by its group's time, where the host's is *here_ns*."""
+        return self.outgoing.deadline_ns - self.housed.time_ns(here_ns)
 
     def end(self, how: Ended) -> None:
         """With the called group's own answer, or without any."""
@@ -27,6 +26,10 @@ class Awaited:
 
     def tell(self, outcome: Outcome) -> None:
         self._hand_back(encode_outcome(outcome))
+
+    def tell_of_nobody(self, text: str) -> None:
+        """It was not sent from here in all the time it is waited for."""
+        self.refuse(NestedNotExecuted.code, text)
 
     def tell_of_no_group(self) -> None:
         self.refuse("no_such_group", f"there is no group {self.outgoing.group!r}")
@@ -42,6 +45,7 @@ class Awaited:
 
 
 def _outcome_of(error: HoldfastError) -> Outcome:
-    if isinstance(error, InvalidRequest):
-        return Refused(error.code, str(error))
-    return Unknown(f"the call has no answer: {error}")
+    if isinstance(error, OutcomeUnknown):
+        return Unknown(f"the call has no answer: {error}")
+    # Anything else says that no copy was executed: none has left, or all were turned away.
+    return Refused(error.code if isinstance(error, InvalidRequest) else NestedNotExecuted.code, str(error))

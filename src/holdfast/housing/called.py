@@ -5,25 +5,28 @@ Where a called group is, and to which hosts there shall be connections, differs 
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
 from holdfast.calling.config import CallPolicy, ClientConfig
 from holdfast.calling.invocation import Invocations
-from holdfast.calling.ports import InvocationPorts
+from holdfast.calling.ports import Ended, InvocationPorts
 from holdfast.housing.awaited import Awaited
 from holdfast.housing.ports import Callees, HousePorts, MakeTimers
+from holdfast.housing.settling import Attempt, Settling
 from holdfast.model.calls import Redirected, Replies, ToClient, Turned
-from holdfast.model.errors import Unavailable
+from holdfast.model.errors import OutcomeUnknown, Unavailable
 from holdfast.model.ids import ClientId, GroupId, HostId
 from holdfast.model.reference import Reference
 from holdfast.model.units import MILLISECOND, SECOND
 from holdfast.styles.lines import CallLines
-from holdfast.styles.operation import Sent
+from holdfast.styles.operation import Call, Sent
 
 RETRY_NS: Final = 50 * MILLISECOND
 """After which a call is tried again that could not be sent."""
 ATTEMPT_NS: Final = 1 * SECOND
-"""How long a call is tried even if it has expired: an earlier copy may have an outcome, to be had for it."""
+"""How long a call is tried, even if it is too late, of which an earlier copy may have an outcome: that is to
+be had for it."""
 
 
 class Called:
@@ -48,6 +51,7 @@ class Called:
         self._lines = lines
         self._on_moved = on_moved
         self._groups: dict[GroupId, Invocations] = {}
+        self._is_closed = False
 
     def __iter__(self) -> Iterator[GroupId]:
         return iter(self._groups)
@@ -66,9 +70,17 @@ class Called:
     def call(self, reference: Reference, awaited: Awaited, sent: Sent, left_ns: int, time_ns: int) -> None:
         """Make the call in *sent*, which expires in *left_ns*; *time_ns*: that group's time, if it was not
         called before. Raises ``Overloaded``."""
-        policy = CallPolicy(duration_ns=max(left_ns, ATTEMPT_NS), outcome_ns=0)
         invocations, outgoing = self._to(reference, time_ns), awaited.outgoing
-        invocations.relay(awaited, sent, policy, outgoing.method, outgoing.followed)
+        shortest_ns = ATTEMPT_NS if outgoing.may_have_left else 1
+        policy = CallPolicy(duration_ns=max(left_ns, shortest_ns), outcome_ns=0)
+        invocations.relay(
+            Attempt(awaited, sent, invocations),
+            sent,
+            policy,
+            outgoing.method,
+            outgoing.followed,
+            may_have_left=outgoing.may_have_left,
+        )
 
     def forget(self, group: GroupId, why: str) -> None:
         """It was removed: what was asked of it stays unanswered."""
@@ -78,9 +90,9 @@ class Called:
 
     def close(self) -> None:
         """Nothing is sent any more; other primaries make the calls that have no outcome."""
-        for invocations in self._groups.values():
+        groups, self._groups, self._is_closed = self._groups, {}, True
+        for invocations in groups.values():
             invocations.close(Unavailable("this host ends"))
-        self._groups.clear()
 
     # --- events of the hosts that are called
 
@@ -100,6 +112,12 @@ class Called:
             case Redirected(reference=reference) if reference.group in self._groups:
                 self._groups[reference.group].on_message(host, message)
 
+    def _on_ended(self, handle: Attempt | Settling, how: Ended, _: Call) -> None:
+        if not self._is_closed:  # else the end is the host's alone
+            end = partial(handle.end, how)
+            # What has no answer is asked about, though not within the end of the call itself.
+            self._ports.soon(end) if isinstance(how, OutcomeUnknown) else end()
+
     def _to(self, reference: Reference, time_ns: int) -> Invocations:
         known = self._groups.get(reference.group)
         if known is not None:
@@ -110,7 +128,7 @@ class Called:
             network=self._callees,
             random=self._ports.random,
             trace=self._ports.trace,
-            on_ended=lambda awaited, how, _: awaited.end(how),
+            on_ended=self._on_ended,
             later=lambda: self._ports.soon(made.flush),
             on_reference=lambda _: self._on_moved(),
             lines=self._lines,

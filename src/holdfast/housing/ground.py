@@ -24,6 +24,10 @@ class Keeps(Checkpoints, Protocol):
         """A style's own, of a committed position; afterwards what lies before it may be let go."""
         ...
 
+    def is_writing(self, group: GroupId) -> bool:
+        """Whether one is on its way to where it is kept."""
+        ...
+
     def forget(self, group: GroupId, then: Callable[[], None]) -> None:
         """Forget all that is held of *group*, durably; *then* it may begin with nothing (V4)."""
         ...

@@ -13,10 +13,12 @@ from holdfast.authority.identity import Identity
 from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Recipes
 from holdfast.authority.sessions import Session
+from holdfast.authority.upgrading import note_served, served
 from holdfast.authority.views import ViewMember
 from holdfast.housing.abroad import Abroad
 from holdfast.housing.checkups import Checkups
 from holdfast.housing.chronicle import Chronicle, Histories
+from holdfast.housing.circling import Circling
 from holdfast.housing.copying import GroupCopies
 from holdfast.housing.directory import GroupDirectory
 from holdfast.housing.freshness import Freshness
@@ -28,6 +30,7 @@ from holdfast.housing.keeping import Keeping
 from holdfast.housing.lodging import Lodging
 from holdfast.housing.nesting import Nesting
 from holdfast.housing.notices import Notices
+from holdfast.housing.old_code import GroupOldCode
 from holdfast.housing.peers import Peers
 from holdfast.housing.ports import HouseConfig, HousePorts, OpenStore
 from holdfast.housing.restarting import Restarting
@@ -36,6 +39,8 @@ from holdfast.housing.stamps import Stamps
 from holdfast.housing.suspects import Suspects
 from holdfast.housing.timekeeping import Timekeeping
 from holdfast.housing.turns import Turns
+from holdfast.housing.upgrading import may_replay, why_not_upgrade
+from holdfast.model.circles import GiveWay, Probe
 from holdfast.model.ids import ClientId, Epoch, GroupId, HostId, Incarnation
 from holdfast.model.units import MILLISECOND
 from holdfast.sequence.claims import Claims
@@ -129,6 +134,7 @@ class Groups:
             config.calling,
             self._lines,
         )
+        self._circling = Circling(host, self.housed, self.directory, ports, guard)
         freshness = Freshness(self.housed, ports.clock, guard.timers, ports.network)
         self._turns = Turns(
             self.housed,
@@ -206,6 +212,7 @@ class Groups:
         self._on_group_message = self.guarded(self._pass_on)
         self._on_host_message = self.guarded(self._peers.leases.on_message)
         self._on_fresh_message = self.guarded(freshness.on_message)
+        self._on_circle_message = self.guarded(self._circling.on_message)
         self.recovery = Recovery(
             host,
             clock=ports.clock,
@@ -234,6 +241,7 @@ class Groups:
         self._turns.close()
         self.nesting.close()
         self._abroad.close()
+        self._circling.close()
 
     def kept(self, record: GroupRecord) -> Kept | None:
         """The newest checkpoint of a group that is kept here. Raises ``Corruption``."""
@@ -257,6 +265,8 @@ class Groups:
         self.directory.sessions = sessions
         self._peers.leases.meet(host for host in sessions if host != self.me.host)
         self.serving.on_hosts(sessions.values())
+        for housed in self.housed.values():
+            housed.reconsider()
         self.nesting.on_hosts()
 
     def on_sequence(self, peer: HostId, message: GroupMessage | HostMessage) -> None:
@@ -268,6 +278,8 @@ class Groups:
                 self._on_host_message(peer, message)
             case HowFar() | ThisFar():
                 self._on_fresh_message(peer, message)
+            case Probe() | GiveWay():
+                self._on_circle_message(peer, message)
             case Held():
                 self.recovery.on_held(peer, message)
             case Died():
@@ -315,12 +327,21 @@ class Groups:
             timers=self._guard.timers,
             chronicle=self._chronicle(record.group),
             copies=self._copies(record.group) if record.durability == DISK else None,
+            old_code=self._old_code(record),
             later=self._turns.later,
-            on_ready=self.serving.on_served,
+            on_ready=self._on_served,
             is_read=self.serving.freshness.is_awaited,
         )
         self.checkups.on_record(record)
         return housed
+
+    def _on_served(self, group: GroupId) -> None:
+        """Calls are taken here: clients may come, and whoever wished for this code has it."""
+        self.serving.on_served(group)
+        housed = self.housed.get(group)
+        if housed is not None and served(housed.record, housed.code) is not housed.record:
+            nonce = self._house.nonce()
+            self.recipes.start(note_served(group, housed.code, nonce=nonce), lambda _: None)
 
     def _on_given_up(self, housed: Housed) -> None:
         self.checkups.forget(housed.group)
@@ -343,6 +364,14 @@ class Groups:
         store = self._store
         return GroupCopies(group, self._house.copies, store.checkpoints, store.log, self._keeping)
 
+    def _old_code(self, record: GroupRecord) -> GroupOldCode | None:
+        if self._house.old_code is None:
+            return None
+        ground = self._grounds.of(record)
+        return GroupOldCode(
+            record, self._house.old_code, self._store.checkpoints, ground.ports.log, ground.keeping
+        )
+
     def _style_ports(self, housed: Housed) -> StylePorts:
         ports = self._house
         return StylePorts(
@@ -363,9 +392,15 @@ class Groups:
             attempts=self.suspects.of(housed.group),
             lines=self._lines,
             onlooker=ports.onlooker(housed.record.name),
+            old_code=housed.old_code,
+            why_not_upgrade=lambda made_by: why_not_upgrade(
+                housed.record, made_by, housed.code, self.directory.sessions
+            ),
+            may_replay=lambda made_by: may_replay(housed.record, housed.code),
         )
 
     def _call_out(self, housed: Housed, outgoing: Outgoing) -> None:
         """A method calls another group, of this domain or another."""
         if not self._abroad.call(housed, outgoing):
+            self._circling.watch(housed, outgoing)
             self.nesting.call(housed, outgoing)

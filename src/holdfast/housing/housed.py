@@ -11,6 +11,7 @@ from holdfast.authority.views import View
 from holdfast.housing.chronicle import Chronicle
 from holdfast.housing.copying import GroupCopies
 from holdfast.housing.ground import Ground
+from holdfast.housing.old_code import GroupOldCode
 from holdfast.housing.ports import EndingTimers, HouseConfig, MakeTimers
 from holdfast.housing.tuning import is_self_kept, tuned
 from holdfast.model.errors import Unavailable
@@ -40,6 +41,7 @@ class Housed:
         timers: MakeTimers,
         chronicle: Chronicle,
         copies: GroupCopies | None,
+        old_code: GroupOldCode | None,
         later: Callable[["Housed"], None],
         on_ready: Callable[[GroupId], None],
         is_read: Callable[[GroupId], bool],
@@ -54,6 +56,9 @@ class Housed:
         self.ground = ground
         self.chronicle = chronicle
         self.copies = copies
+        self.old_code = old_code
+        self.code = definition.code
+        """The class as it is here (E7)."""
         self._later = later
         self._timers: list[EndingTimers] = []
         self._make_timers = timers
@@ -83,8 +88,11 @@ class Housed:
         """The group's record is another: where it shall have members, or what it shall be like."""
         if seen.value.tuned != self.record.tuned and isinstance(self.style, Replica):
             self.style.tune(tuned(self._config.style, seen.value))
+        is_wish_new = seen.value.upgrade != self.record.upgrade
         self.record = seen.value
         self.member.on_record(seen)
+        if is_wish_new:
+            self.reconsider()
 
     @property
     def group(self) -> GroupId:
@@ -120,6 +128,11 @@ class Housed:
         """The group's time, where the host's is *here_ns*: one with a state may be ahead (X4)."""
         return here_ns if isinstance(self.style, Stateless) else self.style.time_ns()
 
+    def reconsider(self) -> None:
+        """Which host has which code is another than before, or what is wished: one that waits may go on."""
+        if isinstance(self.style, Replica):
+            self.style.reconsider()
+
     def ask_turn(self) -> None:
         self._later(self)
 
@@ -138,6 +151,11 @@ class Housed:
         self.chronicle.note("made_anew", group=self.group, why=why)
         self.style.make_anew(why)
         self.ask_turn()
+
+    def settle(self) -> bool:
+        """Before an orderly stop: see :meth:`holdfast.styles.replica.Replica.settle`."""
+        is_settled = not isinstance(self.style, Replica) or self.style.settle()
+        return is_settled and not self.ground.keeping.is_writing(self.group)
 
     def _awaits_turn(self) -> bool:
         """Whether a commit must be followed by a turn."""
@@ -161,6 +179,8 @@ class Housed:
             timers.close()
         if self.copies is not None:
             self.copies.drop()
+        if self.old_code is not None:
+            self.old_code.drop()
 
     def _timers_of_its_own(self, on_timer: Callable[[Hashable], None]) -> Timers:
         timers = self._make_timers(on_timer)

@@ -63,6 +63,10 @@ class Keeping:
             return None
         return self._checkpoints.stored(checkpoint)
 
+    def is_writing(self, group: GroupId) -> bool:
+        """Whether a checkpoint of it is on its way to the disk."""
+        return group in self._writing or self._under_way[group] > 0
+
     def opened(self, group: GroupId) -> Kept | None:
         """The newest state at the start of this process, with the log brought in line. Raises ``Corruption``.
 

@@ -47,6 +47,9 @@ class MemoryKeeping:
         self._states[group] = captured
         self._soon(partial(self._prune, group, captured.position))
 
+    def is_writing(self, group: GroupId) -> bool:
+        return False
+
     def forget(self, group: GroupId, then: Callable[[], None]) -> None:
         self._states.pop(group, None)
         if group in self._log.groups():

@@ -1,10 +1,11 @@
 """Calls that the groups of this host make to other groups (PROTOCOL E3).
 
 The style says when a call may leave: once the calling operation is committed, and from the primary only.
-Here it is sent, like any caller's request (:mod:`holdfast.calling`), until it has an outcome or has expired
-by the calling group's time; either is handed back, to become a record of the calling group's sequence. A copy
-may have been sent before, by another primary: so whatever is not the called group's own answer is `Unknown`,
-never "not executed", unless the style knows that this copy is the first (``Outgoing.may_have_left``).
+Here it is sent, like any caller's request (:mod:`holdfast.calling`), until it has an outcome or is not waited
+for any more by the calling group's time; either is handed back, to become a record of the calling group's
+sequence. "Not executed" is said only if no copy of it has left, all were turned away, or the called group has
+settled it (:mod:`.settling`). A copy may have been sent before, by another primary
+(``Outgoing.may_have_left``): so whatever else is not the called group's own answer is `Unknown`.
 """
 
 from collections.abc import Hashable
@@ -25,7 +26,6 @@ from holdfast.housing.stamps import Stamps
 from holdfast.model.calls import NO_FRAME, Redirected, ToClient
 from holdfast.model.errors import Overloaded
 from holdfast.model.ids import ClientId, GroupId, HostId
-from holdfast.model.outcome import Unknown
 from holdfast.model.reference import Reference
 from holdfast.styles.effects import Outgoing
 from holdfast.styles.lines import CallLines
@@ -144,7 +144,7 @@ class Nesting:
 
     def _try_later(self, awaited: Awaited) -> None:
         if awaited.left_ns(self._stamps.time_ns()) <= 0:
-            awaited.tell(Unknown("nobody could be asked before the call expired"))
+            awaited.tell_of_nobody(f"nobody of {awaited.outgoing.group} could be asked in time")
             return
         self._number += 1
         self._put_off[self._number] = awaited

@@ -236,7 +236,7 @@ class Serving:
             case Settle():
                 asker = Asker(client, housed, asked.number)
                 about = (asked.asked_client, asked.asked_number, asked.asked_expiration_s)
-                housed.replica.on_outcome_asked(asker, *about)
+                housed.replica.on_outcome_asked(asker, *about, withdraws=asked.withdraws)
             case Nested(number=number, sent=sent):
                 self._call(Asker(client, housed, number), _sent.decode(sent))
             case Reads():

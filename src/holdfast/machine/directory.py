@@ -3,13 +3,16 @@
 import os
 from pathlib import Path
 
+from holdfast.machine.privacy import make_private
+
 
 def make_durably(directory: Path) -> None:
     """Make *directory* when absent; sync the names of it and its ancestors up to the root of the file system.
+    What is made is this user's alone.
 
     Always, not only when made here: whoever laid it out or locked it first may have made it, unsynced.
     """
-    directory.mkdir(parents=True, exist_ok=True)
+    make_private(directory)
     directory = directory.resolve()
     device = directory.stat().st_dev
     for ancestor in directory.parents:

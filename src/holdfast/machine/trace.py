@@ -1,9 +1,12 @@
 """The structured log, and the Trace port that writes to it."""
 
 import sys
-from typing import Literal
+from typing import Any, Literal
 
 import structlog
+from structlog.typing import EventDict
+
+from holdfast.machine.plain import plain
 
 
 def log_to_stderr(least: Literal["debug", "info", "warning"]) -> None:
@@ -12,11 +15,17 @@ def log_to_stderr(least: Literal["debug", "info", "warning"]) -> None:
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso"),
+            _plainly,
             structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "event"]),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(least),
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
     )
+
+
+def _plainly(_: Any, __: str, event: EventDict) -> EventDict:
+    """Reasons and names come from others, and the log is read on terminals."""
+    return {name: plain(value) if isinstance(value, str) else value for name, value in event.items()}
 
 
 class LogTrace:

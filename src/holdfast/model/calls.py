@@ -138,6 +138,8 @@ class Settle(Struct, frozen=True, array_like=True, tag=3, gc=False):
     asked_client: Client
     asked_number: Number
     asked_expiration_s: Number
+    withdraws: bool = False
+    """Also if it stands in line by now and has not begun: only whoever made it may want that."""
 
 
 class Locate(Struct, frozen=True, array_like=True, tag=4):

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.model.errors import EndsProcess, HoldfastError, InvalidRequest
+from holdfast.model.errors import EndsProcess, HoldfastError, InvalidRequest, Overloaded
 
 TEXT_CHARACTERS_MAX: Final = 4096
 """How much of an exception's text a reply repeats: it is retained by every member until it expires."""
@@ -79,9 +79,18 @@ class CallRefused(InvalidRequest):
 
 
 class CallCycle(CallRefused):
-    """Raised when a group is called by one that it waits for itself: it would wait for ever (E3)."""
+    """Raised when a call would close a circle of groups that wait for each other, or stood in one and was
+    chosen to give way (E3, E10). It was not executed and never will be: undo what was done for it, and leave
+    it to the caller to try again. The text names the groups."""
 
     code = "call_cycle"
+
+
+class NestedNotExecuted(CallRefused):
+    """Raised when a call to another group was not executed and never will be: nobody took it before it timed
+    out, or the called group has said so for good (E3, X3). What was done for it can be undone."""
+
+    code = "not_executed"
 
 
 class CallPoisoned(HoldfastError):
@@ -94,6 +103,9 @@ class NestedOutcomeUnknown(HoldfastError):
     """Raised when a nested call had no answer before it expired: it may have been executed (E3)."""
 
     code = "outcome_unknown"
+
+
+_REFUSALS: Final = {each.code: each for each in (CallCycle, NestedNotExecuted)}
 
 
 def encode_outcome(outcome: Outcome) -> bytes:
@@ -124,11 +136,17 @@ def value_of(outcome: Outcome) -> Any:
         case Raised(type_name=type_name, text=text):
             raise MethodRaised(type_name, text)
         case Refused(code=reason, text=text):
-            raise CallCycle(reason, text) if reason == CallCycle.code else CallRefused(reason, text)
+            raise _refusal(reason, text)
         case Poisoned(attempts=attempts, call=call):
             raise CallPoisoned(f"{call or 'the call'} ended {attempts} processes and is not tried again")
         case Unknown(text=text):
             raise NestedOutcomeUnknown(text)
+
+
+def _refusal(reason: str, text: str) -> HoldfastError:
+    if reason == Overloaded.code:
+        return Overloaded(text)
+    return _REFUSALS.get(reason, CallRefused)(reason, text)
 
 
 def error_in_words(error: BaseException) -> str:

@@ -229,21 +229,21 @@ def _read_certificate(file: Path) -> x509.Certificate:
 
 
 def _write_certificate(file: Path, certificate: x509.Certificate) -> None:
-    _write(file, certificate.public_bytes(serialization.Encoding.PEM), mode=0o644)
+    _write(file, certificate.public_bytes(serialization.Encoding.PEM))
 
 
 def _write_key(file: Path, key: ec.EllipticCurvePrivateKey) -> None:
     data = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    _write(file, data, mode=0o600)
+    _write(file, data)
 
 
-def _write(file: Path, data: bytes, *, mode: int) -> None:
+def _write(file: Path, data: bytes) -> None:
     """Whole or not at all, and never readable by others for a moment."""
     aside = file.with_name(file.name + ".new")
     aside.unlink(missing_ok=True)
-    with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as out:
+    with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
         out.write(data)
         out.flush()
         os.fsync(out.fileno())

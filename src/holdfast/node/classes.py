@@ -18,6 +18,8 @@ from holdfast.model.ids import HostId
 from holdfast.model.membership import ObjectNotAdded
 from holdfast.model.outcome import error_in_words
 from holdfast.model.properties import Style
+from holdfast.node.app_modules import AppModules
+from holdfast.node.class_code import ClassCode, code_of
 from holdfast.node.class_kind import why_no_service
 from holdfast.node.class_source import BadClass, ClassName, ModuleSource, find_class, find_value
 from holdfast.styles.capture import Checkpointable
@@ -49,11 +51,12 @@ class _Offered:
     """In the order in which they are searched."""
     allowed: set[str] = field(default_factory=lambda: set(SYSTEM_CLASSES))
     """By name, wherever they are installed."""
-    loaded: dict[str, tuple[ModuleType, type]] = field(default_factory=dict)
+    loaded: dict[str, tuple[ModuleType, type, ClassCode]] = field(default_factory=dict)
     """What was found, imported and judged: no more than the application has."""
 
 
 _offered: Final = _Offered()
+_modules: Final = AppModules(lambda: _offered.apps)
 
 
 def offer_classes(app: Path, allowed: Iterable[str] = ()) -> None:
@@ -66,14 +69,25 @@ def offer_classes(app: Path, allowed: Iterable[str] = ()) -> None:
         _offered.apps.remove(app)
     _offered.apps.insert(0, app)
     _offered.allowed.update(allowed)
+    _modules.install()
+
+
+def app_directories() -> tuple[Path, ...]:
+    """From which classes are imported."""
+    return tuple(_offered.apps)
 
 
 def load_class(name: str) -> type:
     """The class ``package.module:Class``. It is found before anything is imported, and judged before anything
     is made of it. Raises :class:`BadClass` with the one reason."""
+    return load_code(name)[0]
+
+
+def load_code(name: str) -> tuple[type, ClassCode]:
+    """The same, with its code: of the sources that were imported, whatever the files hold by now (E7)."""
     known = _offered.loaded.get(name)
     if known is not None and sys.modules.get(known[0].__name__) is known[0]:
-        return known[1]
+        return known[1:]
     if name in _offered.allowed:
         wanted = ClassName.parse(name)
         module = _imported(wanted.module)
@@ -89,8 +103,9 @@ def load_class(name: str) -> type:
         raise BadClass(f"{wanted} is not a class of the application: {said}")
     if (why := why_no_service(found)) is not None:
         raise BadClass(f"{wanted} cannot be a group's class: {why}")
-    _offered.loaded[name] = (module, found)
-    return found
+    code = code_of(found, _modules.text)
+    _offered.loaded[name] = (module, found, code)
+    return found, code
 
 
 def own_object(name: str, record: GroupRecord) -> Any:
@@ -141,7 +156,7 @@ def definition_of(record: GroupRecord, host: HostId | None = None) -> Definition
     """What *record* says of the group's object; of a member, on *host*. Raises :class:`BadClass`,
     ``NotCapturable``."""
     try:
-        cls = load_class(record.class_name)
+        cls, found = load_code(record.class_name)
     except BadClass as error:
         error.type_id = record.class_name
         raise
@@ -158,6 +173,7 @@ def definition_of(record: GroupRecord, host: HostId | None = None) -> Definition
         cls=cls,
         fresh=lambda: cls(*arguments),
         own=_own(record, entry.own) if entry is not None and entry.own else None,
+        code=found.code,
         created_ns=record.created_ns,
     )
 

@@ -12,7 +12,6 @@ the copy goes first, not the host.
 """
 
 import asyncio
-import errno
 import gc
 import os
 import signal
@@ -31,6 +30,7 @@ from holdfast.machine.parent import end_with
 from holdfast.machine.slices import USUAL_NS, ask_for_slices
 from holdfast.model.errors import HoldfastError
 from holdfast.model.units import MILLISECOND
+from holdfast.node.aside import AsideFailed, AsideFile
 from holdfast.node.pages import HugePages
 from holdfast.storage.checkpoint import Framing
 from holdfast.storage.freeing import Freeing
@@ -40,8 +40,6 @@ from holdfast.styles.ports import NotCopied, Snapshot
 
 COPY_LIMIT_S: Final = 300.0
 """A copy that has not ended by then is killed: the class's own code hangs in it, or the disk."""
-SYNC_EVERY_BYTES: Final = 1 << 20
-"""Small steps: the log's syncs share the disk with this file, and should not wait for much of it."""
 NICENESS: Final = 10
 """A tenth of what the host gets where both want all."""
 PATIENCE_S: Final = 20.0
@@ -263,7 +261,7 @@ def _step_back() -> None:
 
 def _take(path: Path, framing: Framing, snapshot: Snapshot) -> _Report:
     try:
-        file = _File(path)
+        file = AsideFile(path)
         file.write(framing.header)
         for piece in snapshot.pieces():
             for chunk in framing.framed(piece):
@@ -273,7 +271,7 @@ def _take(path: Path, framing: Framing, snapshot: Snapshot) -> _Report:
         digest = snapshot.digest()
     except NoStateAvailable:
         return _Report()
-    except _DiskError as error:
+    except AsideFailed as error:
         return _Report(failure=str(error), error=error.number)
     except NotCapturable as error:
         return _Report(failure=str(error)[:WHY_CHARACTERS_MAX], is_of_state=True)
@@ -282,40 +280,3 @@ def _take(path: Path, framing: Framing, snapshot: Snapshot) -> _Report:
         return _Report(failure=repr(error)[:WHY_CHARACTERS_MAX])
     done = framing.described
     return _Report(done.chunks, done.size, digest)
-
-
-class _DiskError(Exception):
-    """The disk failed, not the class's own code, which may raise ``OSError`` as well."""
-
-    def __init__(self, error: OSError) -> None:
-        super().__init__(error.strerror)
-        self.number = error.errno or errno.EIO
-
-
-class _File:
-    """The file of a checkpoint, synced on the way."""
-
-    def __init__(self, path: Path) -> None:
-        self._unsynced = 0
-        try:
-            self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise _DiskError(error) from None
-
-    def write(self, data: bytes) -> None:
-        try:
-            written = os.write(self._descriptor, data)
-            while written < len(data):
-                written += os.write(self._descriptor, data[written:])
-        except OSError as error:
-            raise _DiskError(error) from None
-        self._unsynced += len(data)
-        if self._unsynced >= SYNC_EVERY_BYTES:
-            self.sync()
-
-    def sync(self) -> None:
-        self._unsynced = 0
-        try:
-            os.fsync(self._descriptor)
-        except OSError as error:
-            raise _DiskError(error) from None

@@ -12,6 +12,7 @@ from typing import Final
 
 import structlog
 
+from holdfast.machine.privacy import FILE_MODE
 from holdfast.model.calls import CLIENT_CHARACTERS_MAX
 from holdfast.model.ids import ClientId, GroupId, Incarnation
 from holdfast.styles.attempts import Attempt, NoSlot, Slot
@@ -33,7 +34,7 @@ class FileSlot:
 
     def __init__(self, path: Path, incarnation: Incarnation) -> None:
         """Raises ``OSError``. What an earlier process noted there is gone."""
-        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        file = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
         try:
             # Written, not only made long: a hole that cannot be filled later would end the process.
             os.pwrite(file, _INCARNATION.pack(incarnation).ljust(_BYTES, b"\0"), 0)

@@ -65,6 +65,7 @@ from holdfast.node.questions import Questions
 from holdfast.node.receiving import Receiving
 from holdfast.node.reporter import Reporter
 from holdfast.node.session import SessionKeeper
+from holdfast.node.settling import settle
 from holdfast.node.store import STORE, HostStore
 from holdfast.node.wiring import fresh_nonce, open_groups
 from holdfast.node.witness import Witness
@@ -115,6 +116,7 @@ class Host:
             deafness=self._deafness,
         )
         self._store: HostStore | None = None
+        self._groups: Groups | None = None
         self._monitoring: Monitoring | None = None
         self._server: Server | None = None
         self._agents: Agents | None = None
@@ -133,12 +135,17 @@ class Host:
         # Never released: it falls when the process is gone, and not before (K2).
         lock = DirectoryLock.take(self._directory, self._holder(None))
         try:
-            await _until_one_ends(self._stop.wait(), self._live(lock))
+            await _until_one_ends(self._stopped_in_order(), self._live(lock))
         except (Corruption, DiskFailed, NoSpace) as error:
             error.add_note(_advice(error, self._directory / STORE))
             raise
         finally:
             await self._close()
+
+    async def _stopped_in_order(self) -> None:
+        await self._stop.wait()
+        if self._groups is not None:
+            await settle(self._groups.housed.values)
 
     async def _live(self, lock: DirectoryLock) -> None:
         heartbeat_address = self._heart.listen()
@@ -188,8 +195,9 @@ class Host:
             self._trace,
             findings.on_finding,
             self._reports,
+            self._keeper.announce,
         )
-        self._monitoring = groups.checkups.monitoring
+        self._groups, self._monitoring = groups, groups.checkups.monitoring
         self._control = control = Control(
             session,
             self._directory,

@@ -13,11 +13,13 @@
 import os
 import re
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from holdfast.control.wishes import LOSS_NS
 from holdfast.machine.directory import make_durably
+from holdfast.machine.privacy import make_private, narrow_own, open_private
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import HostId
 from holdfast.model.units import SECOND
@@ -27,6 +29,11 @@ from holdfast.node.class_source import ClassName
 DIRECTORY_DEFAULT = Path(".holdfast")
 HOSTS_MAX = 64
 ALLOWED_CLASSES_MAX = 256
+OWN_NAMES: Final = (
+    *("domain.json", "domain.new", "http.json", "certs", "lock"),
+    *("agent", "authority", "hosts", "output"),
+)
+"""What a domain's directory holds; where it holds more, it is somebody's directory besides."""
 VERSION = 1
 _HOST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 """It is also the name of a directory."""
@@ -115,15 +122,20 @@ class Layout:
 
     def write(self, description: Description) -> None:
         """Replace the description, atomically and durably: its id is where a domain's etcd keys are (D3)."""
-        self.directory.mkdir(parents=True, exist_ok=True)
+        make_private(self.directory)
         aside = self.description_file.with_suffix(".new")
-        aside.write_bytes(msgspec.json.format(msgspec.json.encode(description)) + b"\n")
-        with aside.open("rb") as file:
+        with open_private(aside, os.O_WRONLY | os.O_TRUNC) as file:
+            file.write(msgspec.json.format(msgspec.json.encode(description)) + b"\n")
+            file.flush()
             os.fsync(file.fileno())
         aside.rename(self.description_file)
         make_durably(self.agent_directory)  # and with it every name above, the description's among them
 
     def prepare(self, description: Description) -> None:
-        """Make every directory that the processes of *description* expect."""
-        for directory in (self.authority, self.directory / "output", *map(self.host, description.hosts)):
-            directory.mkdir(parents=True, exist_ok=True)
+        """Make every directory that the processes of *description* expect, and close to others what an
+        earlier run left open. Raises ``InvalidRequest`` for what cannot be."""
+        # "hosts" by itself: what is made on the way to another directory is as open as the umask has it.
+        own = (self.authority, self.directory / "output", self.directory / "hosts")
+        for directory in (*own, *map(self.host, description.hosts)):
+            make_private(directory)
+        narrow_own(self.directory, OWN_NAMES)

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
+from holdfast.machine.privacy import open_private
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.net import Address
 from holdfast.storage.volume import translated
@@ -63,8 +64,8 @@ def remember(address: Address, directory: Path, file: str = ADDRESS) -> None:
 
 def _replace(directory: Path, file: str, text: str) -> None:
     aside = directory / f"{file}.new"
-    with aside.open("w", encoding="ascii") as written:
-        written.write(text)
+    with open_private(aside, os.O_WRONLY | os.O_TRUNC) as written:
+        written.write(text.encode("ascii"))
         written.flush()
         os.fsync(written.fileno())
     aside.replace(directory / file)

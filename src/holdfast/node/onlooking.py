@@ -38,7 +38,8 @@ class SpanOnlooker:
         self._host = host
         self._group = group
         self._open: dict[Request, CallSpan] = {}
-        self._out: CallSpan | None = None
+        self._out: dict[Request, CallSpan] = {}
+        """Of the calls that are out, by the request that waits for each."""
 
     def run(
         self, start: Callable[..., bytes | None], each: Call, client: ClientId, *more: Any
@@ -65,18 +66,18 @@ class SpanOnlooker:
         outer = self._open.get(outgoing.caller)
         parent = outer.traceparent if outer is not None else outgoing.traceparent
         span = self._telemetry.span("client", outgoing.group, outgoing.method, parent, host=self._host)
-        self._out = span
+        self._out[outgoing.caller] = span
         return replace(outgoing, traceparent=span.traceparent, story=span)
 
-    def came_back(self, outcome: bytes) -> None:
-        span, self._out = self._out, None
+    def came_back(self, caller: Request, outcome: bytes) -> None:
+        span = self._out.pop(caller, None)
         if span is not None:
             _end(span, outcome)
 
     def forsake(self) -> None:
-        out, self._out = self._out, None
+        out, self._out = self._out, {}
         spans, self._open = self._open, {}
-        for span in (*([out] if out is not None else []), *spans.values()):
+        for span in (*out.values(), *spans.values()):
             span.end(Unavailable("this host serves the group no longer"))
 
 

@@ -1,7 +1,10 @@
 """What a process of the domain wrote to its standard error: kept within bounds, read for its last words."""
 
+import os
 from pathlib import Path
 from typing import BinaryIO, Final
+
+from holdfast.machine.privacy import make_private, open_private
 
 BYTES_MAX: Final = 8 << 20
 """A longer file is moved aside when the process starts again; one older file is kept."""
@@ -20,12 +23,12 @@ class Output:
 
     def begin(self) -> BinaryIO:
         """Open the file for one more life of the process, which adds to its end."""
-        self._file.parent.mkdir(parents=True, exist_ok=True)
+        make_private(self._file.parent)
         self._began_at = self._size()
         if self._began_at > BYTES_MAX:
             self._file.replace(self._file.with_suffix(".log.old"))
             self._began_at = 0
-        return self._file.open("ab")
+        return open_private(self._file, os.O_WRONLY | os.O_APPEND)
 
     def tail(self, lines: int, *, start: int = 0) -> list[str]:
         """The last lines written, at most *lines* of them, none from before byte *start*."""

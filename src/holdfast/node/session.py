@@ -6,16 +6,19 @@ the same host has begun (V2).
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
+import msgspec
 import structlog
 
 from holdfast.authority.contract import LeaseGone, LeaseGrant, LeaseGranted, LeaseKeep
 from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Authority, Recipe, perform
 from holdfast.authority.sessions import NoSession, Session, close_session, open_session, resume_session
+from holdfast.model.code import Code
 from holdfast.model.errors import Rejected
 from holdfast.model.ids import HostId, LeaseId, Nonce
 from holdfast.node.insisting import RETRY_S, insist
@@ -43,7 +46,10 @@ class SessionKeeper:
         self._nonces = nonces
         self._lease = LeaseId(0)
         self._session: Session | None = None
-        self._missed = asyncio.Event()
+        self._woken = asyncio.Event()
+        self._is_missed = False
+        self._is_news = False
+        """The session says more than the authority knows."""
         self.is_held = False
         """The authority confirmed the session when it was last asked."""
 
@@ -85,6 +91,8 @@ class SessionKeeper:
         while True:
             # Not heard: again at once. The lease runs on, and would end before the next turn's answer.
             is_missed = await self._is_missed_within(KEEP_ALIVE_S if self.is_held else RETRY_S)
+            if self._is_news:
+                await self._announced()
             result = await self._authority.ask(LeaseKeep(self._lease))
             if is_missed or isinstance(result, LeaseGone):
                 self.is_held = False
@@ -93,13 +101,24 @@ class SessionKeeper:
             else:
                 self.is_held = isinstance(result, LeaseGranted)
 
+    def announce(self, codes: Mapping[str, Code]) -> None:
+        """Let others know which classes are here, as they are here (E7); it is told in a moment."""
+        if self._session is not None and self._session.codes != codes:
+            self._session = msgspec.structs.replace(self._session, codes=dict(codes))
+            self._is_news = True
+            self._woken.set()
+
     def check(self, sessions: Mapping[HostId, Session]) -> None:
         """Compare with what the authority lists now; a session that is not there is put back.
 
         A lease alone does not tell: in an authority whose file was replaced it may be somebody else's.
         """
-        if self._session is not None and sessions.get(self._session.host) != self._session:
-            self._missed.set()
+        if self._session is None:
+            return
+        found = sessions.get(self._session.host)
+        if found is None or msgspec.structs.replace(found, codes=self._session.codes) != self._session:
+            self._is_missed = True
+            self._woken.set()
 
     async def close(self) -> None:
         """Let the authority forget this process at once; if it does not answer, the lease will."""
@@ -110,13 +129,21 @@ class SessionKeeper:
         self.is_held = False
 
     async def _is_missed_within(self, seconds: float) -> bool:
-        try:
+        """Whether the session was missed; sooner, when there is news of it."""
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._missed.wait()
-        except TimeoutError:
-            return False
-        self._missed.clear()
-        return True
+                await self._woken.wait()
+        self._woken.clear()
+        is_missed, self._is_missed = self._is_missed, False
+        return is_missed
+
+    async def _announced(self) -> None:
+        """Let the session say what it says here, under the lease that it has."""
+        session = self.session
+        change = partial(self._perform, partial(resume_session, session, lease=self._lease))
+        outcome = await insist(change, Seen, NoSession, LeaseGone)
+        # Else it is put back with all that it says, or a later process has begun: both show at once.
+        self._is_news = isinstance(outcome, Seen) and session is not self._session
 
     async def _under_a_lease(self, attempt: Callable[[LeaseId], Attempt]) -> Session:
         while True:

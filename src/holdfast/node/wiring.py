@@ -2,9 +2,10 @@
 
 import asyncio
 import secrets
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 import structlog
 
@@ -17,15 +18,19 @@ from holdfast.faults.reporting import Reports
 from holdfast.housing.groups import Groups
 from holdfast.housing.ports import Finding, HouseConfig, HousePorts
 from holdfast.machine import LoopTimers, MachineClock, MachineRandom
+from holdfast.model.code import Code
 from holdfast.model.ids import GroupId, HostId, Nonce
 from holdfast.model.ports import Trace
 from holdfast.node.callees import HostCallees
-from holdfast.node.classes import definition_of
+from holdfast.node.classes import app_directories
+from holdfast.node.code_copies import CodeCopies
 from holdfast.node.copying import ProcessCopies
 from holdfast.node.executing import open_slot, read_slot
 from holdfast.node.heart import Heart
+from holdfast.node.host_codes import HostCodes
 from holdfast.node.insisting import insist
 from holdfast.node.links import HostLinks
+from holdfast.node.old_code import OldProcesses
 from holdfast.node.onlooking import onlooker_of
 from holdfast.node.pages import HugePages
 from holdfast.node.questions import Questions
@@ -33,6 +38,9 @@ from holdfast.node.store import HostStore
 from holdfast.node.witness import Witness
 from holdfast.sequence.beats import Beats
 from holdfast.styles.attempts import Slot
+
+PRUNE_AFTER_S: Final = 60.0
+"""By then a host has housed what it houses, and knows which code that is of."""
 
 log = structlog.get_logger("holdfast.groups")
 
@@ -55,6 +63,7 @@ async def open_groups(
     trace: Trace,
     on_finding: Callable[[Finding], None],
     reports: Reports,
+    announce: Callable[[Mapping[str, Code]], None],
 ) -> tuple[Groups, Witness]:
     """Learn from the authority what a host of groups must know, open its clock, and house its groups; and
     have somebody report what is seen of them."""
@@ -68,6 +77,14 @@ async def open_groups(
     stamps = await store.open_stamps(replica.value.replica)
     pages = HugePages(asyncio.get_running_loop().call_soon_threadsafe)
     copies = ProcessCopies(store.directory, store.adopt, store.fail, pages=pages)
+    code_copies = CodeCopies(directory)
+    old_code = OldProcesses(code_copies, store.directory, store.adopt, store.fail, app_directories())
+
+    def on_fault(group: GroupId, kind: str, what: str) -> None:
+        log.error("a fault of an object", group=group, kind=kind, what=what)
+        witness.on_fault(group, kind, what)
+
+    codes = HostCodes(session.host, code_copies, announce=announce, fail=store.fail, on_fault=on_fault)
     last = read_slot(directory)
     slot = open_slot(directory, session.incarnation)
     config = HouseConfig()
@@ -76,15 +93,17 @@ async def open_groups(
     # The witness is there before anything can be seen: nothing happens until the groups start.
     ports = _ports(
         domain,
-        session.host,
         questions,
         links,
         beats,
         callees,
         copies,
+        codes,
+        old_code,
         slot,
         trace,
         on_finding,
+        on_fault,
         lambda: witness,
     )
     groups = Groups(session.host, session.incarnation, store, stamps, identity, hosts, ports, config)
@@ -102,20 +121,23 @@ async def open_groups(
         # Nobody else may have seen it: this may be the only host.
         groups.suspects.on_death(session.host, *last)
     groups.start()
+    asyncio.get_running_loop().call_later(PRUNE_AFTER_S, lambda: codes.prune(groups.directory.records))
     return groups, witness
 
 
 def _ports(
     domain: str,
-    host: HostId,
     questions: Questions,
     links: HostLinks,
     beats: Beats,
     callees: HostCallees,
     copies: ProcessCopies,
+    codes: HostCodes,
+    old_code: OldProcesses,
     slot: Slot,
     trace: Trace,
     on_finding: Callable[[Finding], None],
+    on_fault: Callable[[GroupId, str, str], None],
     witness: Callable[[], Witness],
 ) -> HousePorts:
     loop = asyncio.get_running_loop()
@@ -125,10 +147,6 @@ def _ports(
 
     def soon(work: Callable[[], None]) -> None:
         loop.call_soon(work)
-
-    def on_fault(group: GroupId, kind: str, what: str) -> None:
-        log.error("a fault of an object", group=group, kind=kind, what=what)
-        witness().on_fault(group, kind, what)
 
     def on_halted(group: GroupId, why: str) -> None:
         log.error("a member has stopped", group=group, why=why)
@@ -146,7 +164,7 @@ def _ports(
         journal=log,
         authority=questions,
         soon=soon,
-        define=lambda record: definition_of(record, host),
+        define=codes.define,
         nonce=fresh_nonce,
         on_fault=on_fault,
         slot=slot,
@@ -156,7 +174,8 @@ def _ports(
         on_skew=lambda skew_ns: witness().on_skew(skew_ns),
         beats=beats,
         copies=copies,
-        onlooker=partial(onlooker_of, host),
+        old_code=old_code,
+        onlooker=partial(onlooker_of, codes.host),
     )
 
 

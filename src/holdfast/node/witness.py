@@ -38,7 +38,11 @@ VIEW_NEWS_NS: Final = 60 * SECOND
 SKEW_NS_MAX: Final = 10**18
 """Some thirty years: what is further off is told as this."""
 LOSSES: Final = (Why.DEAD, Why.SILENT, Why.DROPPED)
-FAULTS: Final = {"divergence": FaultKind.DIVERGENCE, "object_failed": FaultKind.OBJECT_CRASH}
+FAULTS: Final = {
+    "divergence": FaultKind.DIVERGENCE,
+    "object_failed": FaultKind.OBJECT_CRASH,
+    "other_code": FaultKind.OTHER_CODE,
+}
 """What an object's faults are called by the styles, and in reports."""
 
 

@@ -7,6 +7,7 @@ arrive, to arrive once, or in order.
 from msgspec import Struct
 
 from holdfast.authority.views import ViewMember
+from holdfast.model.circles import GiveWay, Probe
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Opening, Position, StoreId
 from holdfast.storage.record import Point
 
@@ -254,4 +255,5 @@ class ThisFar(Struct, frozen=True, array_like=True, tag="this_far"):
     position: Position
 
 
-HostMessage = Beat | BeatAnswer | Confirm | Confirmed | Died | HowFar | ThisFar
+HostMessage = Beat | BeatAnswer | Confirm | Confirmed | Died | HowFar | ThisFar | Probe | GiveWay
+"""The last two are about groups that wait for each other (E10)."""

@@ -95,4 +95,7 @@ def _first_argument(function: Function) -> str:
 
 
 def _is_query(function: Function) -> bool:
-    return any(ast.unparse(each).rpartition(".")[2] == "query" for each in function.decorator_list)
+    names = (
+        ast.unparse(each.func if isinstance(each, ast.Call) else each) for each in function.decorator_list
+    )
+    return any(name.rpartition(".")[2] == "query" for name in names)

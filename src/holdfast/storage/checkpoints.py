@@ -137,6 +137,14 @@ class CheckpointStore:
         self._disk.rename(copied.name + COPIED, copied.name)
         self._syncs.after((), lambda: self._finished(copied, lambda _: then()), directory=True)
 
+    def take_copied(self, copied: Checkpoint) -> bytes:
+        """The state of one that was written so, which is kept elsewhere from here on. Raises
+        ``Corruption``."""
+        self._disk.rename(copied.name + COPIED, copied.name)
+        state = b"".join(read_chunks(self._disk, copied))
+        self._disk.remove(copied.name)
+        return state
+
     def discard(self, copied: Checkpoint) -> None:
         """Let go of one that was written so, and is not wanted any more."""
         self._disk.remove(copied.name + COPIED)

@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.machine.privacy import FILE_MODE, make_private
 from holdfast.model.errors import Rejected
 
 LOCK_FILE: Final = "lock"
@@ -56,8 +57,8 @@ class DirectoryLock:
 
         Without a *holder* the last one's word stays, as an agent that only asks for proof wants it.
         """
-        directory.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        make_private(directory)
+        descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         try:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -9,7 +9,7 @@ its state and its digest there, or where the method that waits ends, and the pri
 record that the others compare (E1).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from holdfast.model.calls import Request
 from holdfast.model.errors import DISK_ERRORS, Overloaded
@@ -32,6 +32,8 @@ from holdfast.styles.operation import (
     Record,
     Sent,
     TimerFired,
+    Unmarked,
+    Upgraded,
     decode_calls,
     decode_record,
 )
@@ -39,6 +41,7 @@ from holdfast.styles.poison import End, Poisonous, among_calls, among_jobs, amon
 from holdfast.styles.ports import StylePorts, Token
 from holdfast.styles.replaying import records_after
 from holdfast.styles.replica import Replica, Then
+from holdfast.styles.upgrade import OtherCode
 
 
 class Active(Replica):
@@ -73,7 +76,8 @@ class Active(Replica):
 
     @property
     def execution(self) -> Execution | None:
-        return self._execution if self._loading is None else None
+        is_there = self._loading is None and not self._succession.is_met and self._execution.is_own
+        return self._execution if is_there else None
 
     # --- the sequence's events
 
@@ -86,26 +90,37 @@ class Active(Replica):
         self._given_up.clear()
         self._digest_to_tell = None
         self._is_marking = False
+        if self._execution.position > self.sequence.committed:
+            self._begin_from_kept()  # an upgrade that was not ordered after all
 
     def on_committed(self, up_to: Position) -> None:
+        if self._succession.is_met:
+            self._ports.again()
+            return
         if self._loading is not None:
             return  # turns go on with it
         try:
             self._execute_up_to(up_to)
         except Overloaded:
             self._ports.wake()
+        except OtherCode as error:
+            self._meets_other_code(error)
+            return
         self._committed(self._execution.position)
 
     def turn(self) -> None:
+        if not self._office.is_held:
+            self._look_behind()
         self._go_on_loading()
-        if self._execution.position < self.sequence.committed:
+        if self._execution.position < self.sequence.committed and not self._succession.is_met:
             self.on_committed(self.sequence.committed)
         super().turn()
 
     def install(self, kept: Kept) -> None:
         self._execution.discard()
         self._failure = self._backlog = None
-        self._loading = loading(self.definition, lambda: kept)
+        self._succession.forget()
+        self._loading = self._loaded(lambda: kept)
         self._checkpointing.installed(kept)
         self._ports.wake()
 
@@ -125,9 +140,16 @@ class Active(Replica):
                     return
         except DISK_ERRORS:
             raise
+        except OtherCode as error:
+            self._loading = None
+            self._meets_other_code(error)
         except Exception as error:
             self._failure = error
             self._ports.fault("object_failed", f"the state was not taken: {error_in_words(error)}")
+
+    def _loaded(self, newest: Callable[[], Kept | None]) -> Iterator[Execution | None]:
+        self._succession.check_kept(leads=self._office.is_held)
+        yield from loading(self.definition, newest)
 
     def _renounce(self) -> None:
         """As one that follows: nobody who waits here is told by this member. What it ordered it executes when
@@ -136,7 +158,23 @@ class Active(Replica):
         self._withdraw()
         self._execution.discard()
         self._digested = self._told = self._failure = self._backlog = None
-        self._loading = loading(self.definition, self._ports.checkpoint)
+        self._loading = self._loaded(self._ports.checkpoint)
+
+    def _begin_from_kept(self) -> None:
+        self._execution.discard()
+        self._digested = self._told = self._failure = self._backlog = None
+        self._loading = self._loaded(self._ports.checkpoint)
+        self._ports.wake()
+
+    def _order_upgrade(self, execution: Execution, record: Upgraded) -> Position:
+        """It is executed before it is ordered, as nothing else is here: a class that cannot go on from the
+        state must say so before that is final."""
+        try:
+            execution.apply(Position(execution.position + 1), record)
+            return self._submit(record)
+        except Exception:
+            self._begin_from_kept()
+            raise
 
     # --- executing
 
@@ -144,11 +182,16 @@ class Active(Replica):
         if self._failure is not None:
             failure, self._failure = self._failure, None
             # Should this member be asked once more.
-            self._loading = loading(self.definition, self._ports.checkpoint)
+            self._loading = self._loaded(self._ports.checkpoint)
             raise failure
         if self._loading is not None:
             raise Overloaded(f"group {self.definition.group} has more to load")
-        if not self._execute_up_to(self.sequence.committed):
+        try:
+            is_done = self._execute_up_to(self.sequence.committed)
+        except OtherCode as error:
+            self._meets_other_code(error)
+            raise Overloaded(str(error)) from None
+        if not is_done:
             raise Overloaded(f"group {self.definition.group} has more to execute")
         return self._execution
 
@@ -253,8 +296,8 @@ class Active(Replica):
                 ]
                 requests = [Request(sent.client, each.number) for each in calls]
                 return requests, list(among_calls(attempts, sent.client, calls))
-            case NestedReply() | Poison():
-                # Either lets the line move on, and with it what stands there.
+            case NestedReply() | Poison() | Unmarked():
+                # Each lets the line move on, and with it what stands there.
                 jobs = execution.line.in_progress()
                 return [job.request for job in jobs], list(among_jobs(attempts, jobs))
             case TimerFired(timer=number, due_ns=due_ns):
@@ -321,6 +364,11 @@ class Active(Replica):
         elif self._checkpointing.is_due(self._execution) and not self._is_marking:
             self._submit(Marked())
             self._is_marking = True
+        if not self._is_marking:
+            record = self._gate.due(self._execution.line)
+            if record is not None:
+                self._submit(record)
+                self._is_marking = isinstance(record, Marked)
 
     # --- comparing
 

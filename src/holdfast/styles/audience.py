@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from holdfast.model.calls import Request
 from holdfast.model.ids import ClientId
 from holdfast.model.units import MILLISECOND
 from holdfast.styles.context import Scope
@@ -64,9 +65,10 @@ class Audience:
         """A call to another group, as it is to leave."""
         return outgoing if self._onlooker is None else self._onlooker.calls_out(outgoing)
 
-    def came_back(self, outcome: bytes) -> None:
+    def came_back(self, caller: Request, outcome: bytes) -> None:
+        """The call that *caller* waits for has an outcome."""
         if self._onlooker is not None:
-            self._onlooker.came_back(outcome)
+            self._onlooker.came_back(caller, outcome)
 
     def forsake(self) -> None:
         """What waits is not executed here any more."""

@@ -11,6 +11,7 @@ which must then hold the same attributes, or give the same state.
 """
 
 import dataclasses
+import inspect
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache, partial
@@ -36,11 +37,22 @@ _digests: Final = msgspec.msgpack.Encoder(order="deterministic")
 
 
 class NoStateAvailable(Exception):
-    """Raised by ``get_state`` or ``get_update`` when the state cannot be had now; it is asked again later."""
+    """Raised by a class's ``get_state`` when its state cannot be had now. No fault: the log is kept, and it
+    is asked again after the next interval (FTC-311)."""
 
 
 class InvalidState(Exception):
-    """Raised by ``set_state`` or ``set_update`` for a state it cannot take: the object counts as failed."""
+    """Raised by a class's ``set_state`` for a state it cannot take: the object counts as failed (FTC-310)."""
+
+
+class NoUpdateAvailable(Exception):
+    """Raised by a class's ``get_update`` when it cannot say now what changed. No fault: backups replay, and
+    it is asked again (FTC-311)."""
+
+
+class InvalidUpdate(Exception):
+    """Raised by a class's ``set_update`` for an update it cannot take: the object counts as failed
+    (FTC-310)."""
 
 
 class NotCapturable(InvalidRequest):
@@ -82,19 +94,20 @@ class Capture:
         self._decoders: dict[str, msgspec.msgpack.Decoder[Any]] = {}
         self.is_checkpointable = _is_a(cls, Checkpointable)
         self.is_updateable = _is_a(cls, Updateable)
+        self._takes_version = self.is_checkpointable and _takes_version(cls)
         given = [name for name in ("get_state", "set_state") if callable(getattr(cls, name, None))]
         if len(given) == 1:
             raise NotCapturable(
                 f"{cls.__name__} has {given[0]} without its counterpart; give both or neither"
             )
 
-    def state_of(self, instance: object, fresh: Callable[[], Any] | None = None) -> bytes:
+    def state_of(self, instance: object, fresh: Callable[[], Any] | None = None, version: str = "") -> bytes:
         """The whole state; read back, where *fresh* is given (:meth:`restored`). Raises
         :class:`NotCapturable`, or what ``get_state`` raises."""
         if isinstance(instance, Checkpointable):
             state = _as_bytes(run_own(instance.get_state), f"{self._cls.__name__}.get_state")
             if fresh is not None:
-                self._read_back_own(instance, state, fresh)
+                self._read_back_own(instance, state, partial(self.restored, state, fresh, version))
             return state
         return msgspec.msgpack.encode(
             {
@@ -103,23 +116,31 @@ class Capture:
             }
         )
 
-    def restored(self, state: bytes, fresh: Callable[[], Any]) -> Any:
-        """An object with that state. *fresh* makes one as the group's creation did, for a class that sets its
-        state itself; any other is built bare, and its ``__init__`` is not run again."""
+    def restored(self, state: bytes, fresh: Callable[[], Any], version: str = "") -> Any:
+        """An object with that state, which the class of that *version* gave. *fresh* makes one as the group's
+        creation did, for a class that sets its state itself; any other is built bare, and its ``__init__`` is
+        not run again."""
         if self.is_checkpointable:
             instance = fresh()
-            run_own(instance.set_state, state)
+            self.set_state(instance, state, version)
             return instance
         instance = object.__new__(self._cls)
         for name, encoded in msgspec.msgpack.decode(state, type=dict[str, msgspec.Raw]).items():
             object.__setattr__(instance, name, self._decoded(name, encoded))
         return instance
 
-    def pieces_of(self, instance: object, fresh: Callable[[], Any]) -> Iterator[bytes]:
+    def set_state(self, instance: Any, state: bytes, version: str) -> None:
+        """Raises what ``set_state`` raises."""
+        if self._takes_version:
+            run_own(instance.set_state, state, version)
+        else:
+            run_own(instance.set_state, state)
+
+    def pieces_of(self, instance: object, fresh: Callable[[], Any], version: str = "") -> Iterator[bytes]:
         """The whole state, in pieces for :class:`Restoring`, each read back and dropped. Raises as
         :meth:`state_of`."""
         if isinstance(instance, Checkpointable):
-            state = self.state_of(instance, fresh)
+            state = self.state_of(instance, fresh, version)
             for start in range(0, max(len(state), 1), OWN_PIECE_BYTES):
                 piece = msgspec.msgpack.encode(state[start : start + OWN_PIECE_BYTES])
                 yield _piece("", msgspec.Raw(piece))
@@ -132,9 +153,13 @@ class Capture:
             for number, part in enumerate(parts(value, encode)):
                 yield _piece(name, part, is_part=number > 0)
 
-    def restoring(self, fresh: Callable[[], Any]) -> "Restoring":
+    def restoring(self, fresh: Callable[[], Any], version: str = "") -> "Restoring":
         """See :meth:`restored`."""
-        return Restoring(self._cls, self._decoded, fresh if self.is_checkpointable else None)
+
+        def finish(state: bytes) -> Any:
+            return self.restored(state, fresh, version)
+
+        return Restoring(self._cls, self._decoded, finish if self.is_checkpointable else None)
 
     def digest_of(self, instance: object) -> bytes:
         """Bytes that are equal for equal states. Unlike the state they do not follow the order of sets,
@@ -155,16 +180,16 @@ class Capture:
         return _as_bytes(run_own(instance.get_update), f"{self._cls.__name__}.get_update")
 
     def apply_update(self, instance: object, update: bytes) -> None:
-        """Raises :class:`InvalidState`."""
+        """Raises what ``set_update`` raises, as :class:`InvalidUpdate`."""
         if not isinstance(instance, Updateable):
             raise NotCapturable(f"{self._cls.__name__} has no get_update and set_update")
         run_own(instance.set_update, update)
 
-    def check(self, instance: object, fresh: Callable[[], Any]) -> None:
+    def check(self, instance: object, fresh: Callable[[], Any], version: str = "") -> None:
         """Raise :class:`NotCapturable` for the first attribute that does not come back as it went."""
         if not isinstance(instance, Checkpointable):
             _check_bare(self._cls)
-        self.state_of(instance, fresh)
+        self.state_of(instance, fresh, version)
 
     # --- reading back
 
@@ -214,11 +239,11 @@ class Capture:
                 "or write get_state and set_state"
             )
 
-    def _read_back_own(self, instance: object, state: bytes, fresh: Callable[[], Any]) -> None:
-        """*state* is what ``get_state`` of *instance* gave."""
+    def _read_back_own(self, instance: object, state: bytes, restored: Callable[[], Any]) -> None:
+        """*state* is what ``get_state`` of *instance* gave; *restored* makes an object of it."""
         cls = self._cls.__name__
         try:
-            back = self.restored(state, fresh)
+            back = restored()
         except Exception as error:
             raise NotCapturable(
                 f"{cls}.set_state does not take what {cls}.get_state gave: {error_in_words(error)}"
@@ -227,8 +252,10 @@ class Capture:
             return
         try:
             again = _as_bytes(run_own(back.get_state), f"{cls}.get_state")
-            if is_state_same(state, again) or again != run_own(self.restored(state, fresh).get_state):
+            if is_state_same(state, again) or again != run_own(restored().get_state):
                 return  # or it is another each time, and cannot be compared
+        except NoStateAvailable:
+            return
         except Exception as error:
             raise NotCapturable(
                 f"{cls}.get_state fails on an object with the state that it gave: {error_in_words(error)}"
@@ -248,19 +275,20 @@ class Restoring:
         self,
         cls: type,
         decoded: Callable[[str, msgspec.Raw], Any],
-        fresh: Callable[[], Any] | None,
+        restored: Callable[[bytes], Any] | None,
     ) -> None:
-        """*decoded* reads an attribute of that name. *fresh*: for a class that sets its state itself."""
+        """*decoded* reads an attribute of that name. *restored*: the object with a state, for a class that
+        sets its state itself."""
         self._cls = cls
         self._decoded = decoded
-        self._fresh = fresh
+        self._restored = restored
         self._values: dict[str, Any] = {}
         self._state = bytearray()
 
     def take(self, encoded: bytes) -> None:
         """The next piece. Raises ``msgspec.DecodeError``."""
         piece = msgspec.msgpack.decode(encoded, type=Piece)
-        if self._fresh is not None:
+        if self._restored is not None:
             self._state += msgspec.msgpack.decode(piece.value, type=bytes)
             return
         value = self._decoded(piece.name, piece.value)
@@ -268,14 +296,21 @@ class Restoring:
 
     def finish(self) -> Any:
         """The object. Raises what ``set_state`` raises."""
-        if self._fresh is not None:
-            instance = self._fresh()
-            run_own(instance.set_state, bytes(self._state))
-            return instance
-        instance = object.__new__(self._cls)
+        if self._restored is not None:
+            return self._restored(bytes(self._state))
+        instance: Any = object.__new__(self._cls)
         for name, value in self._values.items():
             object.__setattr__(instance, name, value)
         return instance
+
+
+def _takes_version(cls: type) -> bool:
+    """Whether its ``set_state`` wants to know by which version the state was given (E7)."""
+    try:
+        inspect.signature(cls.set_state).bind(None, b"", "")  # type: ignore[attr-defined]  # it has one
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _piece(name: str, value: msgspec.Raw, *, is_part: bool = False) -> bytes:
@@ -296,6 +331,11 @@ def _ordered(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
         return [_ordered(getattr(value, each.name)) for each in dataclasses.fields(value)]
     return value
+
+
+def attribute_names(instance: object) -> list[str]:
+    """Of every attribute that is set."""
+    return [name for name, _ in _attributes(instance)]
 
 
 def _attributes(instance: object) -> list[tuple[str, Any]]:

@@ -16,7 +16,7 @@ from holdfast.model.ids import Position
 from holdfast.model.outcome import error_in_words
 from holdfast.model.units import MILLISECOND
 from holdfast.sequence.ports import Captured, Kept
-from holdfast.styles.capture import NoStateAvailable, NotCapturable
+from holdfast.styles.capture import NoStateAvailable, NotCapturable, NoUpdateAvailable
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.execution import Execution
 from holdfast.styles.failing import Failing
@@ -191,6 +191,24 @@ class Checkpointing:
         state = self.state_of(execution)
         return Captured(execution.position, state) if state is not None else None
 
+    def settle(self, execution: Execution, committed: Position) -> bool:
+        """Have a checkpoint of all that was executed, before an orderly stop; whether nothing more can be
+        done about it now. A large state is on its way then, and one that is not final comes to be."""
+        if execution.position <= self.kept:
+            return True
+        if self._copying is not None or execution.position > committed or not execution.is_at_rest:
+            return False
+        if self._failing.why and self.is_pausing:
+            return True  # its state is none that can be read, and said why
+        captured = self.final_state(execution, committed)
+        if captured is not None:
+            self.keep(captured)
+            return True
+        if not self.is_large(execution):
+            return True  # it has no state to give, and said why
+        self._begin_copy(execution)
+        return False
+
     def state_of(self, execution: Execution) -> bytes | None:
         """The object's state as it is, read back; None when the class gives none, or none that can be read.
         The group serves on, and its log grows until somebody looks."""
@@ -227,7 +245,7 @@ class Checkpointing:
         """What the class says has changed; None when it says nothing."""
         try:
             return execution.get_update()
-        except NoStateAvailable:
+        except (NoStateAvailable, NoUpdateAvailable):
             return None
         except Exception as error:
             self._failing.mention("object_failed", error_in_words(error))
@@ -257,6 +275,11 @@ class Checkpointing:
         self._captured = None
         self._failing.succeeded()
         self._drop_copy()
+
+    def kept_elsewhere(self, position: Position, size: int) -> None:
+        """Another process has made a checkpoint of final records (E7)."""
+        self.kept = max(self.kept, position)
+        self._state_bytes = size
 
     def forget(self) -> None:
         """What was captured and is not final may never become so."""

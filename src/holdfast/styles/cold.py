@@ -8,7 +8,7 @@ from holdfast.model.ids import Position
 from holdfast.sequence.ports import Captured
 from holdfast.storage.record import Record as Stored
 from holdfast.styles.execution import Execution
-from holdfast.styles.operation import Forward, Record, State
+from holdfast.styles.operation import Forward, Record, State, Upgraded
 from holdfast.styles.passive import Passive
 from holdfast.styles.replaying import pages, replay
 
@@ -50,6 +50,8 @@ class Cold(Passive):
             ).discard()  # it is no checkpoint otherwise (E9)
             self._checkpointing.keep(Captured(Position(records[-1].first - 1), step.saved))
             return
+        if isinstance(step, Upgraded) and records[-1].first == 1:
+            return  # the group has just begun
         yield from self._make_object()
         execution = self._object()
         for page in pages(self.sequence, execution.position, records[-1].last):

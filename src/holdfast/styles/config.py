@@ -56,6 +56,16 @@ class StyleConfig(Struct, frozen=True, kw_only=True):
     in_line_max: int = 10_000
     """Calls that stand in line behind one that waits for another group; beyond, calls are refused as
     Overloaded. They are in every checkpoint."""
+    gate_ns: int = 10 * SECOND
+    """How long interleaved operations begin no more while a checkpoint waits for those that wait. Shorter: a
+    group that calls slow ones captures no state, and its log grows until calls are refused."""
+    gate_pause_ns: int = 30 * SECOND
+    """After which that is tried again."""
+    gate_again_ns: int = 100 * MILLISECOND
+    """After which what could not be ordered about it is ordered again."""
+    query_wait_ns: int = 5 * SECOND
+    """How long a query waits that would see half an operation and has no copy of the state before it; then it
+    is refused, unexecuted. Longer: its client knows less for longer."""
     slow_ns: int = 100 * MILLISECOND
     """Calls that ran for so long, alone or with those of their frame, leave a line in the host's log: as long
     it did nothing else."""

@@ -5,24 +5,31 @@ same. ``holdfast.context`` is the one :class:`Context`; outside an operation all
 """
 
 import random
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextvars import ContextVar
-from typing import Any, Final
+from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar, cast, overload
 from uuid import UUID  # fence: only the value; its random source is not used
 
 import msgspec
 
 from holdfast.model.abroad import group_abroad
-from holdfast.model.calls import Request
+from holdfast.model.calls import Request, RequestId
 from holdfast.model.errors import InvalidRequest
-from holdfast.model.ids import ClientId
+from holdfast.model.fitting import fitted
+from holdfast.model.ids import ClientId, GroupId
 from holdfast.model.outcome import Outcome, value_of
 from holdfast.model.traceparent import Traceparent
 from holdfast.model.units import SECOND
 from holdfast.styles.cron import parse_schedule
-from holdfast.styles.interface import Interface
+from holdfast.styles.interface import BadCall, Interface, Operation, interface_of
 from holdfast.styles.operation import encode_arguments
 from holdfast.styles.timers import Timers
+
+T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+TIMEOUT_S_MAX: Final = 24 * 3600
 
 
 class OutsideOperation(InvalidRequest):
@@ -74,7 +81,7 @@ class Scope:
         self.time_ns = 0
         self.calls = 0
         self.random: random.Random | None = None
-        self.unawaited: list[NestedCall] | None = None
+        self.unawaited: list[NestedCall[Any]] | None = None
         """Calls to other groups that the method has made and not awaited; None as long as it made none."""
 
     def begin(self, client: ClientId, number: int, time_ns: int, carried: bytes = b"") -> None:
@@ -101,47 +108,113 @@ scope_now: ContextVar[Scope | None] = ContextVar("scope_now", default=None)
 """Set by :mod:`.execution` around every step of a method."""
 
 
-class NestedCall:
+class NestedCall(Generic[R]):
     """A call to another group, as an operation makes it. Awaiting it suspends the operation until its
     outcome is a record of the sequence (E3)."""
 
-    __slots__ = ("arguments", "call", "group", "method")
+    __slots__ = ("arguments", "call", "group", "method", "returns", "timeout_ns")
 
-    def __init__(self, group: str, method: str, arguments: msgspec.Raw) -> None:
+    def __init__(
+        self,
+        group: str,
+        method: str,
+        arguments: msgspec.Raw,
+        timeout_ns: int | None = None,
+        returns: Any = Any,
+    ) -> None:
         self.group = group
         self.method = method
         self.arguments = arguments
+        self.timeout_ns = timeout_ns
+        """For how long it is waited for; None: as long as anybody waits for the operation itself."""
+        self.returns = returns
         self.call = 0
         """Which of the operation's calls this is, from 1; numbered when it is awaited."""
 
-    def __await__(self) -> Generator["NestedCall", Outcome, Any]:
+    def __await__(self) -> Generator["NestedCall[Any]", Outcome, R]:
         scope, _ = _ordered("calls another group")
         if scope.unawaited and self in scope.unawaited:
             scope.unawaited.remove(self)
         scope.calls += 1
         self.call = scope.calls
         outcome = yield self
-        return value_of(outcome)
+        value = value_of(outcome)
+        if self.returns is Any:
+            return cast(R, value)
+        operation = RequestId(GroupId(0), scope.client, scope.number, 0)
+        return cast(R, fitted(value, self.returns, f"{self.group}.{self.method}", operation))
 
 
-class OtherGroup:
-    """Another group, seen from within an operation: its methods can be awaited."""
+class OtherGroup(Generic[T]):
+    """Another group, seen from within an operation: ``await group.reserve(item)`` calls its method.
 
-    def __init__(self, name: str) -> None:
+    With the class given (``context.group("stock", Stock)``) method names and arguments are checked before the
+    call is made, what comes back is made into the type that the method says it returns, and
+    ``await group.call(Stock.reserve, item)`` is typed as that method is. A method that is called ``call``
+    itself is reached as ``call("call")``.
+    """
+
+    def __init__(self, name: str, interface: Interface | None = None, timeout_s: float | None = None) -> None:
+        """Raises ``InvalidRequest`` for what is no timeout."""
+        if timeout_s is not None and not 0 < timeout_s <= TIMEOUT_S_MAX:
+            raise InvalidRequest(
+                f"a call's timeout is above 0 and at most {TIMEOUT_S_MAX} s, not {timeout_s}"
+            )
         self._name = name
+        self._interface = interface
+        self._timeout_ns = None if timeout_s is None else max(1, round(timeout_s * SECOND))
 
-    def __getattr__(self, method: str) -> Callable[..., NestedCall]:
+    @overload
+    def call(
+        self,
+        method: Callable[Concatenate[T, P], Coroutine[Any, Any, R]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> NestedCall[R]: ...
+
+    @overload
+    def call(
+        self, method: Callable[Concatenate[T, P], R], /, *args: P.args, **kwargs: P.kwargs
+    ) -> NestedCall[R]: ...
+
+    @overload
+    def call(self, method: str, /, *args: Any, **kwargs: Any) -> NestedCall[Any]: ...
+
+    def call(self, method: Any, /, *args: Any, **kwargs: Any) -> NestedCall[Any]:
+        """A method by name, or as the class has it: to be awaited. Raises ``BadCall`` for what does not
+        fit."""
+        name = method if isinstance(method, str) else method.__name__
+        return self._made(name, self._operation(name), args, kwargs)
+
+    def __getattr__(self, method: str) -> Callable[..., NestedCall[Any]]:
         if method.startswith("_"):
             raise AttributeError(f"{method} is private to the group {self._name}")
+        try:
+            operation = self._operation(method)
+        except BadCall as error:
+            raise AttributeError(str(error)) from None
 
-        def call(*args: object, **kwargs: object) -> NestedCall:
-            made, scope = NestedCall(self._name, method, encode_arguments(args, kwargs)), scope_now.get()
-            if scope is not None and scope.timers is not None:
-                scope.unawaited = scope.unawaited or []
-                scope.unawaited.append(made)
-            return made
+        def call(*args: object, **kwargs: object) -> NestedCall[Any]:
+            return self._made(method, operation, args, kwargs)
 
         return call
+
+    def _operation(self, name: str) -> Operation | None:
+        return self._interface.operation(name) if self._interface is not None else None
+
+    def _made(
+        self, name: str, operation: Operation | None, args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> NestedCall[Any]:
+        arguments, scope = encode_arguments(args, kwargs), scope_now.get()
+        if operation is not None:
+            operation.decoded(arguments)  # as the group will: what does not fit is not sent
+        returns = operation.returns if operation is not None else Any
+        made: NestedCall[Any] = NestedCall(self._name, name, arguments, self._timeout_ns, returns)
+        if scope is not None and scope.timers is not None:
+            scope.unawaited = scope.unawaited or []
+            scope.unawaited.append(made)
+        return made
 
 
 class Context:
@@ -186,14 +259,31 @@ class Context:
         """The name of the group whose method is running."""
         return _scope().group
 
-    def group(self, name: str, *, domain: str = "") -> OtherGroup:
-        """Another group: ``await context.group("stock").reserve(item)`` calls it once, replays or not. With
-        *domain*, one of another domain, which is at ``holdfast://host:port[,host:port...]/name``.
+    @overload
+    def group(self, name: str, *, timeout_s: float | None = None, domain: str = "") -> OtherGroup[Any]: ...
 
-        Raises what the call comes to: ``MethodRaised``, ``CallRefused``, ``NestedOutcomeUnknown``.
+    @overload
+    def group(
+        self, name: str, cls: type[T], *, timeout_s: float | None = None, domain: str = ""
+    ) -> OtherGroup[T]: ...
+
+    def group(
+        self, name: str, cls: type | None = None, *, timeout_s: float | None = None, domain: str = ""
+    ) -> OtherGroup[Any]:
+        """Another group: ``await context.group("stock").reserve(item)`` calls it once, replays or not. With
+        *cls*, its class, the call is checked and typed (:class:`OtherGroup`). With *domain*, one of another
+        domain, which is at ``holdfast://host:port[,host:port...]/name``.
+
+        A call is waited for *timeout_s* of the group's time, and never longer than anybody waits for this
+        operation; without it, so long. Meanwhile the operations behind this one wait, too.
+
+        Raises what the call comes to. ``MethodRaised``: it raised. ``CallRefused``: it was not executed and
+        never will be; of these, ``CallCycle`` when the groups waited for each other, ``NestedNotExecuted``
+        when nobody took it in time. ``NestedOutcomeUnknown``: it may have been executed, or may yet be.
         """
         _ordered("calls another group")
-        return OtherGroup(group_abroad(domain, name) if domain else name)
+        interface = interface_of(cls) if cls is not None else None
+        return OtherGroup(group_abroad(domain, name) if domain else name, interface, timeout_s)
 
     def call_later(self, delay_s: float, method: str | Callable[..., object], *args: object) -> int:
         """Call a method of this object once, *delay_s* from now by the group's time; survives failover.

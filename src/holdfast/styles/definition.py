@@ -8,7 +8,7 @@ from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import ClientId
 from holdfast.model.outcome import error_in_words
 from holdfast.styles.attempts import Attempts
-from holdfast.styles.capture import Capture, NotCapturable
+from holdfast.styles.capture import Capture, NoStateAvailable, NotCapturable
 from holdfast.styles.context import OnRaised, Scope, scope_now
 from holdfast.styles.interface import Interface, interface_of
 from holdfast.styles.own_code import run_own
@@ -73,13 +73,15 @@ class Definition:
             scope_now.reset(token)
 
     def make_first(self, timers: Timers) -> object:
-        """The object of a group at its beginning, of which a state was asked for once. Raises
-        :class:`NotMade`, ``NotCapturable``."""
+        """The object of a group at its beginning, of which a state was asked for once; it may have none to
+        give yet. Raises :class:`NotMade`, ``NotCapturable``."""
         instance = self.make(timers)
         try:
-            self.capture.check(instance, self.spare)
+            self.capture.check(instance, self.spare, self.code.version)
         except NotCapturable:
             raise
+        except NoStateAvailable:
+            return instance
         except Exception as error:
             raise NotMade(f"{self.cls.__name__} gives no state: {error_in_words(error)}") from error
         return instance

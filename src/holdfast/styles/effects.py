@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from holdfast.model.calls import Request
+from holdfast.model.circles import Root
 from holdfast.model.ids import ClientId, Position
 from holdfast.sequence.retention import Verdict
 from holdfast.styles.operation import Reply
@@ -30,6 +31,10 @@ class Outgoing:
     """Of the operation: the call belongs to the same trace."""
     story: Story | None = field(default=None, compare=False)
     """Who follows it from here."""
+    root: Root = field(kw_only=True)
+    """The request for which the outermost operation of the chain is executed (E10)."""
+    deadline_ns: int = field(kw_only=True)
+    """Until when it is waited for, by the calling group's time; *expiration_s* is later (X3)."""
 
     @property
     def followed(self) -> Story:
@@ -63,7 +68,13 @@ class Job(msgspec.Struct, frozen=True, array_like=True, gc=False):
     is_timer: bool = False
     traceparent: bytes = b""
     """As the call carried it."""
+    root: Root | None = None
+    """As the call carried it; None for what nobody else's operation waits for."""
 
     @property
     def request(self) -> Request:
         return Request(self.client, self.number)
+
+    def root_in(self, group: str) -> Root:
+        """The request for which it is executed, by the group of that name."""
+        return self.root or Root(self.time_ns, group, self.client, self.number)

@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 
 from holdfast.model.calls import Request
-from holdfast.model.code import UNKNOWN
+from holdfast.model.code import UNKNOWN, Code
 from holdfast.model.csn import ZERO
 from holdfast.model.errors import invariant
 from holdfast.model.ids import Position
@@ -58,13 +58,16 @@ from holdfast.styles.operation import (
     Stamp,
     State,
     TimerFired,
+    Unmarked,
     Update,
     Upgraded,
+    Withdrawn,
     decode_calls,
 )
 from holdfast.styles.saving import Saved
 from holdfast.styles.stepping import ORDERED_BYTES_MAX, SHORT_BYTES, fitted
 from holdfast.styles.timers import Timers, is_timer
+from holdfast.styles.upgrade import OtherCode, bring_up_to_date
 from holdfast.styles.weight import weighs_over
 
 Run = Callable[..., bytes | None]
@@ -91,8 +94,7 @@ class Execution:
         """Everything up to here has been applied."""
         self.csn = ZERO
         self.time_ns = 0
-        self.code = UNKNOWN
-        """That made the state: what is executed next must be the same (E7)."""
+        self._take_code(UNKNOWN)
         self.retention = Retention()
         self.timers = Timers()
         if instance is None:
@@ -114,21 +116,71 @@ class Execution:
         self.line.when_at_rest(then)
 
     def outgoing(self) -> Outgoing | None:
-        """The call to another group that is being waited for."""
+        """The call to another group that has been waited for longest."""
         return self.line.outgoing()
+
+    @property
+    def may_be_asked(self) -> bool:
+        """Whether the object is as its class bears to have it asked: whole, or interleaved."""
+        return self.line.is_at_rest or self.definition.interface.is_interleaved
+
+    @property
+    def may_be_read(self) -> bool:
+        """Whether there is a state that queries read, strict ones too."""
+        return self.line.seen_by("") is not None
+
+    def sees(self, method: str) -> Position | None:
+        """What a query of *method* would see now stands for; None when it would see half an operation."""
+        sight = self.line.seen_by(method)
+        if sight is None:
+            return None
+        return self.position if sight.position is None else sight.position
 
     def is_new(self, request: Request, expiration_s: int) -> bool:
         """Whether it would run, were it met now."""
         return self.retention.judge(*request, expiration_s) is FRESH
 
+    # --- the code that made the state (E7)
+
+    @property
+    def is_unbegun(self) -> bool:
+        """Whether it is the object as at creation, which no code has gone on from."""
+        return self.position == 0
+
+    def _take_code(self, code: Code) -> None:
+        self.code = code
+        """That made the state."""
+        self.is_own = code.is_same(self.definition.code)
+        """And it is the class as it is here: what comes next may be executed."""
+
+    def _check_own(self, first: Position) -> None:
+        if not self.is_own:
+            raise OtherCode(first, self.code, self.definition.code)
+
+    def _upgrade(self, record: Upgraded) -> None:
+        here = self.definition.code
+        if not record.to_code.is_same(here):
+            raise OtherCode(self.position, record.to_code, here)
+        is_begun = self.position > 1  # the object as at creation has just been made by the class of here
+        if is_begun:
+            invariant(self.is_idle, "nothing waits where other code goes on")
+            bring_up_to_date(
+                self.definition, self.line.instance, self.timers, self.code, self.position, self.time_ns
+            )
+        self._take_code(record.to_code)
+
     # --- records
 
     def apply(self, first: Position, record: Record, run: Run | None = None) -> Effects:
-        """Execute or replay the record at *first*, which must be the next one."""
+        """Execute or replay the record at *first*, which must be the next one. Raises
+        :class:`.upgrade.OtherCode` for one that the class as it is here may not execute, and
+        :class:`.upgrade.CannotUpgrade` where it should go on and cannot."""
         if isinstance(record, Calls):
             return self.calls(first, record.stamp, record.sent, decode_calls(record.sent.calls), run)
         if isinstance(record, Executed):
             return self._replay(first, record)
+        if isinstance(record, NestedReply | TimerFired | Poison | Withdrawn | Unmarked):
+            self._check_own(first)
         self._move_to(first, first)
         effects = Effects()
         match record:
@@ -146,19 +198,28 @@ class Execution:
             case Poison():
                 self._take_time(record.stamp)
                 self._poison(record, effects)
+            case Withdrawn():
+                self._take_time(record.stamp)
+                self._end(self.line.withdraw(record.request, record.outcome), effects)
             case Upgraded():
-                self.code = record.to_code
-            case State() | Update() | Forward() | Marked() | Digested():
+                self._upgrade(record)
+            case Marked():
+                self.line.close_gate()
+            case Unmarked():
+                self._end(self.line.open_gate(self.position), effects)
+            case State() | Update() | Forward() | Digested():
                 pass  # they speak of what has been executed already
         return effects
 
     def calls(
         self, first: Position, stamp: Stamp, sent: Sent, calls: list[Call], run: Run | None = None
     ) -> Effects:
-        """Execute the calls of one client frame, each by way of *run* if there is one."""
+        """Execute the calls of one client frame, each by way of *run* if there is one. Raises
+        :class:`.upgrade.OtherCode`."""
+        self._check_own(first)
         self._move_to(first, first + len(calls) - 1)
         self._take_time(stamp)
-        client, chain, time_ns, last = sent.client, sent.chain, self.time_ns, self.position
+        client, chain, root, time_ns, last = sent.client, sent.chain, sent.root, self.time_ns, self.position
         self.retention.raise_floor(client, sent.floor, sent.horizon_s, is_nested=bool(chain))
         admit, finish = self.retention.admit, self.retention.finish
         start = self.line.start if run is None else partial(run, self.line.start)
@@ -174,7 +235,7 @@ class Execution:
                     continue
                 if note is not None:
                     note(number)
-                outcome = start(each, client, time_ns, chain, last)
+                outcome = start(each, client, time_ns, chain, last, root)
                 if outcome is not None:
                     if len(outcome) > SHORT_BYTES:
                         outcome = fitted(outcome, ORDERED_BYTES_MAX - len(each.arguments) - len(each.method))
@@ -186,20 +247,23 @@ class Execution:
         return Effects(outcomes)
 
     def query(self, method: str, arguments: msgspec.Raw, request: Request, carried: bytes = b"") -> bytes:
-        """Answer from the state as it is. Only while at rest: half an operation is nobody's to see."""
-        invariant(self.is_at_rest, "a query never sees half an operation")
+        """Answer from the state as it is, or as it was before the operation that waits. Only where
+        :meth:`sees` says that there is one: half an operation is nobody's to see."""
+        sight = self.line.seen_by(method)
+        invariant(sight is not None, "a query never sees half an operation")
+        assert sight is not None  # for the type checker: the invariant has stopped us otherwise
         definition = self.definition
         scope = Scope(definition.group, definition.interface, None, definition.on_raised)
         scope.begin(*request, self.time_ns, carried)
         definition.attempts.enter_one(*request)
         try:
-            return run_at_once(self.line.instance, definition.interface, scope, method, arguments)
+            return run_at_once(sight.instance, definition.interface, scope, method, arguments)
         finally:
             self.definition.attempts.leave_one()
 
     def why_not_alive(self) -> str:
-        """By the object's own word (FTC-247); empty when it is alive. Only while at rest."""
-        invariant(self.is_at_rest, "an object is asked between two operations")
+        """By the object's own word (FTC-247); empty when it is alive. Only while :attr:`may_be_asked`."""
+        invariant(self.may_be_asked, "an object is asked between two operations")
         scope = Scope(self.definition.group, self.definition.interface, None)
         scope.begin(ASKED_BY, 0, self.time_ns)
         self.definition.attempts.enter_one(ASKED_BY, 0)
@@ -214,7 +278,7 @@ class Execution:
         """Everything, as of ``position``, read back (E9). Raises ``NotCapturable``, and what ``get_state``
         raises."""
         definition = self.definition
-        state = definition.capture.state_of(self.line.instance, definition.spare)
+        state = definition.capture.state_of(self.line.instance, definition.spare, self.code.version)
         return saving.encoded(self._saved(state), definition.interface)
 
     def pieces(self) -> Iterator[bytes]:
@@ -247,7 +311,8 @@ class Execution:
     def _of(cls, definition: Definition, found: Saved, instance: object) -> "Execution":
         execution = cls(definition, instance)
         execution.position, execution.csn, execution.time_ns = found.position, found.csn, found.time_ns
-        execution.code = found.code
+        execution._take_code(found.code)
+        execution.line.time_ns = found.time_ns
         execution.retention = Retention.load(found.retention)
         execution.replace_timers(found.timers)
         execution.line.queue.extend(found.queue)
@@ -270,8 +335,10 @@ class Execution:
         )
 
     def go_on(self) -> Effects:
-        """Run what waits in the queue, after :meth:`load`."""
+        """Run what waits in the queue, after :meth:`load`. Raises :class:`.upgrade.OtherCode`."""
         effects = Effects()
+        if self.line.queue:
+            self._check_own(self.position)
         self._end(self.line.drain(self.position), effects)
         return effects
 
@@ -289,7 +356,7 @@ class Execution:
         return self.definition.capture.update_of(self.line.instance)
 
     def set_update(self, update: bytes, timers: bytes) -> None:
-        """Take what changed since. Raises ``InvalidState``."""
+        """Take what changed since. Raises what ``set_update`` raises."""
         self.definition.capture.apply_update(self.line.instance, update)
         self.replace_timers(timers)
 
@@ -305,11 +372,13 @@ class Execution:
         """Take a record whose effect on the object comes as an update: who has had which reply, and what time
         it is."""
         if isinstance(record, Calls | Executed):
+            self._check_own(first)
             calls = decode_calls(record.sent.calls)
             self._move_to(first, first + len(calls) - 1)
             self._take_time(record.stamp)
             self._account(first, record.sent, calls, record.outcomes if isinstance(record, Executed) else [])
-        elif isinstance(record, NestedReply | TimerFired):
+        elif isinstance(record, NestedReply | TimerFired | Withdrawn):
+            self._check_own(first)
             self._move_to(first, first)
             self._take_time(record.stamp)
         else:
@@ -347,13 +416,14 @@ class Execution:
             self.retention.finish(reply.client, reply.number, reply.outcome, self.position)
 
     def _resume(self, record: NestedReply, effects: Effects) -> None:
-        if not self.line.is_waiting_for(Request(record.client, record.number), record.call):
+        request = record.request
+        if not self.line.is_waiting_for(request, record.call):
             return  # a second answer to a call that has one
         try:
             outcome = decode_outcome(record.outcome)
         except msgspec.DecodeError as error:
             outcome = Unknown(f"the answer cannot be read: {error}")
-        self._end(self.line.resume(outcome, self.position), effects)
+        self._end(self.line.resume(request, outcome, self.position), effects)
 
     def _end(self, ended: Iterator[tuple[Job, bytes]], effects: Effects) -> None:
         for job, outcome in ended:
@@ -389,6 +459,8 @@ class Execution:
             self.retention.begin(*request, self.position, record.expiration_s)
             self.retention.finish(*request, outcome)
         elif isinstance(verdict, Repeated) and verdict.reply != outcome:
+            if isinstance(decode_outcome(verdict.reply), Refused):
+                return  # it was withdrawn first, and did not run anywhere
             effects.divergence = f"{request} is poisoned, but here it ran"
             self.retention.finish(*request, outcome)
 
@@ -398,7 +470,7 @@ class Execution:
 
     def _take_time(self, stamp: Stamp) -> None:
         self.csn = stamp.csn
-        self.time_ns = max(self.time_ns, stamp.time_ns)
+        self.time_ns = self.line.time_ns = max(self.time_ns, stamp.time_ns)
         self.retention.advance(stamp.csn.timestamp)
 
 

@@ -41,6 +41,10 @@ class Incapacity:
         """This member is primary, perhaps again: whatever failed before, it is worth an attempt."""
         self._try_from, self._is_others_turn = 0, False
 
+    def retry(self) -> None:
+        """An attempt makes sense now; whether the group is handed over is another question."""
+        self._try_from = 0
+
     def failed(self, error: Exception) -> None:
         """An attempt to make the object ended with *error*."""
         said = str(error) if isinstance(error, HoldfastError) else error_in_words(error)

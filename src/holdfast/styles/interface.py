@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import GenericAlias
-from typing import Any, Final, TypeVar, get_type_hints
+from typing import Any, Final, TypeVar, get_type_hints, overload
 
 import msgspec
 
@@ -19,10 +19,13 @@ from holdfast.model.outcome import text_of
 from holdfast.net.frame import UNDECODABLE
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+Class = TypeVar("Class", bound=type)
 
 CLASSES_KEPT_MAX: Final = 256
 QUERY_MARK: Final = "__holdfast_query__"
-RESERVED: Final = ("get_state", "set_state", "get_update", "set_update", "is_alive")
+ANYTIME_MARK: Final = "__holdfast_anytime__"
+INTERLEAVED_MARK: Final = "__holdfast_interleaved__"
+RESERVED: Final = ("get_state", "set_state", "get_update", "set_update", "is_alive", "upgraded")
 """Methods by which Holdfast itself deals with an object; no caller reaches them."""
 SUGGESTIONS_MAX: Final = 12
 POSITIONAL: Final = "*"
@@ -31,10 +34,36 @@ POSITIONAL: Final = "*"
 _anything: Final = msgspec.msgpack.Decoder(list[Any] | dict[str, Any])
 
 
-def query(method: Method) -> Method:
-    """Mark a method that changes nothing: it is answered from the primary's state and not ordered."""
-    setattr(method, QUERY_MARK, True)
-    return method
+@overload
+def query(method: Method) -> Method: ...
+
+
+@overload
+def query(*, anytime: bool = False) -> Callable[[Method], Method]: ...
+
+
+def query(method: Method | None = None, *, anytime: bool = False) -> Method | Callable[[Method], Method]:
+    """Mark a method that changes nothing: it is answered from the primary's state and not ordered.
+
+    While an operation waits for another group it sees the state before that one; where that is too large to
+    be copied it waits a while, and is refused. With *anytime* it sees the object as it is, half an operation
+    included."""
+
+    def mark(method: Method) -> Method:
+        setattr(method, QUERY_MARK, True)
+        setattr(method, ANYTIME_MARK, anytime)
+        return method
+
+    return mark if method is None else mark(method)
+
+
+def interleaved(cls: Class) -> Class:
+    """Mark a class that bears it when others of its operations run while one waits for another group: what
+    it knew before an ``await`` may have changed after it. Queries see the object as it is."""
+    if not isinstance(cls, type):
+        raise TypeError(f"@interleaved marks a class, not {cls!r}")
+    setattr(cls, INTERLEAVED_MARK, True)
+    return cls
 
 
 class BadCall(InvalidRequest):
@@ -54,6 +83,8 @@ class Operation:
     """Without ``self``."""
     types: dict[str, Any]
     """The annotations of its parameters, as far as they can be resolved."""
+    is_anytime: bool = False
+    """Whether it is a query that may see half an operation."""
     returns: Any = Any
     """What it returns, by its annotation; ``Any`` when that says nothing that could be made of a reply."""
     _whole: msgspec.msgpack.Decoder[Any] | None = field(init=False, compare=False, repr=False)
@@ -122,6 +153,14 @@ class Interface:
         self.cls = cls
         self.operations = {name: _operation(name, method) for name, method in _public_methods(cls)}
         self.queries = frozenset(name for name, each in self.operations.items() if each.is_query)
+        self.is_interleaved = bool(getattr(cls, INTERLEAVED_MARK, False))
+        """Whether operations may begin while others wait."""
+        self.may_wait = any(each.is_async and not each.is_query for each in self.operations.values())
+        """Whether an operation can wait for another group at all."""
+        self.has_strict_queries = any(
+            each.is_query and not each.is_anytime for each in self.operations.values()
+        )
+        """Whether any query must not see half an operation."""
 
     def operation(self, name: str) -> Operation:
         """The operation of that name. Raises :class:`BadCall` that says which there are."""
@@ -161,6 +200,7 @@ def _operation(name: str, method: Callable[..., Any]) -> Operation:
         name=name,
         is_query=getattr(method, QUERY_MARK, False),
         is_async=inspect.iscoroutinefunction(method),
+        is_anytime=getattr(method, ANYTIME_MARK, False),
         signature=signature.replace(parameters=parameters),
         types={each.name: known[each.name] for each in parameters if each.name in known},
         returns=known.get("return", Any),

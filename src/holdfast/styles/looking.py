@@ -1,21 +1,24 @@
 """How far a passive backup has looked for what brings it forward: not at every commit, nor twice at a record.
 
-The primary orders *steps* (`State`, `Update`, `Forward`) now and then among thousands of other records. A
-backup looks through what is new from time to time; only when a step is among it are the records between the
-object and that step read once more.
+The primary orders *steps* (`State`, `Update`, `Forward`, `Upgraded`) now and then among thousands of other
+records. A backup looks through what is new from time to time; only when a step is among it are the records
+between the object and that step read once more.
 """
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from typing import Final
 
+from holdfast.model.code import UNKNOWN
 from holdfast.model.ids import Position
 from holdfast.model.ports import Clock
 from holdfast.storage.record import Record as Stored
 from holdfast.styles.config import StyleConfig
-from holdfast.styles.operation import Forward, State, Update, encode_record
+from holdfast.styles.operation import Forward, State, Update, Upgraded, encode_record
 
-_STEPS: Final = tuple(encode_record(each)[1:2] for each in (State(b""), Update(b"", b""), Forward()))
+_STEPS: Final = tuple(
+    encode_record(each)[1:2] for each in (State(b""), Update(b"", b""), Forward(), Upgraded(UNKNOWN, UNKNOWN))
+)
 """The tags of what brings backups forward, the second byte of a record: the others need not be decoded."""
 
 

@@ -42,7 +42,8 @@ def client_of(group: GroupId, caller: Request) -> ClientId:
 def _sent(caller: str, outgoing: Outgoing, chain: tuple[str, ...]) -> Sent:
     call = Call(outgoing.call, outgoing.method, outgoing.arguments, outgoing.expiration_s)
     calls = encode_calls([traced(call, outgoing.traceparent)])
-    return Sent(_client(caller, outgoing.caller), outgoing.call, outgoing.expiration_s, calls, chain)
+    client = _client(caller, outgoing.caller)
+    return Sent(client, outgoing.call, outgoing.expiration_s, calls, chain, outgoing.root)
 
 
 def _client(group: str, caller: Request) -> ClientId:

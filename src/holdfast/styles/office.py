@@ -15,6 +15,7 @@ from holdfast.styles.config import StyleConfig
 from holdfast.styles.execution import Execution
 from holdfast.styles.incapacity import Incapacity
 from holdfast.styles.ports import StylePorts
+from holdfast.styles.succession import WaitsForCode
 
 LOOK_NS: Final = 20 * MILLISECOND
 """How often a primary that gave its object up looks whether another can be made."""
@@ -45,6 +46,10 @@ class Office:
         """After so long an attempt is made, also if nothing comes in: timers are due without any call."""
         return self._incapacity.wait_ns or LOOK_NS
 
+    def reconsider(self) -> None:
+        """What stood in the way may be gone: the next attempt is worth making at once."""
+        self._incapacity.retry()
+
     def begin(self) -> None:
         self.is_held = True
         self._incapacity.begin_reign()
@@ -62,6 +67,9 @@ class Office:
             self._ports.wake()  # records could not be read just now, or there is more to load
         except DISK_ERRORS:
             raise
+        except WaitsForCode as error:
+            self._incapacity.gave_up(str(error))
+            self._ports.fault("other_code", self._incapacity.why)
         except Exception as error:
             # The class's own code failed to make or restore the object (FTC-310): this member cannot serve.
             self._incapacity.failed(error)

@@ -12,11 +12,14 @@ decides the same (X2). All other records take one position.
 `TimerFired`   a durable timer has fallen due (E6)
 `Settled`      somebody asked for a request's outcome: if it has not run, it never will (X3)
 `Poison`       a call that ended processes is given up (E4)
+`Withdrawn`    a call that stands in line and has not begun never will (E10, X3)
 `Upgraded`     from here on other code of the class executes, from the state that it has loaded (E7)
 `State`        the primary's whole state, for warm backups (FTC-308)
 `Update`       what changed since the last `State` or `Update`
 `Forward`      warm backups may replay up to here: what changed is cheaper to compute than to send (E5)
-`Marked`       every member of an active group captures its state here
+`Marked`       every member of an active group captures its state here; operations that are interleaved begin
+               no more until the object has been at rest
+`Unmarked`     that took too long: they begin again
 `Digested`     what the primary's state at a mark came to; one that differs has diverged (E1)
 =============  =====================================================================================
 
@@ -32,6 +35,7 @@ import msgspec
 from msgspec import Meta
 
 from holdfast.model.calls import METHOD_CHARACTERS_MAX, Client, Number, Request
+from holdfast.model.circles import Root
 from holdfast.model.code import Code
 from holdfast.model.csn import Csn
 from holdfast.model.ids import ClientId, Position
@@ -103,6 +107,8 @@ class Sent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     calls: msgspec.Raw
     chain: tuple[str, ...] = ()
     """The groups that wait for these calls, outermost first (E3)."""
+    root: Root | None = None
+    """The request for which the first of them waits; None: these calls are for nobody else's (E10)."""
 
     @property
     def is_ordered(self) -> bool:
@@ -192,6 +198,19 @@ class Poison(msgspec.Struct, frozen=True, array_like=True, tag=7, gc=False):
         return encode_outcome(Poisoned(self.attempts, self.call))
 
 
+class Withdrawn(msgspec.Struct, frozen=True, array_like=True, tag=14, gc=False):
+    """If the call still stands in line and has not begun, it never will, and this is its outcome."""
+
+    stamp: Stamp
+    client: ClientId
+    number: int
+    outcome: bytes
+
+    @property
+    def request(self) -> Request:
+        return Request(self.client, self.number)
+
+
 class Upgraded(msgspec.Struct, frozen=True, array_like=True, tag=8, gc=False):
     from_code: Code
     to_code: Code
@@ -216,6 +235,10 @@ class Marked(msgspec.Struct, frozen=True, array_like=True, tag=12, gc=False):
     pass
 
 
+class Unmarked(msgspec.Struct, frozen=True, array_like=True, tag=20, gc=False):
+    pass
+
+
 class Digested(msgspec.Struct, frozen=True, array_like=True, tag=13, gc=False):
     position: Position
     """Of the mark."""
@@ -230,14 +253,16 @@ Record = (
     | TimerFired
     | Settled
     | Poison
+    | Withdrawn
     | Upgraded
     | State
     | Update
     | Forward
     | Marked
+    | Unmarked
     | Digested
 )
-Stamped = Calls | Executed | NestedReply | TimerFired | Settled | Poison
+Stamped = Calls | Executed | NestedReply | TimerFired | Settled | Poison | Withdrawn
 """Those that move the group's time on."""
 
 _records: Final[msgspec.msgpack.Decoder[Record]] = msgspec.msgpack.Decoder(Record)

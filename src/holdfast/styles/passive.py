@@ -20,7 +20,7 @@ a returning one    its own checkpoint, and records         the same, then states
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, groupby
 from typing import Final
 
 from holdfast.model.calls import Request
@@ -49,6 +49,7 @@ from holdfast.styles.operation import (
     Replied,
     Sent,
     Stamp,
+    Upgraded,
     decode_record,
     ends_of_portions,
 )
@@ -56,6 +57,7 @@ from holdfast.styles.poison import among_jobs
 from holdfast.styles.ports import StylePorts, Token
 from holdfast.styles.replaying import pages, replay
 from holdfast.styles.replica import Replica, Then
+from holdfast.styles.upgrade import OtherCode
 
 CALL_BYTES: Final = 64
 """What a record has of a call beside its method, arguments and outcome, at most: numbers, and a trace."""
@@ -80,7 +82,8 @@ class Passive(Replica):
 
     @property
     def execution(self) -> Execution | None:
-        return self._execution
+        execution = self._execution
+        return execution if execution is not None and execution.is_own else None
 
     @property
     def awaits_turn(self) -> bool:
@@ -104,12 +107,18 @@ class Passive(Replica):
     def on_committed(self, up_to: Position) -> None:
         if self._office.is_taken_up:
             self._committed(up_to)
+        elif self._succession.is_met:
+            if self._is_look_due(up_to):
+                self._looking.ended(up_to, self._log_bytes())
+                self._ports.again()
         elif self._work is None and self._is_look_due(up_to):
             self._work = self._look_at(up_to)
             with suppress(Overloaded):  # it looks again at the next commit
                 self._go_on()
 
     def turn(self) -> None:
+        if not self._office.is_held:
+            self._look_behind()
         if self._work is not None and not self._is_readying:
             with suppress(Overloaded):
                 self._go_on()
@@ -118,6 +127,7 @@ class Passive(Replica):
     def install(self, kept: Kept) -> None:
         """The state is this host's checkpoint, and loaded from there when an object is needed."""
         self._discard()
+        self._succession.forget()
         self._checkpointing.installed(kept)
 
     # --- bringing the object forward
@@ -141,6 +151,10 @@ class Passive(Replica):
                 if self._ports.clock.now() >= until_ns:
                     self._ports.again()
                     return False
+        except OtherCode as error:
+            self._discard()
+            self._meets_other_code(error)
+            raise Overloaded(str(error)) from None
         except BaseException:
             self._stop_work()
             raise
@@ -169,6 +183,7 @@ class Passive(Replica):
         this is given up."""
         while self._execution is None:
             if self._loading is None:
+                self._succession.check_kept(leads=self._office.is_held)
                 self._loading = loading(self.definition, self._ports.checkpoint)
             try:
                 self._execution = next(self._loading)
@@ -228,19 +243,21 @@ class Passive(Replica):
     def _order_parted(
         self, token: Token, stamp: Stamp, sent: Sent, calls: list[Call], outcomes: list[bytes | None]
     ) -> None:
-        """One of the calls waits for another group, and all behind it wait for that: these are ordered
-        without outcomes, which follow as records of their own (E1)."""
-        parted = outcomes.index(None)
-        done = [outcome for outcome in outcomes[:parted] if outcome is not None]
-        if done:
-            self._order_executed(token, stamp, sent.of(calls[:parted]), calls[:parted], done)
-        rest = Calls(stamp.part(parted), sent.of(calls[parted:]))
-        last = self._submit_executed(rest, len(calls) - parted)
-        for each, outcome in zip(calls[parted:], outcomes[parted:], strict=True):
-            if outcome is None:
-                self._waiting.for_call(Request(sent.client, each.number), token)
+        """Some of the calls wait for another group, or in line for one that does: these are ordered without
+        outcomes, which follow as records of their own (E1)."""
+        begin = 0
+        for _, run in groupby(outcomes, lambda outcome: outcome is None):
+            alike = list(run)
+            end = begin + len(alike)
+            part, first = calls[begin:end], stamp.part(begin)
+            ended = [outcome for outcome in alike if outcome is not None]
+            if ended:
+                self._order_executed(token, first, sent.of(part), part, ended)
             else:
-                self._waiting.until(last, token, [each.number], [outcome])
+                self._submit_executed(Calls(first, sent.of(part)), len(part))
+                for each in part:
+                    self._waiting.for_call(Request(sent.client, each.number), token)
+            begin = end
 
     def _order(self, execution: Execution, record: Record, waits: tuple[Token, Then] | None = None) -> None:
         self._check_room(execution, 1)
@@ -263,6 +280,13 @@ class Passive(Replica):
             begin = end
         if waits is not None:
             waits[1](effects, position)
+
+    def _order_upgrade(self, execution: Execution, record: Upgraded) -> Position:
+        self._order(execution, record)
+        return self._object().position
+
+    def _begin_from_kept(self) -> None:
+        self._discard()
 
     def _spent(self, began_ns: int) -> int:
         """Something was executed since; also if the clock is too coarse to show it. Answers how long."""
@@ -303,6 +327,10 @@ class Passive(Replica):
                 for each in reversed(found):  # the one that runs is last: its end lets the line move on
                     self.poison(each)
             self._step(execution)
+        execution = self._execution
+        record = self._gate.due(execution.line) if execution is not None else None
+        if execution is not None and record is not None:
+            self._order(execution, record)
 
     def _step_by(self, execution: Execution, record: Record) -> None:
         """Order a record that brings backups forward; on the object itself it has no effect."""
@@ -339,7 +367,7 @@ class Passive(Replica):
         whatever way, and what this host keeps of it is loaded when it is needed."""
         try:
             yield from work
-        except (Overloaded, *DISK_ERRORS):
+        except (Overloaded, OtherCode, *DISK_ERRORS):
             raise
         except Exception as error:
             self._ports.fault("object_failed", f"the state was not taken: {error_in_words(error)}")

@@ -160,7 +160,9 @@ class Onlooker(Protocol):
         """One calls another group: with what, and followed by whom. ``came_back`` follows."""
         ...
 
-    def came_back(self, outcome: bytes) -> None: ...
+    def came_back(self, caller: Request, outcome: bytes) -> None:
+        """The call that *caller* made last has an outcome."""
+        ...
 
     def forsake(self) -> None:
         """What waits is not executed here any more."""

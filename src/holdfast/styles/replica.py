@@ -9,15 +9,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from holdfast.model.calls import Request
-from holdfast.model.errors import BrokenInvariant, Rejected, Unavailable
+from holdfast.model.errors import BrokenInvariant, Overloaded, Rejected, Unavailable
 from holdfast.model.ids import ClientId, Epoch, Position
 from holdfast.model.units import MILLISECOND
 from holdfast.sequence.ports import Captured, Kept
+from holdfast.sequence.retention import NEVER
 from holdfast.styles.admission import calls_in, check_length, check_room, in_circle
 from holdfast.styles.answering import Answering
 from holdfast.styles.asking import Asking
@@ -27,8 +29,9 @@ from holdfast.styles.checkpointing import Checkpointing
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.context import Scope
 from holdfast.styles.definition import Definition
-from holdfast.styles.effects import Effects, Outgoing
-from holdfast.styles.execution import Execution
+from holdfast.styles.effects import Effects
+from holdfast.styles.execution import REFUSALS, Execution
+from holdfast.styles.gate import Gate
 from holdfast.styles.office import Office
 from holdfast.styles.operation import (
     Call,
@@ -38,14 +41,18 @@ from holdfast.styles.operation import (
     Sent,
     Settled,
     TimerFired,
+    Upgraded,
+    Withdrawn,
     encode_record,
 )
 from holdfast.styles.poison import Poisonous, among_calls, among_timers
-from holdfast.styles.ports import Sequence, StylePorts, Token
+from holdfast.styles.ports import Sequence, StylePorts, Token, Waits
 from holdfast.styles.queries import Queries
 from holdfast.styles.repetition import Repetitions
 from holdfast.styles.stamping import Stamping, newest_stamp
 from holdfast.styles.stepping import fitted
+from holdfast.styles.succession import Succession, WaitsForCode
+from holdfast.styles.upgrade import OtherCode
 from holdfast.styles.waiting import Waiting
 
 OVERDUE_NS: Final = 20 * MILLISECOND
@@ -72,9 +79,21 @@ class Replica(ABC):
             definition.group, ports, self._audience, self._waiting, self._queries, self._final
         )
         self._repetitions = Repetitions(self._waiting, self._answering.tell)
-        self._asking = Asking(self.definition, ports, self._audience, self._queries)
+        self._asking = Asking(
+            self.definition, ports, self._audience, self._queries, config.query_wait_ns, self.time_ns
+        )
         self._checkpointing = Checkpointing(ports, config, self._log_bytes)
         self._calling_out = CallingOut()
+        self._succession = Succession(
+            self.definition,
+            ports,
+            config,
+            keep=lambda captured: self._checkpointing.keep(captured),
+            on_kept=lambda position, size: self._checkpointing.kept_elsewhere(position, size),
+        )
+        self._old_waits: Waits | None = None
+        """What a method of the old code waits for, for which this primary has called."""
+        self._gate = Gate(ports.clock, config)
 
     def bind(self, sequence: Sequence) -> None:
         """The member this replica stands on; before any event."""
@@ -117,22 +136,89 @@ class Replica(ABC):
 
     def on_serving(self, epoch: Epoch) -> None:
         self._office.begin()
-        self._maybe_take_up()
+        self._maybe_take_up(may_order=False)
 
-    def _maybe_take_up(self) -> None:
+    def _maybe_take_up(self, *, may_order: bool = True) -> None:
         """Take calls as soon as the object is ready."""
-        execution = self._office.attempt(self._resumed)
+        execution = self._office.attempt(partial(self._resumed, may_order=may_order))
         if execution is not None:
             self._take_up(execution)
 
-    def _resumed(self) -> Execution | None:
+    def _resumed(self, *, may_order: bool) -> Execution | None:
         """The object, to be served from here on. It follows what is committed: so everything must be, also
         what this primary ordered for an object that it has given up since."""
         if self.sequence.committed != self.sequence.tail:
             return None
+        if not self._is_way_free(may_order=may_order):
+            return None
         execution = self._ready()
+        if not execution.is_own:
+            if may_order:
+                self._upgrade(execution)
+            else:
+                self._ports.again()
+            return None
         self._stamping.resume(*newest_stamp(execution, self.sequence))
         return execution
+
+    # --- other code (E7)
+
+    def _is_way_free(self, *, may_order: bool) -> bool:
+        """Whether the class as it is here may make an object of what is kept. A method of the old code that
+        waits for another group is given its answer first, as by any primary."""
+        if not self._succession.is_met:
+            return True
+        if self._succession.look(self.sequence, leads=True):
+            self._begin_from_kept()
+            return True
+        waits = self._succession.waits
+        if waits is not None and may_order:
+            if self._old_waits is not waits:
+                self._old_waits = waits
+                self._calling_out.take_up(self.sequence.committed)
+                self._stamping.resume(waits.csn, waits.time_ns)
+            outgoing = self._calling_out.for_old_code(waits.outgoing)
+            if outgoing is not None:
+                self._ports.call_out(self._audience.calls_out(outgoing))
+        return False
+
+    def _upgrade(self, execution: Execution) -> None:
+        """Let the class as it is here go on from what other code has left, once that is ordered: whoever
+        comes to this place does the same. Until it is committed nothing is served, so that a crash leaves
+        either the old or the new."""
+        here, made_by = self.definition.code, execution.code
+        why = "" if execution.is_unbegun else self._ports.why_not_upgrade(made_by)
+        if why:
+            raise WaitsForCode(why)
+        position = self._order_upgrade(execution, Upgraded(made_by, here))
+        if position > 1:
+            # Nobody shall need the old code any more who begins after this.
+            self._checkpointing.grew(self._config.checkpoint_bytes)
+        self._ports.trace.note(
+            "upgraded",
+            group=self.definition.group,
+            from_code=str(made_by),
+            to_code=str(here),
+            position=position,
+        )
+
+    def _look_behind(self) -> None:
+        """As a backup: come to an object, if the class as it is here has gone on where others have."""
+        with suppress(Overloaded):
+            if self._succession.is_met and self._succession.look(self.sequence, leads=False):
+                self._begin_from_kept()
+
+    def reconsider(self) -> None:
+        """Who has which code, or what is wished, is another than before."""
+        if self._office.awaits_object or self._succession.is_met:
+            self._office.reconsider()
+            self._ports.again()
+
+    def _meets_other_code(self, error: OtherCode) -> None:
+        """This member's object cannot go on: it has none, until the way is free again."""
+        self._succession.meet(str(error))
+        self._ports.trace.note("other_code", group=self.definition.group, why=str(error))
+        self._ports.again()
 
     def _take_up(self, execution: Execution) -> None:
         self._office.take_up()
@@ -142,6 +228,7 @@ class Replica(ABC):
 
     def on_following(self) -> None:
         self._office.end()
+        self._succession.waits = self._old_waits = None
         self._withdraw()
 
     def _withdraw(self) -> None:
@@ -164,14 +251,14 @@ class Replica(ABC):
         """
         execution, group = self._serving(), self.definition.group
         calls = calls_in(sent)
-        if group in sent.chain:
+        if group in sent.chain and not self.definition.interface.is_interleaved:
             # However full the line is: it only moves on when this is answered.
             outcomes = [in_circle(group, sent.chain)] * len(calls)
             self._ports.answer(token, [each.number for each in calls], outcomes)
             return
-        check_room(
-            group, execution.line.waiting, self._log_bytes(), self._config, self._checkpointing.why_none
-        )
+        in_line, is_nested = execution.line.waiting, bool(sent.chain)
+        why_none = self._checkpointing.why_none
+        check_room(group, in_line, self._log_bytes(), self._config, is_nested=is_nested, why_none=why_none)
         queries, operations = self._asking.split(calls)
         if sent.is_ordered and operations:
             queries, operations = [], calls  # they shall see what those before them have done
@@ -207,7 +294,7 @@ class Replica(ABC):
     def reached(self) -> Position:
         """What the state that stale reads are answered from stands for; 0 while there is none."""
         execution = self.execution
-        return execution.position if execution is not None and execution.is_at_rest else Position(0)
+        return execution.position if execution is not None and execution.may_be_read else Position(0)
 
     def keep_up(self) -> None:
         """Somebody reads here: bring the object up to what is committed, if this style does that. Raises
@@ -218,7 +305,7 @@ class Replica(ABC):
         """By the object's own word (FTC-247); empty when it is alive. One that is not here, or waits for
         another group, cannot be asked and is not hung: the machinery answers for it."""
         execution = self.execution
-        return execution.why_not_alive() if execution is not None and execution.is_at_rest else ""
+        return execution.why_not_alive() if execution is not None and execution.may_be_asked else ""
 
     def make_anew(self, why: str) -> None:
         """The object is faulty: give it up, and make another of what is committed. A primary lets another
@@ -227,9 +314,14 @@ class Replica(ABC):
         self._office.failed_in(why)
         self._ports.again()
 
-    def on_outcome_asked(self, token: Token, client: ClientId, number: int, expiration_s: int) -> None:
-        """Somebody wants to know what became of a request, and it shall not run any more (X3)."""
+    def on_outcome_asked(
+        self, token: Token, client: ClientId, number: int, expiration_s: int, *, withdraws: bool = False
+    ) -> None:
+        """Somebody wants to know what became of a request, and it shall not run any more (X3); *withdraws*:
+        not even if it was ordered and stands in line."""
         execution = self._serving()
+        if withdraws:
+            self.withdraw(Request(client, number), REFUSALS[NEVER])
         record = Settled(self._stamping.next(), client, number, expiration_s)
 
         def tell(effects: Effects, position: Position) -> None:
@@ -241,12 +333,33 @@ class Replica(ABC):
         """The answer to a call that went out through ``call_out``."""
         if not self._calling_out.is_awaited(caller, call):
             return
-        self._audience.came_back(outcome)
+        if self._succession.waits is not None:
+            self._answer_old_code(caller, call, outcome)
+            return
+        self._audience.came_back(caller, outcome)
         outcome = fitted(outcome)  # a query may return more than a record takes
         try:
             self._order(self._serving(), NestedReply(self._stamping.next(), *caller, call, outcome))
+            self._calling_out.came_back(caller, call)
         except (Rejected, Unavailable):
-            self._calling_out.send_again()  # or another primary does
+            self._calling_out.send_again(caller, call)  # or another primary does
+
+    def _answer_old_code(self, caller: Request, call: int, outcome: bytes) -> None:
+        """A method of the old code waits for this, in no object of this process: it goes on from a record."""
+        if self._office.awaits_object and self.sequence.is_serving:
+            with suppress(Rejected, Unavailable):
+                self._submit(NestedReply(self._stamping.next(), *caller, call, fitted(outcome)))
+                self._succession.waits = None
+                self._ports.again()
+                return
+        self._calling_out.send_again(caller, call)
+
+    def withdraw(self, request: Request, outcome: bytes) -> None:
+        """Have a call that stands in line end with *outcome*, unless it begins before that is ordered (E10).
+        Raises ``Unavailable``, ``Overloaded``."""
+        execution = self._serving()
+        if execution.line.is_in_line(request):
+            self._order(execution, Withdrawn(self._stamping.next(), *request, outcome))
 
     def poison(self, found: Poisonous) -> None:
         """Give up a call that ended too many processes (E4)."""
@@ -270,19 +383,27 @@ class Replica(ABC):
         # Also when calls are no longer taken: what was ordered must leave, or it never commits.
         self.sequence.flush()
         self._stamping.end_turn()
+        self._asking.refuse_overdue()
         self._queries.release(self.sequence)
 
     def next_wake_ns(self) -> int | None:
         """When, by the wall clock, :meth:`turn` must be called even if nothing comes in."""
+        execution = self.execution if self._office.is_taken_up else None
+        gate_ns = self._gate.next_ns(execution.line) if execution is not None else None
+        wakes = [at for at in (self._next_due_ns(), self._asking.next_ns, gate_ns) if at is not None]
+        return self._ports.clock.wall() + min(wakes) - self._ports.clock.now() if wakes else None
+
+    def _next_due_ns(self) -> int | None:
+        """When, by the clock, the object is to be looked for, or a timer of its own falls due."""
         office, execution = self._office, self.execution
         if office.awaits_object:
-            return self._ports.clock.wall() + office.look_again_ns
+            return self._ports.clock.now() + office.look_again_ns
         due_ns = execution.timers.next_due_ns() if execution is not None and office.is_taken_up else None
         if due_ns is None:
             return None
         # One that is due and still there has been ordered, and its commit brings a turn; or it could not be.
         ahead_ns = due_ns - self._stamping.now_ns()
-        return self._ports.clock.wall() + (ahead_ns if ahead_ns > 0 else OVERDUE_NS)
+        return self._ports.clock.now() + (ahead_ns if ahead_ns > 0 else OVERDUE_NS)
 
     # --- state
 
@@ -300,6 +421,12 @@ class Replica(ABC):
         """Why this member's last checkpoint failed (E9); empty when it did not."""
         return self._checkpointing.why_none
 
+    def settle(self) -> bool:
+        """Before an orderly stop: have a checkpoint of what this member has executed, so that whoever starts
+        next need not replay it (E7); whether there is nothing more to wait for."""
+        execution = self.execution
+        return execution is None or self._checkpointing.settle(execution, self.sequence.committed)
+
     def is_near(self) -> bool:
         """Whether it could serve almost at once: it has its object, or one that is soon loaded."""
         return self.execution is not None or not self._checkpointing.is_kept_large
@@ -309,6 +436,15 @@ class Replica(ABC):
     @abstractmethod
     def _ready(self) -> Execution:
         """The object with everything committed applied to it."""
+
+    @abstractmethod
+    def _begin_from_kept(self) -> None:
+        """Have the object made of what this host keeps, whatever there was."""
+
+    @abstractmethod
+    def _order_upgrade(self, execution: Execution, record: Upgraded) -> Position:
+        """Apply the record to the object, which has all that is committed, and order it. The object is given
+        up if that fails. Raises :class:`.upgrade.CannotUpgrade`."""
 
     @abstractmethod
     def _renounce(self) -> None:
@@ -371,12 +507,9 @@ class Replica(ABC):
 
     def _call_out(self) -> None:
         execution = self.execution
-        waits: Outgoing | None = execution.outgoing() if execution is not None else None
-        if waits is None or waits.position > self.sequence.committed:
-            return
-        outgoing = self._calling_out.to_send(waits)
-        if outgoing is not None:
-            self._ports.call_out(self._audience.calls_out(outgoing))
+        if execution is not None and not execution.is_at_rest:
+            for outgoing in self._calling_out.to_send(execution.line, self.sequence.committed):
+                self._ports.call_out(self._audience.calls_out(outgoing))
 
     def _fire_timers(self) -> None:
         execution = self.execution

@@ -11,7 +11,7 @@ from holdfast.model.csn import Csn
 from holdfast.model.errors import invariant
 from holdfast.model.ids import ClientId, Position
 from holdfast.sequence.retention import Retention
-from holdfast.styles.capture import Capture, NotCapturable
+from holdfast.styles.capture import Capture, NotCapturable, Restoring
 from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Job
 from holdfast.styles.interface import BadCall, Interface
@@ -63,8 +63,20 @@ def encoded(saved: Saved, interface: Interface) -> bytes:
 def pieces(saved: Saved, definition: Definition, instance: object) -> Iterator[bytes]:
     """*saved* and the state of *instance*, in pieces that follow each other, each of which was read back."""
     yield framed(encoded(msgspec.structs.replace(saved, version=IN_PIECES), definition.interface))
-    for piece in definition.capture.pieces_of(instance, definition.spare):
+    for piece in definition.capture.pieces_of(instance, definition.spare, saved.code.version):
         yield framed(piece)
+
+
+def head_of(chunks: Iterator[bytes]) -> Saved:
+    """What was saved, less the object where it is in pieces. Raises ``msgspec.DecodeError``."""
+    first = next(chunks, b"")
+    if first[:1] == _FIRST_OF_WHOLE:
+        return msgspec.msgpack.decode(b"".join([first, *chunks]), type=Saved)
+    unframing = Unframing()
+    for chunk in chain([first], chunks):
+        for piece in unframing.pieces(chunk):
+            return msgspec.msgpack.decode(piece, type=Saved)
+    raise msgspec.DecodeError("a saved state ends in the middle")
 
 
 def read(
@@ -76,7 +88,7 @@ def read(
     if first[:1] == _FIRST_OF_WHOLE:
         found = msgspec.msgpack.decode(b"".join([first, *chunks]), type=Saved)
         invariant(found.version == WHOLE, f"a state of version {found.version} cannot be read")
-        yield found, capture.restored(found.state, fresh)
+        yield found, capture.restored(found.state, fresh, found.code.version)
     else:
         yield from _read_pieces(chain([first], chunks), capture, fresh)
 
@@ -84,16 +96,18 @@ def read(
 def _read_pieces(
     chunks: Iterator[bytes], capture: Capture, fresh: Callable[[], Any]
 ) -> Iterator[tuple[Saved, Any] | None]:
-    unframing, restoring = Unframing(), capture.restoring(fresh)
+    unframing = Unframing()
     found: Saved | None = None
+    restoring: Restoring | None = None
     for chunk in chunks:
         for piece in unframing.pieces(chunk):
-            if found is None:
+            if restoring is None:
                 found = msgspec.msgpack.decode(piece, type=Saved)
                 invariant(found.version == IN_PIECES, f"a state of version {found.version} cannot be read")
+                restoring = capture.restoring(fresh, found.code.version)
             else:
                 restoring.take(piece)
             yield None
-    if found is None or not unframing.is_between_pieces:
+    if found is None or restoring is None or not unframing.is_between_pieces:
         raise msgspec.DecodeError("a saved state ends in the middle")
     yield found, restoring.finish()

@@ -60,7 +60,7 @@ def call(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     return encoded(value)
 
 
-def step(coroutine: Suspended, scope: Scope, send: Outcome | None) -> bytes | NestedCall:
+def step(coroutine: Suspended, scope: Scope, send: Outcome | None) -> bytes | NestedCall[Any]:
     """Run on to the method's outcome, or to the call it waits for. *send* is the outcome of the last one."""
     token = scope_now.set(scope)
     try:

@@ -105,6 +105,10 @@ class Timers:
         """All of them, in no order."""
         return self._timers.values()
 
+    def methods(self) -> frozenset[str]:
+        """What they call."""
+        return frozenset(timer.method for timer in self._timers.values())
+
     def is_to_come(self, request: Request) -> bool:
         """Whether it is the next firing of a timer."""
         return any(timer.request == request for timer in self._timers.values())

@@ -5,9 +5,9 @@ from contextlib import suppress
 
 from holdfast.model.errors import Overloaded
 from holdfast.model.ids import Position
-from holdfast.sequence.ports import Kept
+from holdfast.sequence.ports import Captured, Kept
 from holdfast.storage.record import Record as Stored
-from holdfast.styles.capture import InvalidState
+from holdfast.styles.capture import InvalidUpdate
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
 from holdfast.styles.execution import Execution
@@ -16,6 +16,7 @@ from holdfast.styles.operation import Forward, Record, State, Update, decode_rec
 from holdfast.styles.passive import Passive
 from holdfast.styles.ports import StylePorts
 from holdfast.styles.replaying import replay
+from holdfast.styles.saving import head_of
 
 
 class Warm(Passive):
@@ -103,6 +104,8 @@ class Warm(Passive):
     def keep_up(self) -> None:
         """By replaying what the primary has not sent yet. Not where it sends updates: the next one would
         bring what was replayed once more, so such a backup is as fresh as the last update."""
+        if self._succession.is_met:
+            return
         behind = self._execution is None or self._execution.position < self.sequence.committed
         if behind and self._work is None and not self._office.is_held:
             replays_rest = not self.definition.capture.is_updateable
@@ -121,6 +124,7 @@ class Warm(Passive):
 
     def _advance(self, records: list[Stored], step: Record) -> Iterator[None]:
         if isinstance(step, State):
+            self._check_sent(Position(records[-1].first - 1), step)
             self._replace(Execution.load(self.definition, step.saved))
         else:
             yield from self._make_object()
@@ -128,7 +132,7 @@ class Warm(Passive):
             before = [record for record in records[:-1] if record.first > execution.position]
             if isinstance(step, Update):
                 if not execution.is_idle:
-                    raise InvalidState("an update follows where nothing waits, and here a call does")
+                    raise InvalidUpdate("an update follows where nothing waits, and here a call does")
                 for record in before:
                     execution.keep_account(record.first, decode_record(record.body))
                 execution.set_update(step.update, step.timers)
@@ -138,6 +142,13 @@ class Warm(Passive):
         execution.apply(records[-1].first, step)
         self._checkpointing.maybe_capture(execution)
         self._checkpointing.on_committed(execution.position)
+
+    def _check_sent(self, position: Position, step: State) -> None:
+        """A state of other code is no object here; but it is a checkpoint (E7)."""
+        code = head_of(iter([step.saved])).code
+        if not code.is_same(self.definition.code):
+            self._checkpointing.keep(Captured(position, step.saved))
+            self._succession.check_state(code, position, leads=False)
 
     def _replace(self, execution: Execution) -> None:
         self._loading = None

@@ -43,6 +43,24 @@ class Stock:
         except hf.NestedOutcomeUnknown:
             self.notes.append("unknown")
 
+    async def ask_within(self, other: str, timeout_s: float) -> str:
+        """How a call to *other* ends that is waited for so long."""
+        stock = hf.context.group(other, Stock, timeout_s=timeout_s)
+        try:
+            await stock.call(Stock.touch)
+        except hf.NestedOutcomeUnknown:
+            return "unknown"
+        except hf.NestedNotExecuted as refusal:
+            return refusal.reason
+        return "done"
+
+    async def sell_within(self, shop: str, order: str, timeout_s: float) -> str:
+        try:
+            await hf.context.group(shop, Shop, timeout_s=timeout_s).call(Shop.buy, order)
+        except hf.NestedNotExecuted as refusal:
+            return refusal.reason
+        return "done"
+
     def touch(self) -> None:
         self.notes.append("touched")
 
@@ -88,3 +106,8 @@ class Shop:
     @hf.query
     def orders(self) -> dict[str, int]:
         return self.sold
+
+
+@hf.interleaved
+class BusyShop(Shop):
+    """The same, for many who buy at once."""

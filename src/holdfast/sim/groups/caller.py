@@ -313,6 +313,9 @@ class Caller:
             case Poisoned() if subject.kind == "die":
                 self._world.sometimes("a call was poisoned")
                 self._fail(subject)
+            case Refused(code="overloaded") if work.kind == "read":
+                self._world.sometimes("a query waited too long for an operation that was half done")
+                self._fail(subject)
             case Refused(code="never_runs"):
                 self._world.sometimes("settled: it never runs")
                 self._check_settled(work)

@@ -8,7 +8,7 @@ from holdfast.model.outcome import CallRefused, NestedOutcomeUnknown
 from holdfast.sim.groups.deaths import die
 from holdfast.sim.groups.health import is_well
 from holdfast.styles.context import context
-from holdfast.styles.interface import query
+from holdfast.styles.interface import interleaved, query
 
 LISTS: Final = ("tokens", "notes", "rings", "ends")
 
@@ -107,6 +107,11 @@ class Ledger(Tokens):
         self._told = {name: len(getattr(self, name)) for name in LISTS}
 
 
+@interleaved
+class Woven(Tokens):
+    """The same, and others append while one waits for another group."""
+
+
 class Echo:
     """Without state: what it answers depends on the call alone."""
 
@@ -117,5 +122,10 @@ class Echo:
         return token
 
 
-CLASSES: Final[dict[str, type]] = {"tokens": Tokens, "ledger": Ledger, "echo": Echo}
+CLASSES: Final[dict[str, type]] = {
+    "tokens": Tokens,
+    "ledger": Ledger,
+    "woven": Woven,
+    "echo": Echo,
+}
 """By the name that a group's record gives."""

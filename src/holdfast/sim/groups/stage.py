@@ -51,6 +51,8 @@ CALLING: Final = ClientConfig(
 """Of clients, and of groups that call groups."""
 UNBEGUN: Final = 0.3
 """How often the last group is made without members."""
+WOVEN: Final = 0.5
+"""How often a group whose class could be interleaved is."""
 DEADLY: Final = (0, 1)
 TURNS_NS: Final = (0, 100 * MICROSECOND, 1 * MILLISECOND)
 """How long a host gathers what comes in together."""
@@ -91,7 +93,18 @@ class Stage:
             rng.choice((0.0, 0.05, 0.2)),
             rng.choice(DEADLY),
         )
-        return stage.without_members(-1) if rng.random() < UNBEGUN else stage
+        stage = stage.without_members(-1) if rng.random() < UNBEGUN else stage
+        return stage.woven(rng)
+
+    def woven(self, rng: random.Random) -> "Stage":
+        """The same with some of its groups interleaved. Drawn last, so that all else is as it was without."""
+        groups = [
+            msgspec.structs.replace(each, class_name="woven")
+            if each.class_name == "tokens" and rng.random() < WOVEN
+            else each
+            for each in self.groups
+        ]
+        return replace(self, groups=tuple(groups))
 
     def without_members(self, index: int) -> "Stage":
         """The same, but that group is only placed: its hosts begin it, whoever is first (FTC-213)."""
@@ -149,6 +162,10 @@ def _config(rng: random.Random) -> HouseConfig:
         copy_retry_ns=100 * MILLISECOND,
         copy_retry_most_ns=1000 * MILLISECOND,
         scan_positions=rng.choice((1, 8, 64)),
+        gate_ns=400 * MILLISECOND,
+        gate_pause_ns=400 * MILLISECOND,
+        gate_again_ns=20 * MILLISECOND,
+        query_wait_ns=500 * MILLISECOND,
         in_line_max=50,
         uncommitted_max=100,
     )

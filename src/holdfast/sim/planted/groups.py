@@ -31,11 +31,13 @@ from holdfast.sim.planted import Planting, replacing
 from holdfast.sim.planted.authority import changing
 from holdfast.styles import warm
 from holdfast.styles.attempts import Attempts
-from holdfast.styles.effects import Outgoing
+from holdfast.styles.effects import Effects, Outgoing
 from holdfast.styles.execution import Execution
 from holdfast.styles.forwarding import Step, next_step
+from holdfast.styles.gate import Gate
+from holdfast.styles.line import Line
 from holdfast.styles.nested import sent_by
-from holdfast.styles.operation import Call, Sent
+from holdfast.styles.operation import Call, Marked, NestedReply, Sent, Unmarked
 from holdfast.styles.passive import Passive
 from holdfast.styles.ports import Token
 from holdfast.styles.replica import Replica
@@ -44,12 +46,15 @@ from holdfast.styles.waiting import Answer, Waiting
 
 RUNS: Final = 100
 FOR_EVER_NS: Final = 1 << 62
+FAR_POSITION: Final = Position(1 << 62)
 
 _judge = Retention.judge
 _fire = Timers.fire
 _send = Nesting._send
 _read = Serving._read
 _keep_away = Membership._keep_away
+_gate_due = Gate.due
+_resume = Execution._resume
 
 
 # --- exactly once
@@ -115,10 +120,27 @@ def _keep_the_object(passive: Passive) -> None:
 def _call_out_at_once(replica: Replica) -> None:
     """Do not wait until the calling request is final."""
     execution = replica.execution
-    waits = execution.outgoing() if execution is not None else None
-    outgoing = replica._calling_out.to_send(waits) if waits is not None else None
-    if outgoing is not None:
-        replica._ports.call_out(outgoing)
+    if execution is not None:
+        for outgoing in replica._calling_out.to_send(execution.line, FAR_POSITION):
+            replica._ports.call_out(outgoing)
+
+
+def _close_unseen(gate: Gate, line: Line) -> Marked | Unmarked | None:
+    """Let nothing begin until the object has been at rest, and tell nobody."""
+    found = _gate_due(gate, line)
+    if isinstance(found, Marked):
+        line.close_gate()
+        return None
+    return found
+
+
+def _resume_the_oldest(execution: Execution, record: NestedReply, effects: Effects) -> None:
+    """Go on with whoever has waited longest, whose call was answered or not."""
+    waits = execution.outgoing()
+    if waits is not None and execution.line.is_waiting_for(record.request, record.call):
+        client, number = waits.caller
+        other = msgspec.structs.replace(record, client=client, number=number, call=waits.call)
+        _resume(execution, other, effects)
 
 
 def _by_process(nesting: Nesting, awaited: Any, reference: Reference) -> None:
@@ -201,6 +223,22 @@ PLANTED = (
         "_call_out",
         _call_out_at_once,
         profile="views",
+    ),
+    _bug(
+        "gate-not-recorded",
+        "E3",
+        "a primary lets no operation begin until its object was at rest, and orders no record of it",
+        Gate,
+        "due",
+        _close_unseen,
+    ),
+    _bug(
+        "answer-to-the-oldest",
+        "E3",
+        "the answer to one interleaved operation is given to the one that has waited longest",
+        Execution,
+        "_resume",
+        _resume_the_oldest,
     ),
     _bug(
         "reads-behind-the-client",

@@ -1,0 +1,87 @@
+"""The code of the classes of this host's groups: kept before a member lives, and told to others (E7)."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import structlog
+
+from holdfast.authority.groups import GroupRecord
+from holdfast.model.code import Code
+from holdfast.model.errors import HoldfastError
+from holdfast.model.ids import GroupId, HostId
+from holdfast.node.class_source import BadClass
+from holdfast.node.classes import definition_of, load_code
+from holdfast.node.code_copies import CODE, CodeCopies
+from holdfast.storage.volume import translated
+from holdfast.styles.definition import Definition
+
+ANNOUNCED_MAX: Final = 1_000
+"""Classes that a host tells others of: its session is one value at the authority."""
+OTHER_CODE: Final = "other_code"
+"""The fault of a host whose class is not what its group is served by."""
+
+log = structlog.get_logger("holdfast.codes")
+
+
+class HostCodes:
+    """Of one host. *announce* tells the others, *fail* that the disk has failed (D1), *on_fault* of classes
+    that changed under a version that did not."""
+
+    def __init__(
+        self,
+        host: HostId,
+        copies: CodeCopies,
+        *,
+        announce: Callable[[Mapping[str, Code]], None],
+        fail: Callable[[HoldfastError], None],
+        on_fault: Callable[[GroupId, str, str], None],
+    ) -> None:
+        self.host = host
+        self._copies = copies
+        self._announce = announce
+        self._fail = fail
+        self._on_fault = on_fault
+        self.codes: dict[str, Code] = {}
+        """Of the classes of groups that were defined here, by their names."""
+
+    def define(self, record: GroupRecord) -> Definition:
+        """What :func:`.classes.definition_of` gives; the class's sources are kept by then, so no record that
+        it makes can be acknowledged before. Raises as that does."""
+        definition = definition_of(record, self.host)
+        name = record.class_name
+        if name not in self.codes:
+            self._keep(name)
+            if len(self.codes) < ANNOUNCED_MAX:
+                self.codes[name] = definition.code
+                self._announce(self.codes)
+        if is_changed_under(record.code, definition.code):
+            said = f"{name} is another than before, and its version is still {record.code.version!r}"
+            log.warning(said, group=record.group, was=record.code.digest, now=definition.code.digest)
+            self._on_fault(record.group, OTHER_CODE, said)
+        return definition
+
+    def prune(self, records: Mapping[GroupId, GroupRecord]) -> None:
+        """Let go of copies that no group needs, but for the last few (:data:`.code_copies.SPARE_MAX`)."""
+        needed = {each.digest for each in self.codes.values()}
+        needed.update(each.code.digest for each in records.values())
+        try:
+            for digest in self._copies.prune(needed):
+                log.info("a copy of older code is let go", digest=digest)
+        except OSError as error:
+            log.warning("copies of older code could not be let go", why=str(error))
+
+    def _keep(self, name: str) -> None:
+        found = load_code(name)[1]
+        try:
+            if self._copies.keep(found):
+                log.info("code is kept", name=name, code=str(found.code), modules=len(found.modules))
+        except OSError as error:
+            # What could not be kept could not be replayed: as with a log that cannot be written.
+            failure = translated(error, CODE)
+            self._fail(failure)
+            raise BadClass(f"the sources of {name} could not be kept: {failure}") from None
+
+
+def is_changed_under(was: Code, now: Code) -> bool:
+    """Whether the class is another, though its author calls it the same."""
+    return bool(was.version) and was.version == now.version and not was.is_same(now)

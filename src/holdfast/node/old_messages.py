@@ -1,0 +1,167 @@
+"""What a host and the process that replays with older code tell each other, through a pipe (E7)."""
+
+import struct
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from holdfast.authority.groups import GroupRecord
+from holdfast.model.calls import Request
+from holdfast.model.circles import Root
+from holdfast.model.code import Code
+from holdfast.model.csn import Csn
+from holdfast.model.ids import Position
+from holdfast.styles.effects import Outgoing
+from holdfast.styles.ports import Waits
+
+FRAME_BYTES_MAX: Final = 64 << 20
+"""Longer than any record and any chunk of a checkpoint."""
+PIECE_BYTES: Final = 256 << 10
+"""Of a state that comes back: gathered to this, and cut to this."""
+WHY_CHARACTERS_MAX: Final = 500
+_LENGTH: Final = struct.Struct("<I")
+HEAD_BYTES: Final = _LENGTH.size
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True, tag="task"):
+    """What is to be done. The chunks of the state and the records follow, and ``End``."""
+
+    record: GroupRecord
+    code: Code
+    modules: str
+    """The directory that holds the class's modules."""
+    apps: tuple[str, ...]
+    """From here nothing is imported: these hold the class as it is now."""
+    memory_bytes: int
+    position: Position
+    """Of the state; 0 when there is none."""
+    size: int
+    chunk_bytes: int
+
+
+class Chunk(msgspec.Struct, frozen=True, array_like=True, tag=1):
+    data: bytes
+
+
+class Ordered(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    """A record as the log holds it."""
+
+    data: bytes
+
+
+class End(msgspec.Struct, frozen=True, array_like=True, tag=3):
+    pass
+
+
+class Piece(msgspec.Struct, frozen=True, array_like=True, tag=11):
+    """Of the state that came of it."""
+
+    data: bytes
+
+
+class Done(msgspec.Struct, frozen=True, array_like=True, tag=12):
+    """That was all of it."""
+
+    position: Position
+    digest: bytes
+
+
+class Waiting(msgspec.Struct, frozen=True, array_like=True, tag=13):
+    """See :class:`holdfast.styles.ports.Waits`."""
+
+    client: str
+    number: int
+    call: int
+    group: str
+    method: str
+    arguments: bytes
+    expiration_s: int
+    chain: tuple[str, ...]
+    position: Position
+    may_have_left: bool
+    traceparent: bytes
+    root: Root
+    deadline_ns: int
+    csn: Csn
+    time_ns: int
+
+    @staticmethod
+    def of(waits: Waits) -> "Waiting":
+        out = waits.outgoing
+        return Waiting(
+            out.caller.client,
+            out.caller.number,
+            out.call,
+            out.group,
+            out.method,
+            bytes(out.arguments),
+            out.expiration_s,
+            out.chain,
+            out.position,
+            out.may_have_left,
+            out.traceparent,
+            out.root,
+            out.deadline_ns,
+            waits.csn,
+            waits.time_ns,
+        )
+
+    @property
+    def waits(self) -> Waits:
+        caller = msgspec.convert([self.client, self.number], Request)
+        outgoing = Outgoing(
+            caller,
+            self.call,
+            self.group,
+            self.method,
+            msgspec.Raw(self.arguments),
+            self.expiration_s,
+            self.chain,
+            self.position,
+            self.may_have_left,
+            self.traceparent,
+            root=self.root,
+            deadline_ns=self.deadline_ns,
+        )
+        return Waits(outgoing, self.csn, self.time_ns)
+
+
+class Failed(msgspec.Struct, frozen=True, array_like=True, tag=14):
+    why: str
+
+
+ToProcess = Chunk | Ordered | End
+FromProcess = Piece | Done | Waiting | Failed
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+to_process: Final[msgspec.msgpack.Decoder[ToProcess]] = msgspec.msgpack.Decoder(ToProcess)
+from_process: Final[msgspec.msgpack.Decoder[FromProcess]] = msgspec.msgpack.Decoder(FromProcess)
+task: Final = msgspec.msgpack.Decoder(Task)
+
+
+def framed(message: Task | ToProcess | FromProcess) -> bytes:
+    """With its length before it."""
+    encoded = _encode(message)
+    if len(encoded) > FRAME_BYTES_MAX:
+        raise msgspec.ValidationError(f"a message of {len(encoded):,} bytes is too long")
+    return _LENGTH.pack(len(encoded)) + encoded
+
+
+def length_of(head: bytes) -> int:
+    """Of the message that follows. Raises ``msgspec.ValidationError``, before anything is allocated."""
+    (length,) = _LENGTH.unpack(head)
+    if length > FRAME_BYTES_MAX:
+        raise msgspec.ValidationError(f"a message of {length:,} bytes is too long")
+    return int(length)
+
+
+def read_frame(read: Callable[[int], bytes]) -> bytes:
+    """The next message. Raises ``EOFError`` when there is none, or only a part of it."""
+    head = read(HEAD_BYTES)
+    if len(head) < HEAD_BYTES:
+        raise EOFError("the pipe has ended")
+    found = read(length := length_of(head))
+    if len(found) < length:
+        raise EOFError("the pipe has ended within a message")
+    return found

@@ -1,0 +1,244 @@
+"""A member whose class is not the one that made what it holds: how it comes to an object (PROTOCOL E7).
+
+What other code made is executed by that code, in a process of its own (:class:`.ports.OldCode`), stretch by
+stretch; the state at the end of each is this host's checkpoint, and what comes next is loaded from there. So
+the member gets either to where its own class has gone on before, or, as primary, to the end of all that is
+committed, from where it may go on if :attr:`.ports.StylePorts.why_not_upgrade` lets it. Until then it has no
+object, and says why.
+
+A backup is in no hurry: others serve. It has old code at work only where that leads to its own, or when its
+log has grown long; a state that the primary sends among the records is kept as it is.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from holdfast.model.code import Code
+from holdfast.model.errors import HoldfastError
+from holdfast.model.ids import Position
+from holdfast.sequence.ports import Captured, chunks_of
+from holdfast.storage.record import Record as Stored
+from holdfast.styles.config import StyleConfig
+from holdfast.styles.definition import Definition
+from holdfast.styles.ports import Copied, NotCopied, Sequence, StylePorts, Waits
+from holdfast.styles.replaying import pages
+from holdfast.styles.saving import head_of
+from holdfast.styles.tail import Stretch, Tail
+from holdfast.styles.upgrade import OtherCode
+
+WORDS_MAX: Final = 300
+"""Of why, for people."""
+
+
+class WaitsForCode(HoldfastError):
+    """Raised when no object can be had here, since what the group holds was made by other code."""
+
+    code = "waits_for_code"
+
+
+class Succession:
+    """Of one member. *keep* makes a checkpoint of a state, *on_kept* is told that there is a newer one."""
+
+    def __init__(
+        self,
+        definition: Definition,
+        ports: StylePorts,
+        config: StyleConfig,
+        keep: Callable[[Captured], None],
+        on_kept: Callable[[Position, int], None],
+    ) -> None:
+        self._definition = definition
+        self._ports = ports
+        self._config = config
+        self._keep = keep
+        self._on_kept = on_kept
+        self._free_from: Position | None = None
+        """From a checkpoint there the class as it is here may go on."""
+        self.is_met = False
+        """What this host keeps was made by other code, as far as was seen: no object is made of it here."""
+        self.why = ""
+        """Why not, for people."""
+        self.waits: Waits | None = None
+        """At the end of the records a method of the other code waits for this."""
+        self._tail: Tail | None = None
+        self._scan: Iterator[None] | None = None
+        self._is_running = False
+        self._failures = 0
+        self._not_before = 0
+
+    def meet(self, why: str = "") -> None:
+        """Other code has made what would have to be executed next."""
+        self.is_met = True
+        self.why = self.why or why
+        self._tail = self._scan = None
+
+    def check_state(self, code: Code, position: Position, *, leads: bool) -> None:
+        """That a state of that code may be loaded here: by its own, or by whoever goes on from it. Raises
+        :class:`.upgrade.OtherCode`."""
+        here = self._definition.code
+        if not code.is_same(here) and not leads and self._free_from != position:
+            raise OtherCode(position, code, here)
+
+    def check_kept(self, *, leads: bool) -> None:
+        """The same of the newest checkpoint, before it is loaded."""
+        kept = self._ports.checkpoint()
+        if kept is not None and kept.size and not leads and self._free_from != kept.position:
+            self.check_state(head_of(chunks_of(kept)).code, kept.position, leads=False)
+
+    def forget(self) -> None:
+        """What this host keeps is another than before, or what is done for it is not wanted any more."""
+        self.drop()
+        self.is_met = False
+        self.why = ""
+
+    def drop(self) -> None:
+        """End what is under way."""
+        self._tail = self._scan = self.waits = None
+        if self._is_running and self._ports.old_code is not None:
+            self._is_running = False
+            self._ports.old_code.drop()
+
+    def look(self, sequence: Sequence, *, leads: bool) -> bool:
+        """Do what can be done now, for a slice of time; whether the way is free: the class as it is here can
+        go on from the newest checkpoint to the end of what is committed. *leads*: the group waits for this
+        member. Raises ``Overloaded`` when records cannot be read just now, and :class:`WaitsForCode` where
+        only a person or another host can help."""
+        if not self.is_met:
+            return True
+        if self._is_running or self._ports.clock.now() < self._not_before:
+            return False
+        tail = self._read(sequence)
+        if tail is None:
+            return False
+        here = self._definition.code
+        foreign = tail.foreign(here)
+        if foreign is None:
+            if leads or tail.code.is_same(here):
+                self._free_from = tail.start
+                self.is_met, self.why, self._tail = False, "", None
+                return True
+            self.why = f"the group's code is {tail.code}; here is {here}"
+            return False
+        if not tail.code.is_same(here) and leads:
+            self._check_allowed(tail.code)
+        self._bring_through(tail, foreign, sequence, leads=leads)
+        return False
+
+    def _check_allowed(self, code: Code) -> None:
+        why = self._ports.why_not_upgrade(code)
+        if why:
+            self.why = why[:WORDS_MAX]
+            raise WaitsForCode(self.why)
+
+    # --- what there is
+
+    def _read(self, sequence: Sequence) -> Tail | None:
+        """What this host keeps, up to what is committed; None while that takes longer than a slice."""
+        kept = self._ports.checkpoint()
+        if self._tail is None or self._tail.start != (kept.position if kept is not None else 0):
+            self._tail, self._scan = Tail(kept), None
+        tail = self._tail
+        if self._scan is None:
+            self._scan = self._scanned(tail, sequence)
+        until_ns = self._ports.clock.now() + self._config.slice_ns
+        for _ in self._scan:
+            if self._ports.clock.now() >= until_ns:
+                self._ports.again()
+                return None
+        self._scan = None
+        if tail.state is None or tail.state[0] <= tail.start:
+            return tail
+        # The primary's own word on what its state was: no code is needed to keep it.
+        self._keep(Captured(*tail.state))
+        self._tail = None
+        self._ports.again()
+        return None
+
+    def _scanned(self, tail: Tail, sequence: Sequence) -> Iterator[None]:
+        for records in pages(sequence, tail.read_to, sequence.committed):
+            tail.take(records)
+            yield None
+
+    # --- old code at work
+
+    def _bring_through(self, tail: Tail, foreign: Stretch, sequence: Sequence, *, leads: bool) -> None:
+        here, old_code = self._definition.code, self._ports.old_code
+        self.why = self._in_words(tail, foreign)
+        if old_code is None or not old_code.is_kept(foreign.code):
+            if leads:
+                raise WaitsForCode(self.why)
+            return
+        is_long = tail.bytes >= self._config.checkpoint_bytes
+        if not (leads or tail.leads_to(here) or is_long) or self._is_answer_awaited(foreign):
+            return
+        records = self._records(sequence, tail, foreign.last)
+        end, kept = foreign.last, tail.kept
+        self._is_running = old_code.begin(
+            foreign.code, kept, records, end, lambda result: self._ended(end, result)
+        )
+        if self._is_running:
+            self._ports.trace.note(
+                "old_code",
+                group=self._definition.group,
+                code=str(foreign.code),
+                after=tail.start,
+                up_to=end,
+            )
+        else:
+            self._not_before = self._ports.clock.now() + self._config.copy_retry_ns
+
+    def _is_answer_awaited(self, foreign: Stretch) -> bool:
+        """Whether a method waits in the middle where the records end: more of them must come first."""
+        return self.waits is not None and foreign.last <= self.waits_at
+
+    def _records(self, sequence: Sequence, tail: Tail, last: Position) -> Iterator[Stored]:
+        for records in pages(sequence, tail.start, last):
+            yield from records
+
+    def _ended(self, position: Position, result: Copied | NotCopied | Waits) -> None:
+        if not self._is_running:
+            return
+        old_code = self._ports.old_code
+        assert old_code is not None
+        self.waits = None
+        match result:
+            case Copied(size=size):
+                old_code.keep(lambda is_kept: self._kept(position, size, is_kept=is_kept))
+                return
+            case Waits():
+                self._is_running = False
+                self.waits, self.waits_at = result, position
+            case NotCopied(why=why):
+                self._is_running = False
+                self._failed(why or "the object had no state to give")
+        self._ports.again()
+
+    waits_at = Position(0)
+    """Where the records ended when :attr:`waits` was found."""
+
+    def _kept(self, position: Position, size: int, *, is_kept: bool) -> None:
+        if not self._is_running:
+            return
+        self._is_running = False
+        self._failures = 0
+        if is_kept:
+            self._tail = self._scan = None
+            self._on_kept(position, size)
+        self._ports.again()
+
+    def _failed(self, why: str) -> None:
+        pause_ns = min(self._config.copy_retry_ns << self._failures, self._config.copy_retry_most_ns)
+        self._failures = min(self._failures + 1, self._config.copy_retry_most_ns.bit_length())
+        self._not_before = self._ports.clock.now() + pause_ns
+        self.why = f"{self.why}; it was tried, and {why}"[:WORDS_MAX]
+        self._ports.fault("other_code", self.why)
+
+    def _in_words(self, tail: Tail, foreign: Stretch) -> str:
+        group, here = self._definition.group, self._definition.code
+        operations = f"{foreign.operations} operation{'s' if foreign.operations != 1 else ''}"
+        since = f"checkpoint {tail.start}" if tail.start else "the beginning"
+        said = (
+            f"{operations} since {since} were made by code {foreign.code}; here is {here}: "
+            f"put {foreign.code} back, or `holdfast group upgrade {group} --replay`"
+        )
+        return said[:WORDS_MAX]

@@ -1,0 +1,80 @@
+"""Objects that are asked whether they are alive (``apps/patient.py``), told how to answer; and what is told
+of them then."""
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+from domain import WAIT_S
+from group_client import Client
+
+from holdfast.cli.ordering import give_at
+from holdfast.model.errors import HoldfastError
+from holdfast.model.ids import HostId
+from holdfast.model.orders import GroupHistory, ShowHistory
+from holdfast.model.system_groups import MANAGER
+
+INTERVAL_AND_TIMEOUT = {
+    # In units of 100 ns. So long a busy machine does not let a loop stand that only waits for its turn.
+    "FaultMonitoringIntervalAndTimeout": {"monitoring_interval": 2_000_000, "timeout": 40_000_000}
+}
+SAID_NO = "is_alive answered False"
+
+
+def mark(marks: Path, pid: int, word: str) -> None:
+    """The object in that process shall answer so, once; the word is there as a whole or not at all."""
+    aside = marks / "aside"
+    aside.write_text(word)
+    aside.rename(marks / str(pid))
+
+
+async def say_no(client: Client, marks: Path, host: HostId) -> None:
+    """The next object that is asked on *host* shall say no."""
+    mark(marks, await client.pid(host), "no")
+
+
+async def wait_history(client: Client, name: str, words: str) -> None:
+    """Until the group's history says so; it is written at leisure."""
+    async with asyncio.timeout(WAIT_S):
+        while words not in await _history(client, name):
+            await asyncio.sleep(0.1)
+
+
+async def _history(client: Client, name: str) -> str:
+    told = await give_at(client.layout, ShowHistory(name=name), GroupHistory)
+    return msgspec.json.encode(told).decode()
+
+
+async def wait_told(client: Client, group: int, why: str, host: str = "", after: int = 0) -> int:
+    """Until the notifier was told that a member of the group, on *host*, crashed, and why; the number of
+    that, which is beyond *after*. The notifier is made, and told, at leisure."""
+    async with asyncio.timeout(WAIT_S):
+        while not (number := await _told(client, group, why, host, after)):
+            await asyncio.sleep(0.1)
+    return number
+
+
+async def _told(client: Client, group: int, why: str, host: str, after: int) -> int:
+    where = f"$type_name == 'ObjectCrashFault' and $ObjectGroupId == {group}"
+    if host:
+        where += f" and $Location[0].id == '{host}'"
+    try:
+        told = await client.connection.faults.list(where, after=after, parts=True)
+    except HoldfastError:
+        return 0
+    return next((each.number for each in told if why in str(each.event.remainder_of_body)), 0)
+
+
+async def wait_heard_by_manager(client: Client, number: int) -> None:
+    """Until the manager, which has registered for notifications, has heard of that."""
+    async with asyncio.timeout(WAIT_S):
+        while not await _is_heard(client, number):
+            await asyncio.sleep(0.1)
+
+
+async def _is_heard(client: Client, number: int) -> bool:
+    try:
+        consumers = await client.connection.faults.consumers()
+    except HoldfastError:
+        return False
+    return any(each.push_consumer == MANAGER and each.reached >= number for each in consumers)

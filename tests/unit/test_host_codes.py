@@ -1,0 +1,86 @@
+"""A class is kept before a member of its lives, and told to other hosts (E7)."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from holdfast.authority.groups import GroupRecord
+from holdfast.model.code import Code
+from holdfast.model.errors import HoldfastError
+from holdfast.model.ids import GroupId, HostId, Nonce
+from holdfast.node import classes
+from holdfast.node.class_source import BadClass
+from holdfast.node.classes import offer_classes
+from holdfast.node.code_copies import CodeCopies
+from holdfast.node.host_codes import HostCodes
+
+SOURCE = """
+class Counter:
+    version = "3"
+    count = 0
+    def add(self): self.count += 1
+"""
+RECORD = GroupRecord(
+    group=GroupId(1), class_name="hosted_counter:Counter", style="active", members=(), nonce=Nonce("n")
+)
+
+
+class Host:
+    def __init__(self, directory: Path) -> None:
+        self.told: list[dict[str, Code]] = []
+        self.failures: list[HoldfastError] = []
+        self.faults: list[tuple[GroupId, str, str]] = []
+        self.copies = CodeCopies(directory)
+        self.codes = HostCodes(
+            HostId("a"), self.copies, announce=self._take, fail=self.failures.append, on_fault=self._fault
+        )
+
+    def _take(self, codes: Mapping[str, Code]) -> None:
+        self.told.append(dict(codes))
+
+    def _fault(self, group: GroupId, kind: str, what: str) -> None:
+        self.faults.append((group, kind, what))
+
+
+@pytest.fixture(autouse=True)
+def app(tmp_path: Path) -> Iterator[None]:
+    path, finders, apps = list(sys.path), list(sys.meta_path), list(classes.app_directories())
+    directory = tmp_path / "app"
+    directory.mkdir()
+    (directory / "hosted_counter.py").write_text(SOURCE)
+    offer_classes(directory)
+    yield
+    sys.path[:], sys.meta_path[:] = path, finders
+    sys.modules.pop("hosted_counter", None)
+    for each in reversed(apps):
+        offer_classes(each)
+
+
+def test_a_class_is_kept_and_told_when_its_first_member_comes(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    definition = host.codes.define(RECORD)
+    assert definition.code.version == "3"
+    assert CodeCopies(tmp_path).is_kept(definition.code)
+    host.codes.define(RECORD)
+    assert host.told == [{RECORD.class_name: definition.code}]
+    assert host.faults == host.failures == []
+
+
+def test_a_class_whose_sources_cannot_be_kept_gets_no_member(tmp_path: Path) -> None:
+    """As a log that cannot be written: the host ends (D1)."""
+    host = Host(tmp_path)
+    (tmp_path / "code").write_text("in the way")
+    with pytest.raises(BadClass, match="could not be kept"):
+        host.codes.define(RECORD)
+    assert host.told == []
+    assert len(host.failures) == 1
+
+
+@pytest.mark.parametrize(("was", "is_told"), [("3", True), ("2", False), ("", False)])
+def test_another_class_under_the_same_version_is_warned_of(tmp_path: Path, was: str, is_told: bool) -> None:
+    host = Host(tmp_path)
+    host.codes.define(msgspec.structs.replace(RECORD, code=Code(was, "0" * 32)))
+    assert [kind for _, kind, _ in host.faults] == ["other_code"] * is_told
