@@ -402,5 +402,6 @@ class Groups:
     def _call_out(self, housed: Housed, outgoing: Outgoing) -> None:
         """A method calls another group, of this domain or another."""
         if not self._abroad.call(housed, outgoing):
-            self._circling.watch(housed, outgoing)
+            if not outgoing.send:  # nobody waits for those
+                self._circling.watch(housed, outgoing)
             self.nesting.call(housed, outgoing)

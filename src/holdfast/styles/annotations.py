@@ -22,7 +22,7 @@ from typing import (
 
 import msgspec
 
-from holdfast.styles.comparing import in_short
+from holdfast.styles.sameness import in_short
 
 Part = tuple[str, Any, Any]
 """Where it stands, the value, and what it is annotated as."""

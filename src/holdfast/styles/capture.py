@@ -22,9 +22,9 @@ import msgspec
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.outcome import error_in_words, text_of
 from holdfast.styles.annotations import misfit, named
-from holdfast.styles.comparing import difference, in_short, is_same
 from holdfast.styles.own_code import run_own
 from holdfast.styles.pieces import PIECE_BYTES, Piece, is_cut, joined, parts
+from holdfast.styles.sameness import difference, in_short, is_same
 
 STATE_BYTES_MAX: Final = 1 << 31
 OWN_PIECE_BYTES: Final = 1 << 20

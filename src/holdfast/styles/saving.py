@@ -22,8 +22,8 @@ WHOLE: Final = 1
 """The version of a state in one message."""
 IN_PIECES: Final = 2
 """The same without the object is the first of its pieces; those of the object follow."""
-_FIRST_OF_WHOLE: Final = b"\x9a"
-"""An array of ten. In pieces, a state begins with a length, which is below two gigabytes."""
+_FIRST_OF_WHOLE: Final = (b"\x9a", b"\x9b")
+"""An array of ten, or eleven. In pieces, a state begins with a length, which is below two gigabytes."""
 
 
 class Saved(msgspec.Struct, frozen=True, array_like=True):
@@ -39,6 +39,7 @@ class Saved(msgspec.Struct, frozen=True, array_like=True):
     timers: bytes
     queue: list[Job]
     poisoned: list[tuple[ClientId, int, bytes]]
+    sends: bytes = b""
 
 
 def encoded(saved: Saved, interface: Interface) -> bytes:
@@ -70,7 +71,7 @@ def pieces(saved: Saved, definition: Definition, instance: object) -> Iterator[b
 def head_of(chunks: Iterator[bytes]) -> Saved:
     """What was saved, less the object where it is in pieces. Raises ``msgspec.DecodeError``."""
     first = next(chunks, b"")
-    if first[:1] == _FIRST_OF_WHOLE:
+    if first[:1] in _FIRST_OF_WHOLE:
         return msgspec.msgpack.decode(b"".join([first, *chunks]), type=Saved)
     unframing = Unframing()
     for chunk in chain([first], chunks):
@@ -85,7 +86,7 @@ def read(
     """What was saved, and its object: None after each bit of work, and at last these two. *fresh* is as in
     :meth:`.capture.Capture.restored`. Raises ``msgspec.DecodeError``, and what ``set_state`` raises."""
     first = next(chunks, b"")
-    if first[:1] == _FIRST_OF_WHOLE:
+    if first[:1] in _FIRST_OF_WHOLE:
         found = msgspec.msgpack.decode(b"".join([first, *chunks]), type=Saved)
         invariant(found.version == WHOLE, f"a state of version {found.version} cannot be read")
         yield found, capture.restored(found.state, fresh, found.code.version)

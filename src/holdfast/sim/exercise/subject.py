@@ -8,7 +8,6 @@ from holdfast.model.csn import Csn
 from holdfast.model.ids import ClientId, Position, ReplicaId
 from holdfast.model.outcome import Refused, Returned, encode_outcome
 from holdfast.model.units import SECOND
-from holdfast.styles.comparing import in_short
 from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Effects
 from holdfast.styles.execution import Execution
@@ -23,6 +22,7 @@ from holdfast.styles.operation import (
     encode_arguments,
     encode_calls,
 )
+from holdfast.styles.sameness import in_short
 
 CLIENT: Final = ClientId("check")
 BEGUN_S: Final = 1_767_225_600
