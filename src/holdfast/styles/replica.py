@@ -289,7 +289,8 @@ class Replica(ABC):
             return
         execution = self._serving()
         in_line, is_nested = execution.line.waiting, bool(sent.chain)
-        check_room(group, in_line, self._log_bytes(), self._config, is_nested=is_nested)
+        why_none = self._checkpointing.why_none
+        check_room(group, in_line, self._log_bytes(), self._config, is_nested=is_nested, why_none=why_none)
         queries, operations = self._asking.split(calls)
         if sent.is_ordered and operations:
             queries, operations = [], calls  # they shall see what those before them have done
@@ -513,6 +514,11 @@ class Replica(ABC):
             self._ports.wake()
             return None
         return kept if kept is not None else Captured(Position(0), Execution(self.definition.apart()).save())
+
+    @property
+    def why_no_checkpoint(self) -> str:
+        """Why this member's last checkpoint failed (E9); empty when it did not."""
+        return self._checkpointing.why_none
 
     def settle(self) -> bool:
         """Before an orderly stop: have a checkpoint of what this member has executed, so that whoever starts
