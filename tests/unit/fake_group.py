@@ -7,7 +7,7 @@ everything committed in its own epoch before it serves.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from holdfast.model.code import Code
@@ -111,11 +111,13 @@ class FakeOldCode:
         records: Iterator[Stored],
         up_to: Position,
         then: Callable[[Copied | NotCopied | Waits], None],
+        by: Code | None = None,
     ) -> bool:
         assert self._written is None
         if self._running is not None:
             return False
-        (definition,) = (each for each in self.kept if each.code.is_same(code))
+        (definition,) = (each for each in self.kept if each.code.is_same(by or code))
+        definition = replace(definition, code=code)
         given = list(records)
         assert given[-1].last == up_to
         self.began.append((str(code), kept.position if kept is not None else Position(0), up_to))

@@ -477,3 +477,18 @@ def test_a_damaged_record_ends_the_host_and_is_no_fault_of_the_object(style: str
     with pytest.raises(Corruption):
         made.settle()
     assert made.faults == []
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_long_log_makes_one_checkpoint_due_while_a_method_waits(style: str) -> None:
+    """What says that one is due is a record itself: it must not make the next one due, until the log is
+    full."""
+    made = group(style, config=StyleConfig(long_log_bytes=1))
+    made.replicas["a"].on_calls("t", sent(call(1, "ask", "asked")))
+    made.settle()
+    for _ in range(5):
+        pass_interval(made)
+    tail = made.replicas["a"].sequence.tail
+    for _ in range(20):
+        pass_interval(made)
+    assert made.replicas["a"].sequence.tail == tail

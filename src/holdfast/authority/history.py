@@ -22,6 +22,8 @@ CHAPTERS_MAX: Final = 64
 """Views of one group that are remembered: about 15 kB."""
 GIVEN_UP_MAX: Final = 16
 """Calls of one group that were given up and are remembered."""
+CODE_CHANGES_MAX: Final = 32
+"""Changes of one group's code that are remembered."""
 
 
 class Steps(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,12 +68,23 @@ class GivenUp(msgspec.Struct, frozen=True, kw_only=True):
     """The wall clock of who gave it up."""
 
 
+class CodeChange(msgspec.Struct, frozen=True, kw_only=True):
+    """The group went on with other code (E7)."""
+
+    from_code: str
+    to_code: str
+    position: int
+    at_ns: int = 0
+    """The wall clock of who served first with it."""
+
+
 class History(msgspec.Struct, frozen=True, kw_only=True, tag="history"):
     """The latest views of a group, and the latest calls it gave up, oldest first."""
 
     group: GroupId
     chapters: tuple[Chapter, ...] = ()
     given_up: tuple[GivenUp, ...] = ()
+    code_changes: tuple[CodeChange, ...] = ()
 
     def with_chapters(self, more: Iterable[Chapter]) -> "History":
         """With *more*; of two of the same epoch the one that says more stays."""
@@ -88,6 +101,12 @@ class History(msgspec.Struct, frozen=True, kw_only=True, tag="history"):
         latest = sorted(known.values(), key=lambda each: each.at_ns)[-GIVEN_UP_MAX:]
         return msgspec.structs.replace(self, given_up=tuple(latest))
 
+    def with_code_changes(self, more: Iterable[CodeChange]) -> "History":
+        """With *more*, each position once."""
+        known = {each.position: each for each in (*more, *self.code_changes)}
+        latest = sorted(known.values(), key=lambda each: each.position)[-CODE_CHANGES_MAX:]
+        return msgspec.structs.replace(self, code_changes=tuple(latest))
+
 
 @answering
 def read_history(group: GroupId) -> Recipe[History]:
@@ -98,16 +117,21 @@ def read_history(group: GroupId) -> Recipe[History]:
 
 @answering
 def write_history(
-    group: GroupId, chapters: tuple[Chapter, ...], given_up: tuple[GivenUp, ...] = (), *, nonce: Nonce
+    group: GroupId,
+    chapters: tuple[Chapter, ...],
+    given_up: tuple[GivenUp, ...] = (),
+    code_changes: tuple[CodeChange, ...] = (),
+    *,
+    nonce: Nonce,
 ) -> Recipe[History | NoGroup | Contended | InDoubt]:
-    """Add *chapters* and *given_up*. Run again after a doubt it adds them once."""
+    """Add these. Run again after a doubt it adds them once."""
     for _ in range(ATTEMPTS_MAX):
         record = yield from read(keys.group(group), GroupRecord)
         if record.value is None:
             return NoGroup(group)
         found = yield from read(keys.history(group), History)
         known = found.value if found.value is not None else History(group=group)
-        wanted = known.with_chapters(chapters).with_given_up(given_up)
+        wanted = known.with_chapters(chapters).with_given_up(given_up).with_code_changes(code_changes)
         if wanted == known:
             return known
         # Compared with the record, too: a late writer must not leave a history of a group that was removed.

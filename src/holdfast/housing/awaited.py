@@ -6,7 +6,9 @@ from holdfast.calling.ports import Ended
 from holdfast.housing.housed import Housed
 from holdfast.model.errors import HoldfastError, InvalidRequest, OutcomeUnknown
 from holdfast.model.outcome import NestedNotExecuted, Outcome, Refused, Unknown, encode_outcome
+from holdfast.sequence.retention import NEVER
 from holdfast.styles.effects import Outgoing
+from holdfast.styles.execution import REFUSALS
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +24,18 @@ class Awaited:
 
     def end(self, how: Ended) -> None:
         """With the called group's own answer, or without any."""
-        self._hand_back(how if isinstance(how, bytes) else encode_outcome(_outcome_of(how)))
+        if how == REFUSALS[NEVER]:
+            self.tell_of_never()
+        else:
+            self._hand_back(how if isinstance(how, bytes) else encode_outcome(_outcome_of(how)))
 
     def tell(self, outcome: Outcome) -> None:
         self._hand_back(encode_outcome(outcome))
+
+    def tell_of_never(self) -> None:
+        """The called group was asked for the outcome before it had executed the call, and says so."""
+        text = f"{self.outgoing.group} did not execute the call in time, and never will"
+        self.tell(Refused(NestedNotExecuted.code, text))
 
     def tell_of_nobody(self, text: str) -> None:
         """It was not sent from here in all the time it is waited for."""

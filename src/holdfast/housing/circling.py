@@ -38,8 +38,6 @@ SWEEP_NS: Final = 5 * MILLISECOND
 """Calls that fall due so soon after each other are looked at together."""
 MESSAGES_MAX: Final = 256
 """That one host sends within :data:`FIRST_NS`. What goes beyond is asked again later."""
-HELD_UP_BY_MAX: Final = 64
-"""Operations of one group that a question follows at a time."""
 
 
 @dataclass(slots=True)
@@ -154,7 +152,7 @@ class Circling:
                 self._refuse(housed, message)
             return
         path = (*message.path[:-1], structs.replace(message.path[-1], is_in_line=held.is_in_line))
-        for outgoing in held.by[:HELD_UP_BY_MAX]:
+        for outgoing in held.by:
             self._follow(housed, outgoing, path)
 
     def _refuse(self, housed: Housed, message: GiveWay) -> None:

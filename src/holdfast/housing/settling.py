@@ -14,10 +14,8 @@ from holdfast.calling.ports import Ended
 from holdfast.housing.awaited import Awaited
 from holdfast.model.calls import RequestId
 from holdfast.model.errors import HoldfastError, OutcomeUnknown
-from holdfast.model.outcome import NestedNotExecuted, Refused, Unknown, decode_outcome
+from holdfast.model.outcome import Unknown, decode_outcome
 from holdfast.model.units import MILLISECOND
-from holdfast.sequence.retention import NEVER
-from holdfast.styles.execution import REFUSALS
 from holdfast.styles.operation import Sent
 
 SETTLE_NS: Final = 500 * MILLISECOND
@@ -58,9 +56,5 @@ class Settling:
     def end(self, how: Ended) -> None:
         if not isinstance(how, bytes) or isinstance(decode_outcome(how), Unknown):
             self.awaited.end(self.without)
-        elif how == REFUSALS[NEVER]:
-            waited = f"{self.without.waited_s:g} s"
-            text = f"{self.awaited.outgoing.group} did not execute the call within {waited}, and never will"
-            self.awaited.tell(Refused(NestedNotExecuted.code, text))
         else:
             self.awaited.end(how)

@@ -98,6 +98,11 @@ NARROW: Final[dict[str, Narrow]] = {
     "busy": Narrow(kinds=("load",), gap_ns=100 * MILLISECOND),
     "tails": Narrow(kinds=("last_batch_rots",), gap_ns=300 * MILLISECOND),
     "classes": Narrow(kinds=("class_breaks",), gap_ns=500 * MILLISECOND),
+    "swayed": Narrow(
+        kinds=("object_differs", "kill", "quick_restart", "host_away"),
+        gap_ns=300 * MILLISECOND,
+        about="object_differs",
+    ),
     "damage": Narrow(kinds=(*DAMAGE_KINDS, "kill", "power_cut"), gap_ns=500 * MILLISECOND),
 }
 

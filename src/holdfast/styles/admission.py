@@ -37,11 +37,12 @@ def in_circle(group: str, chain: tuple[str, ...]) -> bytes:
 
 def check_room(group: str, in_line: int, log_bytes: int, config: StyleConfig, *, is_nested: bool) -> None:
     """Raises ``Overloaded`` when too much waits already: calls in line, or a log for its checkpoints. Calls
-    of other groups have as much room again. *Without it:* a line is full and waits for a group that calls
-    this one; its call is turned away again and again, stands in no line, and nobody sees the circle (E10)."""
+    of other groups have some room of their own. *Without it:* a line or a log is full and waits for a group
+    that calls this one; its call is turned away again and again, stands in no line, and nobody sees the
+    circle (E10)."""
     if in_line >= config.in_line_max * (2 if is_nested else 1):
         raise Overloaded(f"group {group}: {in_line} calls stand in line")
-    if log_bytes > config.log_bytes_max:
+    if log_bytes > config.log_bytes_max * (1.25 if is_nested else 1):
         raise Overloaded(f"group {group}: its log waits for checkpoints")
 
 

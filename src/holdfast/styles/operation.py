@@ -239,7 +239,9 @@ class Update(msgspec.Struct, frozen=True, array_like=True, tag=10, gc=False):
 
 
 class Forward(msgspec.Struct, frozen=True, array_like=True, tag=11, gc=False):
-    pass
+    is_mark: bool = False
+    """The primary captures its state before this record, or at its next moment of rest, and so do the others:
+    a :class:`Digested` follows, and whoever has another gives its object up (E8)."""
 
 
 class Marked(msgspec.Struct, frozen=True, array_like=True, tag=12, gc=False):

@@ -123,11 +123,13 @@ class OldCode(Protocol):
         records: Iterator[Record],
         up_to: Position,
         then: Callable[[Copied | NotCopied | Waits], None],
+        by: Code | None = None,
     ) -> bool:
         """Load that state with that code (None: the object as at creation), replay the records, which end
         with *up_to*, and write the state that comes of it aside (:func:`.continuing.continued` is all of that
         but the process); *then* say what became of it; not before this has returned. The state may be of
-        other code if the first record is an `Upgraded` to this one. False: not now, nothing was begun."""
+        other code if the first record is an `Upgraded` to this one. *by*: the code that does it in its place,
+        since nobody has that any more (:attr:`StylePorts.may_replay`). False: not now, nothing was begun."""
         ...
 
     def keep(self, then: Callable[[bool], None]) -> None:

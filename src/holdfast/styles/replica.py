@@ -19,8 +19,11 @@ from holdfast.model.errors import BrokenInvariant, Overloaded, Rejected, Unavail
 from holdfast.model.ids import ClientId, Epoch, Position
 from holdfast.model.outcome import decode_outcome
 from holdfast.model.units import MILLISECOND
+from holdfast.sequence.fitness import FAR, NEAR, Fitness, Rank
 from holdfast.sequence.ports import Captured, Kept
 from holdfast.sequence.retention import NEVER
+from holdfast.storage.record import ORIGIN
+from holdfast.styles.absence import Absence, Diverged
 from holdfast.styles.admission import calls_in, check_length, check_room, in_circle
 from holdfast.styles.answering import Answering
 from holdfast.styles.asking import Asking
@@ -85,8 +88,13 @@ class Replica(ABC):
         self._asking = Asking(
             self.definition, ports, self._audience, self._queries, config.query_wait_ns, self.time_ns
         )
-        self._checkpointing = Checkpointing(ports, config, self._log_bytes)
+        self._checkpointing = Checkpointing(
+            ports, config, self._log_bytes, self._on_digest, digests_state=self._digests_state
+        )
         self._calling_out = CallingOut()
+        self._absence = Absence(ports.clock)
+        self._forgiven = Position(0)
+        """What differs up to here a person has seen, and wants the group to go on from this member (V4)."""
         self._succession = Succession(
             self.definition,
             ports,
@@ -120,6 +128,11 @@ class Replica(ABC):
         return self._office.is_taken_up
 
     @property
+    def why_not_ready(self) -> str:
+        """Why no calls are taken here though this member is primary, for people; empty: they are, or soon."""
+        return self._office.why_not
+
+    @property
     def awaits_turn(self) -> bool:
         """Whether a commit has brought on something that only a turn does."""
         return True
@@ -142,8 +155,17 @@ class Replica(ABC):
         self._office.begin()
         self._maybe_take_up(may_order=False)
 
+    def on_forced(self) -> None:
+        """The group goes on from here, with the object that this member's log gives (V4)."""
+        self._forgiven = self.sequence.tail
+        self._absence.end()
+        self._checkpointing.hasten()  # so that nobody has to replay what came out otherwise
+        self._ports.wake()
+
     def _maybe_take_up(self, *, may_order: bool = True) -> None:
         """Take calls as soon as the object is ready."""
+        if self._absence.is_absent:
+            return
         execution = self._office.attempt(partial(self._resumed, may_order=may_order))
         if execution is not None:
             self._take_up(execution)
@@ -227,6 +249,7 @@ class Replica(ABC):
     def _take_up(self, execution: Execution) -> None:
         self._office.take_up()
         self._answering.take_up()
+        self._checkpointing.trust()
         self._calling_out.take_up(self.sequence.committed)
         self._sending.take_up(execution.sends)
         self._ports.trace.note("taken_up", group=self.definition.group, position=execution.position)
@@ -238,6 +261,7 @@ class Replica(ABC):
 
     def _withdraw(self) -> None:
         """What this member captured or has ordered may never be final, and nobody who waits here is told."""
+        self._checkpointing.distrust()
         self._checkpointing.forget()
         self._answering.forsake_all()
 
@@ -283,6 +307,7 @@ class Replica(ABC):
     def on_stale_queries(self, token: Token, client: ClientId, calls: list[Call]) -> None:
         """Answer from what this member holds, as soon as that is committed: an old state will do, one that
         never was will not (S4). Raises ``Unavailable``, ``BadCall``."""
+        self._check_there()
         execution = self.execution
         outcomes = self._asking.each_older(execution, client, calls)
         saw = execution.position if execution is not None else Position(0)
@@ -292,6 +317,7 @@ class Replica(ABC):
         self, request: Request, method: str, arguments: msgspec.Raw, carried: bytes = b""
     ) -> bytes:
         """Answer at once from what this member holds, primary or not. Raises ``Unavailable``."""
+        self._check_there()
         return self._asking.older(self.execution, request, method, arguments, carried)
 
     @property
@@ -317,6 +343,40 @@ class Replica(ABC):
         self._renounce()
         self._office.failed_in(why)
         self._ports.again()
+
+    def fitness(self) -> Fitness:
+        """Whether it could lead, and if not, why (O3, E8)."""
+        if self._absence.now is not None:
+            return self._absence.now
+        if self.execution is None and (why := self._why_unable()):
+            return Fitness(Rank.UNABLE, why, since_ns=self._office.unable_since_ns)
+        return NEAR if self.is_near() else FAR
+
+    def _why_unable(self) -> str:
+        return self._succession.why if self._succession.is_met else self._office.why_unable
+
+    def go_without(self, why: str) -> None:
+        """The object here would not be the group's, for a reason that its host knows: give it up, and do not
+        lead, until :meth:`go_on_with`. Not within an event of the sequence."""
+        self._absence.begin(why)
+        self._part()
+
+    def go_on_with(self) -> None:
+        """The reason is gone: have an object of what this host keeps."""
+        self._absence.end()
+        self._ports.wake()
+
+    def _differs(self, found: Diverged) -> None:
+        """The object was found to differ from the one that answered: it ends here and now, and so does what
+        was captured of it (E8)."""
+        self._ports.fault("divergence", str(found))
+        self._absence.differs(found)
+        self._part()
+
+    def _part(self) -> None:
+        self._renounce()
+        self._checkpointing.void()
+        self._ports.wake()
 
     def on_outcome_asked(
         self, token: Token, client: ClientId, number: int, expiration_s: int, *, withdraws: bool = False
@@ -398,6 +458,8 @@ class Replica(ABC):
         if self._office.awaits_object:
             self._maybe_take_up()
             self._office.maybe_pass_on()
+            if self._absence.is_absent:
+                self._office.excuse(self._absence.why)
         if self._office.is_taken_up and self.sequence.is_serving:
             with suppress(Rejected, Unavailable):  # what could not be ordered now is still due next time
                 self._do_due()
@@ -422,7 +484,8 @@ class Replica(ABC):
         """When, by the clock, the object is to be looked for, or a timer of its own falls due."""
         office, execution = self._office, self.execution
         if office.awaits_object:
-            return self._ports.clock.now() + office.look_again_ns
+            pause_ns = self._config.object_retry_ns if self._absence.is_absent else office.look_again_ns
+            return self._ports.clock.now() + pause_ns
         due_ns = execution.timers.next_due_ns() if execution is not None and office.is_taken_up else None
         if due_ns is None:
             return None
@@ -432,13 +495,20 @@ class Replica(ABC):
 
     # --- state
 
-    def capture(self) -> Kept:
+    def capture(self, at_least: Position = ORIGIN.position) -> Kept | None:
         """A state that is final, for a learner. When the object is ahead of that, or a method waits, or it is
-        large, an older one: the log still reaches back to it."""
+        large, an older one: the log still reaches back to it. For a member without its object only one that
+        stands for *at_least* so much, of an object that answers (E8); if there is none, there will be."""
+        if at_least and not self._office.is_taken_up:
+            return None
         now = self._checkpointing.final_state(self.execution, self.sequence.committed)
-        if now is not None:
+        if now is not None and now.position >= at_least:
             return now
         kept = self._ports.checkpoint()
+        if at_least and (kept is None or kept.position < at_least):
+            self._checkpointing.hasten()
+            self._ports.wake()
+            return None
         return kept if kept is not None else Captured(Position(0), Execution(self.definition.apart()).save())
 
     def settle(self) -> bool:
@@ -482,6 +552,14 @@ class Replica(ABC):
         """What a serving primary does in each turn: checkpoints, and what else the style has to order."""
 
     @abstractmethod
+    def _on_digest(self, position: Position, digest: bytes) -> None:
+        """A state was captured, and this is its digest."""
+
+    def _digests_state(self, execution: Execution) -> bool:
+        """Whether digests cover the object's state, or only its replies and timers."""
+        return True
+
+    @abstractmethod
     def _is_fired(self, timer: int, due_ns: int) -> bool:
         """Whether this firing was ordered already and only waits to be executed."""
 
@@ -496,9 +574,14 @@ class Replica(ABC):
     def _serving(self) -> Execution:
         execution = self.execution
         if not self._office.is_taken_up or execution is None or not self.sequence.is_serving:
-            why = self._office.why_not
+            why = self._absence.why or self._office.why_not
             raise Unavailable(f"group {self.definition.group} is not served here{f': {why}' if why else ''}")
         return execution
+
+    def _check_there(self) -> None:
+        """Raises ``Unavailable`` with the reason where this member goes without its object."""
+        if self._absence.is_absent:
+            raise Unavailable(f"group {self.definition.group} has no object here: {self._absence.why}")
 
     def _submit(self, record: Record, count: int = 1) -> Position:
         body = encode_record(record)

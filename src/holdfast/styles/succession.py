@@ -164,7 +164,8 @@ class Succession:
     def _bring_through(self, tail: Tail, foreign: Stretch, sequence: Sequence, *, leads: bool) -> None:
         here, old_code = self._definition.code, self._ports.old_code
         self.why = self._in_words(tail, foreign)
-        if old_code is None or not old_code.is_kept(foreign.code):
+        by = here if leads and self._may_replay(foreign.code) else foreign.code
+        if old_code is None or not old_code.is_kept(by):
             if leads:
                 raise WaitsForCode(self.why)
             return
@@ -174,7 +175,7 @@ class Succession:
         records = self._records(sequence, tail, foreign.last)
         end, kept = foreign.last, tail.kept
         self._is_running = old_code.begin(
-            foreign.code, kept, records, end, lambda result: self._ended(end, result)
+            foreign.code, kept, records, end, lambda result: self._ended(end, result), by
         )
         if self._is_running:
             self._ports.trace.note(
@@ -186,6 +187,13 @@ class Succession:
             )
         else:
             self._not_before = self._ports.clock.now() + self._config.copy_retry_ns
+
+    def _may_replay(self, code: Code) -> bool:
+        """Whether the class as it is here does it, though other code made it: a person says so, and nobody
+        can ask the other any more."""
+        old_code = self._ports.old_code
+        is_kept = old_code is not None and old_code.is_kept(code)
+        return not is_kept and self._ports.may_replay(code)
 
     def _is_answer_awaited(self, foreign: Stretch) -> bool:
         """Whether a method waits in the middle where the records end: more of them must come first."""

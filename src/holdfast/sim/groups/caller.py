@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from holdfast.authority.groups import GroupRecord
+from holdfast.authority.groups import DISK, GroupRecord
 from holdfast.calling.config import CallPolicy
 from holdfast.calling.invocation import Invocations
 from holdfast.calling.lane import Lane
@@ -46,6 +46,9 @@ DEADLY: Final = 0.05
 HOPS_MAX: Final = 3
 CIRCLE: Final = 0.1
 """How often a group is made to call itself, which it may not (E3)."""
+THROUGH: Final = 0.3
+"""How often the last group that a call calls has to call another one for it."""
+TIMEOUTS_S: Final = (None, None, None, 0.2, 1.0)
 LOCATE_NS: Final = 100 * MILLISECOND
 
 
@@ -232,21 +235,25 @@ class Caller:
             case "later":
                 return "later", bytes(encode_arguments((token, self._rng.choice(DELAYS_S)), {}))
             case "relay":
-                return "relay", bytes(encode_arguments((token, self._hops(record)), {}))
+                return "relay", bytes(encode_arguments((token, *self._hops(record)), {}))
             case "echo" | "fail" | "die":
                 return kind, bytes(encode_arguments((token,), {}))
             case _:
                 return "append", bytes(encode_arguments((token,), {}))
 
-    def _hops(self, record: GroupRecord) -> list[str]:
-        """The groups that a call of *record*'s calls, in their order. None calls back another's callers: two
-        that wait for each other, each for a call of its own, would wait until these expire."""
-        others = [each.name for each in self._stage.groups if each.group > record.group]
+    def _hops(self, record: GroupRecord) -> tuple[list[str], float | None, str]:
+        """The groups that a call of *record*'s calls, in their order, how long it waits for each, and whom
+        the last of them calls in its turn. Any may call any, so that some wait for each other (E10); but a
+        group whose state may be lost for good would be waited for."""
+        groups = [each.name for each in self._stage.groups if each.durability == DISK]
+        others = [name for name in groups if name != record.name]
         if not others:
-            return [record.name]
+            return [record.name], None, ""
         if self._rng.random() < CIRCLE:
             others.append(record.name)
-        return [self._rng.choice(others) for _ in range(self._rng.randint(1, HOPS_MAX))]
+        hops = [self._rng.choice(others) for _ in range(self._rng.randint(1, HOPS_MAX))]
+        through = self._rng.choice(groups) if self._rng.random() < THROUGH else ""
+        return hops, self._rng.choice(TIMEOUTS_S), through
 
     def _have_asked(self, work: Work, request: RequestId) -> None:
         """Have somebody ask what became of it: this client later, or another at once, which a copy that is

@@ -36,6 +36,7 @@ from holdfast.sim.sequence.opening import HostProcess, Opened
 from holdfast.sim.streams import Acceptor, Packet, Stream
 from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Outgoing
+from holdfast.styles.replica import Replica
 
 LOOK_NS: Final = 300 * MILLISECOND
 
@@ -133,6 +134,7 @@ class Host(HostProcess):
             stage.config,
         )
         self._watch_nested_calls(groups.nesting)
+        self._watch_office(groups)
         for (host, incarnation), during in self.book.deaths.attempts.items():
             groups.suspects.on_death(host, incarnation, during)
         Following(
@@ -163,6 +165,19 @@ class Host(HostProcess):
             call(housed, outgoing)
 
         nesting.call = watched  # type: ignore[method-assign]  # to see what leaves, and change nothing
+
+    def _watch_office(self, groups: Groups) -> None:
+        """Who takes calls has a state that is right, whatever it is (E8)."""
+        on_served = groups.serving.on_served
+
+        def watched(group: GroupId) -> None:
+            housed = groups.housed.get(group)
+            execution = housed.style.execution if housed and isinstance(housed.style, Replica) else None
+            if execution is not None:
+                self.book.health.swaying.took_office(group, execution.line.instance)
+            on_served(group)
+
+        groups.serving.on_served = watched  # type: ignore[method-assign]  # to see it, and change nothing
 
     def _house_ports(self) -> HousePorts:
         ports = self._ports
@@ -199,7 +214,7 @@ class Host(HostProcess):
                 world.sometimes("an object could not be made")
                 raise NotHere("a library is missing")
             made = definition.fresh()
-            self.book.health.made(made, self._name)
+            self.book.health.made(made, self._name, record.style)
             return made
 
         return replace(definition, fresh=fresh)
@@ -242,6 +257,7 @@ class Host(HostProcess):
             or (kind == "state_lost" and group in self.book.losses.groups)
             or (kind == "checkpoint_failed" and KILLED_WHY in what)
             or (kind == "object_failed" and NotHere.__name__ in what)
+            or (kind == "divergence" and self.book.health.swaying.hosts)
         )
         if is_meant:
             return

@@ -6,7 +6,7 @@ import msgspec
 
 from holdfast.model.outcome import CallRefused, NestedOutcomeUnknown
 from holdfast.sim.groups.deaths import die
-from holdfast.sim.groups.health import is_well
+from holdfast.sim.groups.health import changes_otherwise, comes_out_otherwise, is_well
 from holdfast.styles.context import context
 from holdfast.styles.interface import interleaved, query
 
@@ -22,15 +22,21 @@ class Tokens:
     rings: list[str]
     ends: list[tuple[str, str, str]]
     """(the group called, the token, how the call ended)"""
+    appended: int
+    """How many tokens were, which nobody ever asks for."""
 
     def __init__(self) -> None:
         self.tokens = []
         self.notes = []
         self.rings = []
         self.ends = []
+        self.appended = 0
 
     def append(self, token: str) -> tuple[str, int]:
         self.tokens.append(token)
+        self.appended += 1 + changes_otherwise(self)
+        if comes_out_otherwise(self):
+            self.tokens.append(token)
         return token, len(self.tokens)
 
     def fail(self, token: str) -> None:
@@ -46,20 +52,33 @@ class Tokens:
     def ring(self, token: str) -> None:
         self.rings.append(token)
 
-    async def relay(self, token: str, to: list[str]) -> tuple[str, int]:
-        """Appends, and has other groups note it, one after the other."""
+    async def relay(
+        self, token: str, to: list[str], timeout_s: float | None = None, through: str = ""
+    ) -> tuple[str, int]:
+        """Appends, and has other groups note it, one after the other; the last of them has it noted by
+        *through* in its turn, if there is that."""
         _, place = self.append(token)
         for index, name in enumerate(to):
-            hop = f"{token}>{index}"
-            try:
-                noted = await context.group(name).note(hop)
-                end = "noted" if noted == hop else f"got the reply to {noted}"
-            except NestedOutcomeUnknown:
-                end = "unknown"
-            except CallRefused as refusal:
-                end = refusal.reason
-            self.ends.append((name, hop, end))
+            is_through = bool(through) and index == len(to) - 1
+            await self._have_noted(name, f"{token}>{index}", timeout_s, through if is_through else "")
         return token, place
+
+    async def _have_noted(self, name: str, hop: str, timeout_s: float | None, through: str) -> None:
+        other = context.group(name, timeout_s=timeout_s)
+        try:
+            noted = await (other.pass_on(hop, through) if through else other.note(hop))
+            end = "noted" if noted == hop else f"got the reply to {noted}"
+        except NestedOutcomeUnknown:
+            end = "unknown"
+        except CallRefused as refusal:
+            end = refusal.reason
+        self.ends.append((name, hop, end))
+
+    async def pass_on(self, token: str, to: str) -> str:
+        """Notes it, and has another group note it."""
+        self.note(token)
+        await self._have_noted(to, f"{token}>", None, "")
+        return token
 
     def die(self, token: str) -> tuple[str, int]:
         """Appends, and ends the process, whichever it is."""
@@ -119,6 +138,9 @@ class Echo:
         return token
 
     def note(self, token: str) -> str:
+        return token
+
+    def pass_on(self, token: str, to: str) -> str:
         return token
 
 

@@ -32,7 +32,7 @@ from holdfast.sim.faults import (
     PROCESS_KINDS,
     FaultKind,
 )
-from holdfast.sim.groups import breaking, timekeeping
+from holdfast.sim.groups import breaking, swaying, timekeeping
 from holdfast.sim.groups.book import Book
 from holdfast.sim.groups.caller import Caller
 from holdfast.sim.groups.deaths import Deaths
@@ -68,10 +68,17 @@ class Groups(Scenario):
         *CLOCK_KINDS,
         *DISK_KINDS,
     )
-    own_kinds: ClassVar[tuple[FaultKind, ...]] = (*damage.FAULTS, *turmoil.FAULTS, *breaking.FAULTS, MOVING)
+    own_kinds: ClassVar[tuple[FaultKind, ...]] = (
+        *damage.FAULTS,
+        *turmoil.FAULTS,
+        *breaking.FAULTS,
+        *swaying.FAULTS,
+        MOVING,
+    )
     bounds: ClassVar[tuple[Bound, ...]] = (
         Bound(kinds=damage.NAMES, nodes=1),
         Bound(kinds=(breaking.BREAKS,), nodes=1),
+        Bound(kinds=(swaying.SWAYS,), nodes=1),
     )
     host: ClassVar[type[Host]] = Host
     fault_ns: ClassVar[int] = 4 * SECOND
@@ -106,6 +113,7 @@ class Groups(Scenario):
 
     def healed(self, world: World) -> None:
         # Connections hide loss in production; here each lost message costs its sender a deadline.
+        self.book.health.swaying.end()
         world.network.weather(msgspec.structs.replace(world.options.network, loss=0.0))
         world.after(self.heal_ns - ENDING_NS, self._begin_ending)
         if turmoil.deaf_host(world.options) is not None:
@@ -234,7 +242,8 @@ class Groups(Scenario):
             live = housed.replica.execution
             if live is not None and replay.execution.position <= live.position <= up_to:
                 replay.run_to(live.position)
-                if live.digest() != replay.execution.digest():
+                is_misled = record.group in self.book.health.swaying.misled
+                if live.digest() != replay.execution.digest() and not is_misled:
                     world.violation("E1", f"{record.name} on {name} differs from a replay at {live.position}")
             replay.run_to(up_to)
             if replay.divergence:
@@ -251,7 +260,7 @@ class Groups(Scenario):
         if max(housed.member.committed for housed in members.values()) > up_to + UNSETTLED_MAX:
             said = {name: housed.member.committed for name, housed in members.items()}
             world.violation("progress", f"{record.name}: members are not equal in the end: {said}")
-        elif len(digests) > 1:
+        elif len(digests) > 1 and record.group not in self.book.health.swaying.misled:
             world.violation("converged", f"{record.name}: the states of {list(digests.values())} differ")
         if record.group not in self.book.losses.groups:
             self.book.check_objects(record.group, record.name, objects)
