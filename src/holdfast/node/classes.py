@@ -77,6 +77,11 @@ def app_directories() -> tuple[Path, ...]:
     return tuple(_offered.apps)
 
 
+def allowed_classes() -> tuple[str, ...]:
+    """Of which groups may be made wherever they are installed."""
+    return tuple(sorted(_offered.allowed))
+
+
 def load_class(name: str) -> type:
     """The class ``package.module:Class``. It is found before anything is imported, and judged before anything
     is made of it. Raises :class:`BadClass` with the one reason."""
