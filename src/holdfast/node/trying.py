@@ -41,7 +41,7 @@ class Trying:
         """Raises ``NoSuchGroup``; ``Unavailable`` where there is no state of it."""
         record = (await self._creating.found(order.name)).value
         housed = self._groups.housed.get(record.group)
-        state = housed.replica.capture() if housed is not None else None
+        state = _state(housed) if housed is not None else None
         if housed is None or state is None:
             raise Unavailable(f"{self._groups.me.host} has no state of {order.name} to try it on")
         async with self._one:
@@ -93,6 +93,14 @@ class Trying:
             with suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
+
+
+def _state(housed: Housed) -> Kept | None:
+    """The newest there is here, of an object or kept; None where the class as it is here gives none."""
+    try:
+        return housed.replica.capture()
+    except HoldfastError:
+        return None
 
 
 def _count(kept: Kept) -> int:
