@@ -104,7 +104,12 @@ class Passive(Replica):
         if not self._office.is_taken_up:
             return self._office.is_held
         execution = self._execution
-        return execution is None or not execution.is_at_rest or len(self._queries) > 0
+        return (
+            execution is None
+            or not execution.is_at_rest
+            or len(self._queries) > 0
+            or len(execution.sends) > 0
+        )
 
     # --- the sequence's events
 

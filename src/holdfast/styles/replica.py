@@ -17,6 +17,7 @@ import msgspec
 from holdfast.model.calls import Request
 from holdfast.model.errors import BrokenInvariant, Overloaded, Rejected, Unavailable
 from holdfast.model.ids import ClientId, Epoch, Position
+from holdfast.model.outcome import decode_outcome
 from holdfast.model.units import MILLISECOND
 from holdfast.sequence.fitness import FAR, NEAR, Fitness, Rank
 from holdfast.sequence.ports import Captured, Kept
@@ -41,6 +42,7 @@ from holdfast.styles.operation import (
     NestedReply,
     Poison,
     Record,
+    SendEnded,
     Sent,
     Settled,
     TimerFired,
@@ -52,6 +54,7 @@ from holdfast.styles.poison import Poisonous, among_calls, among_timers
 from holdfast.styles.ports import Sequence, StylePorts, Token, Waits
 from holdfast.styles.queries import Queries
 from holdfast.styles.repetition import Repetitions
+from holdfast.styles.sending import Sending, end_of
 from holdfast.styles.stamping import Stamping, newest_stamp
 from holdfast.styles.stepping import fitted
 from holdfast.styles.succession import Succession, WaitsForCode
@@ -102,6 +105,7 @@ class Replica(ABC):
         self._old_waits: Waits | None = None
         """What a method of the old code waits for, for which this primary has called."""
         self._gate = Gate(ports.clock, config)
+        self._sending = Sending(definition.group, ports.clock)
 
     def bind(self, sequence: Sequence) -> None:
         """The member this replica stands on; before any event."""
@@ -242,6 +246,7 @@ class Replica(ABC):
         self._answering.take_up()
         self._checkpointing.trust()
         self._calling_out.take_up(self.sequence.committed)
+        self._sending.take_up(execution.sends)
         self._ports.trace.note("taken_up", group=self.definition.group, position=execution.position)
 
     def on_following(self) -> None:
@@ -268,15 +273,19 @@ class Replica(ABC):
         Raises ``Unavailable``, ``Overloaded`` or ``InvalidRequest`` when nothing was done or what was done is
         known when the frame comes again, ``BadCall`` for what is no frame.
         """
-        execution, group = self._serving(), self.definition.group
+        group = self.definition.group
+        if self._succession.waits is None or group not in sent.chain:
+            self._serving()  # else a method of old code waits for this, and nothing is served before it ends
         calls = calls_in(sent)
         if group in sent.chain and not self.definition.interface.is_interleaved:
             # However full the line is: it only moves on when this is answered.
             outcomes = [in_circle(group, sent.chain)] * len(calls)
             self._ports.answer(token, [each.number for each in calls], outcomes)
             return
+        execution = self._serving()
         in_line, is_nested = execution.line.waiting, bool(sent.chain)
-        check_room(group, in_line, self._log_bytes(), self._config, is_nested=is_nested)
+        why_none = self._checkpointing.why_none
+        check_room(group, in_line, self._log_bytes(), self._config, is_nested=is_nested, why_none=why_none)
         queries, operations = self._asking.split(calls)
         if sent.is_ordered and operations:
             queries, operations = [], calls  # they shall see what those before them have done
@@ -398,6 +407,25 @@ class Replica(ABC):
         except (Rejected, Unavailable):
             self._calling_out.send_again(caller, call)  # or another primary does
 
+    def on_send_outcome(self, number: int, outcome: bytes) -> None:
+        """The answer to a call that was sent from the outbox through ``call_out``."""
+        execution = self.execution
+        send = execution.sends.get(number) if execution is not None else None
+        if send is None or not self._sending.is_awaited(number):
+            return
+        end = end_of(decode_outcome(outcome), is_expired=send.expires_ns <= self.time_ns())
+        if end is None:
+            self._sending.send_again(number, is_soon=False)
+            return
+        try:
+            self._order(self._serving(), SendEnded(self._stamping.next(), number, *end))
+        except (Rejected, Unavailable):
+            self._sending.send_again(number, is_soon=True)  # or another primary does
+            return
+        if end[0]:
+            said = f"{send.group}.{send.method}, sent by {send.caller}, came to nothing: {end[0]}: {end[1]}"
+            self._ports.fault("send_failed", said)
+
     def _answer_old_code(self, caller: Request, call: int, outcome: bytes) -> None:
         """A method of the old code waits for this, in no object of this process: it goes on from a record."""
         if self._office.awaits_object and self.sequence.is_serving:
@@ -446,7 +474,9 @@ class Replica(ABC):
         """When, by the wall clock, :meth:`turn` must be called even if nothing comes in."""
         execution = self.execution if self._office.is_taken_up else None
         gate_ns = self._gate.next_ns(execution.line) if execution is not None else None
-        wakes = [at for at in (self._next_due_ns(), self._asking.next_ns, gate_ns) if at is not None]
+        send_ns = self._sending.next_ns(execution.sends) if execution is not None else None
+        due = (self._next_due_ns(), self._asking.next_ns, gate_ns, send_ns)
+        wakes = [at for at in due if at is not None]
         return self._ports.clock.wall() + min(wakes) - self._ports.clock.now() if wakes else None
 
     def _next_due_ns(self) -> int | None:
@@ -479,6 +509,11 @@ class Replica(ABC):
             self._ports.wake()
             return None
         return kept if kept is not None else Captured(Position(0), Execution(self.definition.apart()).save())
+
+    @property
+    def why_no_checkpoint(self) -> str:
+        """Why this member's last checkpoint failed (E9); empty when it did not."""
+        return self._checkpointing.why_none
 
     def settle(self) -> bool:
         """Before an orderly stop: have a checkpoint of what this member has executed, so that whoever starts
@@ -582,6 +617,10 @@ class Replica(ABC):
         if execution is not None and not execution.is_at_rest:
             for outgoing in self._calling_out.to_send(execution.line, self.sequence.committed):
                 self._ports.call_out(self._audience.calls_out(outgoing))
+        if execution is not None:
+            reached, committed = execution.position, self.sequence.committed
+            for outgoing in self._sending.to_send(execution.sends, reached, committed):
+                self._ports.call_out(outgoing)
 
     def _fire_timers(self) -> None:
         execution = self.execution
