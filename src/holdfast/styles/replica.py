@@ -128,11 +128,6 @@ class Replica(ABC):
         return self._office.is_taken_up
 
     @property
-    def why_not_ready(self) -> str:
-        """Why no calls are taken here though this member is primary, for people; empty: they are, or soon."""
-        return self._office.why_not
-
-    @property
     def awaits_turn(self) -> bool:
         """Whether a commit has brought on something that only a turn does."""
         return True
