@@ -26,6 +26,7 @@ from holdfast.styles.capture import InvalidState, InvalidUpdate, NoStateAvailabl
 from holdfast.styles.context import NotOrdered, OutsideOperation, context
 from holdfast.styles.cron import BadSchedule
 from holdfast.styles.interface import BadCall, interleaved, query
+from holdfast.styles.sends import OutboxFull
 from holdfast.styles.stepping import CannotAwait, NotAwaited
 from holdfast.styles.timers import TooManyTimers
 
@@ -52,6 +53,7 @@ __all__ = [
     "NoUpdateAvailable",
     "NotAwaited",
     "NotOrdered",
+    "OutboxFull",
     "OutcomeUnknown",
     "OutsideOperation",
     "Overloaded",

@@ -7,7 +7,7 @@ from typing import Any
 from group_client import EXAMPLES
 
 from holdfast.model.ids import GroupId, Position
-from holdfast.node.classes import load_class, offer_classes
+from holdfast.node.classes import load_code, offer_classes
 from holdfast.node.store import STORE
 from holdfast.storage.checkpoint import ASIDE, checkpoint_of, read_chunks, verify
 from holdfast.storage.directory import Directory
@@ -39,8 +39,8 @@ def ledger_of(host_directory: Path, group: GroupId) -> Kept:
 
 def _newest_checkpoint(disk: Directory, group: GroupId) -> Execution:
     offer_classes(EXAMPLES)
-    cls = load_class("ledger:Ledger")
-    definition = Definition(group=str(group), cls=cls, fresh=cls)
+    cls, found = load_code("ledger:Ledger")
+    definition = Definition(group=str(group), cls=cls, fresh=cls, code=found.code)
     for name in reversed(disk.list()):
         named = checkpoint_of(name)
         if named is not None and named[0] == group and not name.endswith(ASIDE):

@@ -12,6 +12,7 @@ from direct import DirectCaller
 from domain import HOLDFAST, Domain
 from group_client import Client, run
 
+import holdfast as hf
 from holdfast.cli.ordering import give_at
 from holdfast.client.proxy import Group
 from holdfast.model.errors import InvalidRequest
@@ -284,3 +285,27 @@ class Asker:
 
     def on_closed(self, connection: Connection, reason: Reason) -> None:
         self.requests.on_closed(reason)
+
+
+class Outdated:
+    """As a client knows the class that has another version of it."""
+
+    def give_back(self, number: int) -> int:
+        raise NotImplementedError
+
+
+def test_a_client_with_another_version_of_the_class_is_told_what_came_and_of_which_call(
+    domain: Domain,
+) -> None:
+    """The call was executed: its id is one that the group knows the outcome of."""
+
+    async def work(client: Client, strict: Group[Any]) -> None:
+        outdated = await client.connection.group("strict", Outdated)
+        with pytest.raises(hf.ResultDoesNotFit, match="give_back was executed") as told:
+            await outdated.give_back(3)
+        assert told.value.value == "xxx"
+        assert await client.connection.outcome(told.value.request_id) == "xxx"
+        with pytest.raises(hf.ResultDoesNotFit):
+            await client.connection.outcome(told.value.request_id, int)
+
+    with_strict(domain, work)

@@ -43,6 +43,7 @@ def played(name: str, *options: str, tmp_path: Path) -> "subprocess.CompletedPro
         ("ledger", "500 transfers later"),
         ("orderbook", "problems: none"),
         ("scheduler", "20 runs of 20 jobs, none twice"),
+        ("transfers", "interleaved banks: 192 transfers"),
     ],
 )
 def test_an_example_plays_on_the_domain_that_is_there(
@@ -56,6 +57,16 @@ def test_an_example_plays_on_the_domain_that_is_there(
     assert told in done.stdout
     assert done.stderr == ""
     assert asyncio.run(order_at(Layout(domain.directory), ListGroups())) == ()
+
+
+def test_banks_keep_their_money_while_primaries_are_killed(domain: Domain, tmp_path: Path) -> None:
+    """In rings and both ways at once, plain and interleaved."""
+    domain.wait("every host hears every other", is_whole)
+    options = ("--seconds", "12", "--chaos", "--dir", str(domain.directory))
+    done = played("transfers", *options, tmp_path=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "kill -9 of host" in done.stdout
+    assert done.stdout.count(", 3000 in all") == 2
 
 
 def test_an_example_starts_a_domain_of_its_own_and_takes_it_along(tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ def test_a_timer_that_ends_processes_is_given_up(whole: Domain) -> None:
         deadly = await client.connection.create("deadly:Deadly", name="timed")
         before = await asyncio.to_thread(restarts, whole)
         await deadly.exit_later()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WAIT_S):
             while await asyncio.to_thread(restarts, whole) - before < 2:
                 await asyncio.sleep(0.05)
         assert await deadly.write("after") == 1

@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from holdfast.model.calls import Request
 from holdfast.model.code import Code
 from holdfast.model.csn import Csn
 from holdfast.model.ids import ClientId, Position, ReplicaId
@@ -24,22 +25,27 @@ from holdfast.styles.operation import (
     Record,
     Replied,
     Reply,
+    SendEnded,
     Sent,
     Settled,
     Stamp,
     State,
     TimerFired,
     TracedCall,
+    Unmarked,
     Update,
     Upgraded,
     decode_calls,
     decode_record,
 )
+from holdfast.styles.sends import Sends
 
 SAMPLES = json.loads((Path(__file__).parent / "operation_records_v1.json").read_text(encoding="utf-8"))
 """What version 1 wrote, in hexadecimal. Never edited: a new version adds a file of its own."""
 SAMPLES_2 = json.loads((Path(__file__).parent / "operation_records_v2.json").read_text(encoding="utf-8"))
 """What version 2 added: calls may carry a trace."""
+SAMPLES_3 = json.loads((Path(__file__).parent / "operation_records_v3.json").read_text(encoding="utf-8"))
+"""What version 3 added: groups send calls that nobody waits for, and their operations may be interleaved."""
 
 CLIENT = ClientId("client-1")
 STAMP = Stamp(Csn(1_700_000_000, 7, ReplicaId(3), 2), 123_456_789)
@@ -61,6 +67,11 @@ RECORDS: dict[str, Record] = {
     "marked": Marked(),
     "digested": Digested(Position(17), b"digest"),
 }
+RECORDS_3: dict[str, Record] = {
+    "unmarked": Unmarked(),
+    "send_ended": SendEnded(STAMP, 9, "expired", "no answer"),
+    "update": Update(b"update", b"timers", b"sends"),
+}
 OUTCOMES: dict[str, Outcome] = {
     "returned": Returned({"alice": [1, 2.5, None]}),
     "raised": Raised("ValueError", "too little"),
@@ -73,6 +84,20 @@ OUTCOMES: dict[str, Outcome] = {
 @pytest.mark.parametrize("name", RECORDS)
 def test_records_of_version_1_are_read(name: str) -> None:
     assert decode_record(bytes.fromhex(SAMPLES[name])) == RECORDS[name]
+
+
+@pytest.mark.parametrize("name", RECORDS_3)
+def test_records_of_version_3_are_read(name: str) -> None:
+    assert decode_record(bytes.fromhex(SAMPLES_3[name])) == RECORDS_3[name]
+
+
+def test_an_outbox_of_version_3_is_read() -> None:
+    found = Sends.load(bytes.fromhex(SAMPLES_3["sends"]))
+    assert (found.issued, found.failures) == (2, 1)
+    assert [(each.group, each.method, each.caller) for each in found] == [
+        ("audit", "note", Request(CLIENT, 12))
+    ]
+    assert [(each.number, each.code) for each in found.failed] == [(1, "expired")]
 
 
 @pytest.mark.parametrize("name", OUTCOMES)

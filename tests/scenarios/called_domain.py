@@ -20,6 +20,7 @@ from holdfast.model.calls import Calls, Replies, Seen, Settle, ToHost, Turned
 from holdfast.model.ids import ClientId, GroupId, HostId, Nonce, StoreId
 from holdfast.model.outcome import Poisoned, Raised, Refused, Returned, decode_outcome
 from holdfast.model.units import MILLISECOND, SECOND
+from holdfast.sequence.recovery import Recovery
 from holdfast.sim.authority.asking import AUTHORITY
 from holdfast.sim.authority.leases import LeaseBook
 from holdfast.sim.authority.server_node import AuthorityNode
@@ -28,6 +29,7 @@ from holdfast.sim.checkers import History
 from holdfast.sim.clocks import ClockOptions
 from holdfast.sim.groups.book import Book
 from holdfast.sim.groups.deaths import Deaths
+from holdfast.sim.groups.health import FOR_EVER_NS
 from holdfast.sim.groups.host import Codec, Host
 from holdfast.sim.groups.losses import Losses
 from holdfast.sim.groups.stage import CALLING, Stage
@@ -77,7 +79,8 @@ def _in_words(outcome: Any) -> str:
 
 
 class CalledDomain(Domain):
-    """Commands besides those of every domain: ``call``, ``outcome``, ``show``, ``jump``."""
+    """Commands besides those of every domain: ``call``, ``outcome``, ``show``, ``jump``, ``spoil``,
+    ``sway``, ``steady``, ``fitness``."""
 
     def __init__(self, style: StyleConfig | None = None) -> None:
         super().__init__()
@@ -99,7 +102,7 @@ class CalledDomain(Domain):
             hand_overs=0.0,
             deadly=0,
         )
-        book = Book(world, History(world.time), Deaths(world, hosts), Losses(world, truth))
+        self.book = book = Book(world, History(world.time), Deaths(world, hosts), Losses(world, truth))
         node = partial(AuthorityNode, truth=truth, leases=LeaseBook(world))
         world.add_node(AUTHORITY, node, clock=clock)
         for name in HOSTS:
@@ -157,10 +160,47 @@ class CalledDomain(Domain):
         yield f"{name} {attribute}: {' '.join(said) or 'none'}"
 
     def hand(self, _over: str, _from: str, host: str, _to: str, other: str) -> Iterator[str]:
-        """``hand over from a to b``"""
+        """``hand over from a to b``; nothing may come of it"""
+        host = damage.views(self.world)[0].primary if host == "primary" else host
         self._housing(host).ask_hand_over(GROUP, HostId(other))
-        self._run_until(lambda: damage.views(self.world)[0].primary == other and self._is_served())
+        self._run_until(
+            lambda: damage.views(self.world)[0].primary == other and self._is_served(), 2 * SECOND
+        )
         yield from ()
+
+    def spoil(self, host: str) -> Iterator[str]:
+        """``spoil b``: something on that host changes its object by itself"""
+        execution = self._housing(host).housed[GROUP].replica.execution
+        assert execution is not None
+        execution.line.instance.tokens.append("stray")  # type: ignore[attr-defined]  # of Tokens
+        self.book.health.swaying.hosts[host] = None
+        yield from ()
+
+    def withhold(self, host: str) -> Iterator[str]:
+        """``withhold b``: its host knows a reason for which the object there is not the group's"""
+        housed = self._housing(host).housed[GROUP]
+        housed.replica.go_without("its host has other code")
+        housed.ask_turn()
+        self._run(MOMENT_NS)
+        yield from ()
+
+    def sway(self, host: str) -> Iterator[str]:
+        """``sway b``: what is executed again there comes out otherwise, from now on"""
+        self.book.health.swaying.begin(host, FOR_EVER_NS, is_silent=False)
+        yield from ()
+
+    def steady(self) -> Iterator[str]:
+        """And not any more, anywhere"""
+        self.book.health.swaying.end()
+        yield from ()
+
+    def fitness(self) -> Iterator[str]:
+        """Who could lead, and who not"""
+        for host in HOSTS:
+            core = self.world.nodes[host].core
+            if core is not None and core.groups is not None:
+                found = core.groups.housed[GROUP].style.fitness()
+                yield f"{host}: {found.rank.name.lower()}{f', {found.why}' if found.why else ''}"
 
     def jump(self, host: str, hours: str) -> Iterator[str]:
         """``jump a 2``: its clock is set that many hours ahead"""
@@ -168,6 +208,9 @@ class CalledDomain(Domain):
         yield from ()
 
     # --- how
+
+    def _recovery(self, host: str) -> Recovery:
+        return self._housing(host).recovery
 
     def _housing(self, host: str) -> Groups:
         groups: Groups | None = self.world.nodes[host].core.groups

@@ -23,7 +23,7 @@ from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import ClientId, GroupId
 from holdfast.model.units import MICROSECOND, MILLISECOND, SECOND
 from holdfast.sequence.messages import Died
-from holdfast.sequence.recovery import Inspection
+from holdfast.sequence.recovery import Inspection, Recovery
 from holdfast.sim.authority.asking import AUTHORITY
 from holdfast.sim.authority.leases import LeaseBook
 from holdfast.sim.authority.server_node import AuthorityNode
@@ -59,8 +59,15 @@ SENTENCES: dict[str, Callable[..., str]] = {
     "installed": lambda host, position, **_: f"{host} has the state at {position}",
     "doubt_settled": lambda host, **_: f"{host} has compared its doubtful tail",
     "lost": lambda host, **_: f"{host}: the group's state is lost",
+    "without_object": lambda host, why, **_: f"{host} is without its object: {DIGEST.sub('…', why)}",
+    "with_object": lambda host, **_: f"{host} has one again",
+    "state_taken": lambda host, position, **_: f"{host} has taken the state at {position}",
     "halted": lambda host, why, **_: f"{host} halts: {why}",
 }
+
+
+DIGEST = re.compile(r"\b[0-9a-f]{32}\b")
+"""Of a state: another one with every change to how states are saved, and none of the story's business."""
 
 
 def _starred(primary: str, members: list[str]) -> str:
@@ -236,16 +243,20 @@ class Domain:
         """``recover b from c``: b has the group go on from what c holds, unless it has changed since"""
         answers: list[object] = []
         try:
-            self.world.nodes[by].core.recovery.recover(self._found, source, answers.append)
+            self._recovery(by).recover(self._found, source, answers.append)
         except InvalidRequest as error:
             yield f"refused: {error}"
             return
         self._run_until(lambda: bool(answers))
         yield self._view()
 
+    def _recovery(self, host: str) -> Recovery:
+        recovery: Recovery = self.world.nodes[host].core.recovery
+        return recovery
+
     def _inspected(self, by: str) -> Inspection:
         answers: list[Inspection] = []
-        self.world.nodes[by].core.recovery.inspect(GROUP, HOSTS, answers.append)
+        self._recovery(by).inspect(GROUP, HOSTS, answers.append)
         self._run_until(lambda: bool(answers))
         return answers[0]
 

@@ -1,6 +1,7 @@
 """Random lives of a group: calls, failovers, crashes, lost disks; and what must hold through all of them."""
 
 import random
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +19,16 @@ from holdfast.model.units import MILLISECOND, SECOND
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Outgoing
-from holdfast.styles.operation import Call, Sent, encode_arguments, encode_calls
+from holdfast.styles.operation import (
+    Call,
+    Calls,
+    Executed,
+    Sent,
+    decode_calls,
+    decode_record,
+    encode_arguments,
+    encode_calls,
+)
 
 
 class Journal:
@@ -54,6 +64,11 @@ class Journal:
             found.append(await hf.context.group("oracle").get(line, turn))
             self.lines.append(f"answer {turn} to {line}: {found[-1]}")
         return found
+
+    def post(self, line: str, *to: str) -> None:
+        self.lines.append(line)
+        for name in to:
+            hf.context.send(name).note(line)
 
     @hf.query
     def read(self) -> list[str]:
@@ -109,6 +124,11 @@ class Schedule:
         self.methods: dict[Request, str] = {}
         self.reads: dict[int, tuple[set[Request], list[str] | None]] = {}
         self.oracle: dict[tuple[Request, int], str] = {}
+        self.received: dict[tuple[str, Request, int], int] = {}
+        """What was sent, by receiver and id: the number that it had in the outbox."""
+        self.committed: set[Request] = set()
+        self.looked_at = 0
+        self.posted: dict[Request, Counter[Any]] = {}
         self.down: list[str] = []
 
     def live(self, steps: int) -> None:
@@ -151,9 +171,12 @@ class Schedule:
                 ("roll", (line,)),
                 ("remind", (line, self.rng.choice([0.5, 2, 5]))),
                 ("ask", (line, self.rng.randint(1, 2))),
+                ("post", (line, *self.rng.choices(("east", "west"), k=self.rng.randint(1, 3)))),
             ]
         )
         call = Call(client.sent, method, encode_arguments(args, {}), LATER_S)
+        if method == "post":
+            self.posted[Request(client.name, client.sent)] = Counter(args[1:])
         client.awaited[client.sent] = call
         self.methods[Request(client.name, client.sent)] = method
         return call
@@ -250,10 +273,35 @@ class Schedule:
         if not self.group.outgoing:
             return
         name, waits = self.group.outgoing.pop(self.rng.randrange(len(self.group.outgoing)))
+        if waits.send:
+            self.receive(name, waits)
+            return
         outcome = self.ask_oracle(waits)
         replica = self.group.replicas.get(name)
         if replica is not None:
             replica.on_nested_outcome(waits.caller, waits.call, outcome)
+
+    def receive(self, name: str, sent: Outgoing) -> None:
+        """A receiver, which executes each request id once; sometimes it has no room, or no sender."""
+        for each in self.group.final[self.looked_at :]:
+            record = decode_record(each.body)
+            if isinstance(record, Calls | Executed):
+                calls = decode_calls(record.sent.calls)
+                self.committed.update(Request(record.sent.client, call.number) for call in calls)
+        self.looked_at = len(self.group.final)
+        assert sent.caller in self.committed, "a call was sent before its sender was committed"
+        if self.rng.random() < 0.1:
+            outcome = encode_outcome(Refused("overloaded", "no room"))
+        else:
+            outcome = encode_outcome(Returned(None))
+            key = (sent.group, sent.caller, sent.call)
+            if key not in self.received:
+                before = [number for (to, *_), number in self.received.items() if to == sent.group]
+                assert sent.send > max(before, default=0), f"{sent.group} got it before an earlier one"
+            assert self.received.setdefault(key, sent.send) == sent.send, "it has another place in a replay"
+        replica = self.group.replicas.get(name)
+        if replica is not None:
+            replica.on_send_outcome(sent.send, outcome)
 
     def ask_oracle(self, waits: Outgoing) -> bytes:
         """Another group, which executes each request id once and remembers its reply."""
@@ -317,7 +365,9 @@ class Schedule:
             for client in self.clients:
                 if client.awaited:
                     self.send(client, list(client.awaited.values())[:50])
-            if not any(client.awaited for client in self.clients) and not self.primary.execution.timers:
+            execution = self.primary.execution
+            is_empty = not execution.timers and not len(execution.sends)
+            if is_empty and not any(client.awaited for client in self.clients):
                 break
         else:
             raise AssertionError("the group did not come to rest")
@@ -352,6 +402,9 @@ def check(schedule: Schedule) -> None:
         client, number = name.split("/")
         caller = Request(ClientId(client), int(number))
         assert schedule.oracle[caller, int(turn) + 1] == answer, f"{caller} got the answer to another call"
+    for request, receivers in schedule.posted.items():
+        found = Counter(to for to, caller, _ in schedule.received if caller == request)
+        assert found == receivers, f"{request} sent to {receivers}, received by {found}"
     assert not [fault for fault in schedule.group.faults if fault[1] not in BORNE], schedule.group.faults
     digests = {schedule.group.primary: schedule.primary.execution.digest()}
     assert schedule.primary.execution.position >= Position(1)

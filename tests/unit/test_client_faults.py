@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import pytest
 from local_notifier import LocalNotifier
 
+import holdfast as hf
 from holdfast.client import fault_consumers, faults, notifier
 from holdfast.client.faults import Faults
 from holdfast.faults.consumers import Disconnected
@@ -17,6 +18,7 @@ from holdfast.faults.notifier import Notifier
 from holdfast.faults.reports import FaultKind, FaultReport
 from holdfast.faults.ring import NoSuchNumber
 from holdfast.faults.told import Gap, Told
+from holdfast.model.calls import RequestId
 from holdfast.model.errors import NoSuchGroup, Unavailable
 from holdfast.styles.interface import BadCall, interface_of
 
@@ -232,5 +234,22 @@ def test_a_filters_mistakes_are_those_of_a_filter_here() -> None:
         with pytest.raises(ConstraintNotFound) as found:
             await made.get_constraints([7])  # type: ignore[list-item]  # as a program without types would
         assert found.value.id == 7
+
+    run(work())
+
+
+def test_a_notifier_of_somebody_else_may_return_nothing_from_the_sources_methods() -> None:
+    """Which is what the source has; whoever wants the number of an event is told that there is none."""
+
+    async def work() -> None:
+        other = LocalNotifier()
+        unfit = hf.ResultDoesNotFit("push_structured_fault", None, int, "", RequestId.parse("1/c/1/1"))
+        other.fails = [unfit, unfit, unfit]
+        told = other.faults()
+        await told.push_structured_fault(crash("rack1/host1"))
+        await told.push_sequence_fault([crash("rack1/host1")])
+        with pytest.raises(hf.ResultDoesNotFit):
+            await told.push(crash("rack1/host1"))
+        assert other.fails == []
 
     run(work())

@@ -6,6 +6,7 @@ from typing import Any
 from holdfast.authority.views import ViewMember
 from holdfast.model.ids import HostId, Incarnation, Opening, StoreId
 from holdfast.sequence.departure import DOUBLINGS_MAX, WAIT_NS, Departure
+from holdfast.sequence.fitness import Rank
 
 
 def member(name: str) -> ViewMember:
@@ -25,6 +26,7 @@ class Leaving:
         self.unwanted = [A]
         self.silent: list[ViewMember] = []
         self.acknowledged = {B: 7, C: 9}
+        self.ranks: dict[ViewMember, Rank] = {}
         self.on: Any = SimpleNamespace(
             me=A,
             now=1,
@@ -33,7 +35,9 @@ class Leaving:
             ),
         )
         submission: Any = SimpleNamespace(
-            is_answering=lambda each: each not in self.silent, acknowledged_by=self.acknowledged.get
+            is_answering=lambda each: each not in self.silent,
+            acknowledged_by=self.acknowledged.get,
+            rank_of=lambda each: self.ranks.get(each, Rank.NEAR),
         )
         self.departure = Departure(self.on, submission)
 
@@ -79,3 +83,14 @@ def test_one_that_may_stay_hands_over_to_nobody_and_begins_afresh_when_it_may_no
     assert leaving.choose() is None
     leaving.unwanted = [A]
     assert leaving.choose() == "c"
+
+
+def test_who_has_no_object_is_chosen_last_and_whose_differs_never() -> None:
+    """O3, E8."""
+    leaving = Leaving()
+    leaving.ranks = {B: Rank.UNABLE}
+    assert leaving.choose() == C.host
+    leaving.ranks = {B: Rank.UNABLE, C: Rank.UNFIT}
+    assert [leaving.choose(), leaving.choose()] == [B.host, B.host]
+    leaving.ranks = {B: Rank.UNFIT, C: Rank.UNFIT}
+    assert leaving.choose() is None

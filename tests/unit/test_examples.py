@@ -22,6 +22,7 @@ sys.path.insert(0, str(EXAMPLES))
 ledger: ModuleType = importlib.import_module("ledger")
 orderbook: ModuleType = importlib.import_module("orderbook")
 scheduler: ModuleType = importlib.import_module("scheduler")
+transfers: ModuleType = importlib.import_module("transfers")
 
 PRICES = st.integers(90, 110)
 QUANTITIES = st.integers(1, 9)
@@ -37,7 +38,10 @@ def restored_path() -> Iterator[None]:
     sys.path[:] = before
 
 
-@pytest.mark.parametrize("name", ["ledger:Ledger", "orderbook:OrderBook", "scheduler:Scheduler"])
+@pytest.mark.parametrize(
+    "name",
+    ["ledger:Ledger", "orderbook:OrderBook", "scheduler:Scheduler", "transfers:Bank", "transfers:BusyBank"],
+)
 def test_an_example_does_nothing_that_replicas_would_not_do_alike(name: str) -> None:
     assert check(name, app=EXAMPLES) == EXIT_CLEAN
 
@@ -55,6 +59,19 @@ def test_transfers_never_change_the_sum(moves: list[tuple[str, str, int]]) -> No
             continue
         assert min(book.balances.values()) >= 0
     assert book.total() == 300
+
+
+@given(st.lists(st.integers(1, 12), max_size=60))
+def test_a_bank_takes_each_transfer_once_however_often_it_comes(numbers: list[int]) -> None:
+    """Also when the sender has been done with it for long."""
+    bank = transfers.Bank(0)
+    for number in numbers:
+        bank.deposit("other", number, max(1, number - 3), 10)
+    assert bank.balance <= 10 * len(set(numbers))
+    again = bank.balance
+    for number in numbers:
+        bank.deposit("other", number, 1, 10)
+    assert bank.balance == again
 
 
 @given(PLACED, st.lists(st.integers(1, 60), max_size=10))

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.authority.groups import GroupRecord, Placement
 from holdfast.housing.ports import Written
-from holdfast.model.code import Code
+from holdfast.model.code import UNKNOWN, Code
 from holdfast.model.csn import Csn
 from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import ClientId, Epoch, GroupId, HostId, Nonce, Position, ReplicaId, StoreId
@@ -29,6 +29,7 @@ from holdfast.styles.operation import (
     Calls,
     Sent,
     Stamp,
+    Upgraded,
     encode_arguments,
     encode_calls,
     encode_record,
@@ -89,14 +90,14 @@ GROUP = GroupRecord(
 )
 
 
-def records(*methods: str) -> Iterator[Record]:
-    for number, method in enumerate(methods, 1):
-        name, _, argument = method.partition(" ")
-        arguments = encode_arguments((int(argument),) if argument else (), {})
-        call = Call(number, name, arguments, expiration_s=10_000)
-        stamp = Stamp(Csn(1_000 + number, 0, ReplicaId(1), 0))
-        sent = Sent(ClientId("c"), number, 10_000, encode_calls([call]))
-        body = encode_record(Calls(stamp, sent))
+def records(*steps: str | Code) -> Iterator[Record]:
+    """Calls, and codes by which those that follow are executed."""
+    before = UNKNOWN
+    for number, step in enumerate(steps, 1):
+        if isinstance(step, Code):
+            body, before = encode_record(Upgraded(before, step)), step
+        else:
+            body = encode_record(call(number, step))
         yield decode(
             encode(
                 Kind.DATA,
@@ -108,6 +109,14 @@ def records(*methods: str) -> Iterator[Record]:
                 body=body,
             )
         )
+
+
+def call(number: int, method: str) -> Calls:
+    name, _, argument = method.partition(" ")
+    arguments = encode_arguments((int(argument),) if argument else (), {})
+    stamp = Stamp(Csn(1_000 + number, 0, ReplicaId(1), 0))
+    calls = encode_calls([Call(number, name, arguments, expiration_s=10_000)])
+    return Calls(stamp, Sent(ClientId("c"), number, 10_000, calls))
 
 
 class Host:
@@ -128,7 +137,7 @@ class Host:
         )
 
     async def replay(
-        self, code: Code, *methods: str, kept: Captured | None = None
+        self, code: Code, *methods: str | Code, kept: Captured | None = None
     ) -> Written | NotCopied | Waits:
         ended: asyncio.Future[Written | NotCopied | Waits] = asyncio.get_running_loop().create_future()
         first = kept.position if kept is not None else 0
@@ -187,11 +196,11 @@ def test_what_is_replayed_is_what_the_code_of_its_time_makes_of_it(tmp_path: Pat
     host = Host(tmp_path)
 
     async def work() -> None:
-        first = await host.replay(one, "add 1", "add 2")
+        first = await host.replay(one, one, "add 1", "add 2")
         assert isinstance(first, Written)
         assert host.adopted == ["it.copy"]
         assert host.count(first) == 8
-        further = await host.replay(two, "add 1", "add 2", "add 10", kept=host.state(first))
+        further = await host.replay(two, one, "add 1", "add 2", two, "add 10", kept=host.state(first))
         assert isinstance(further, Written)
         assert host.count(further) == 28
 
@@ -208,7 +217,7 @@ def test_nothing_is_imported_from_where_the_class_is_another_now(tmp_path: Path)
     code, host = kept_in(tmp_path, 1), Host(tmp_path, apps=(app,))
 
     async def work() -> None:
-        result = await host.replay(code, "add 1", "look")
+        result = await host.replay(code, code, "add 1", "look")
         assert isinstance(result, Written)
         assert host.count(result) == 6
 
@@ -226,10 +235,10 @@ def test_nothing_is_imported_from_where_the_class_is_another_now(tmp_path: Path)
 def test_whatever_the_class_does_there_it_does_to_that_process_alone(
     tmp_path: Path, method: str, why: str
 ) -> None:
-    code, host = kept_in(tmp_path, 1), Host(tmp_path, limit_s=3.0)
+    code, host = kept_in(tmp_path, 1), Host(tmp_path, limit_s=3.0 if method == "hang" else 60.0)
 
     async def work() -> None:
-        result = await host.replay(code, "add 1", method)
+        result = await host.replay(code, code, "add 1", method)
         if why:
             assert isinstance(result, NotCopied)
             assert why in result.why
@@ -245,14 +254,14 @@ def test_a_call_that_waits_for_another_group_is_told(tmp_path: Path) -> None:
     code, host = kept_in(tmp_path, 1), Host(tmp_path)
 
     async def work() -> None:
-        result = await host.replay(code, "add 1", "ask")
+        result = await host.replay(code, code, "add 1", "ask")
         assert isinstance(result, Waits)
         assert (result.outgoing.group, result.outgoing.method, result.outgoing.position) == (
             "other",
             "total",
-            2,
+            3,
         )
-        assert result.outgoing.caller == (ClientId("c"), 2)
+        assert result.outgoing.caller == (ClientId("c"), 3)
 
     run(work)
 
@@ -264,7 +273,7 @@ def test_without_a_whole_copy_nothing_is_replayed(tmp_path: Path) -> None:
     async def work() -> None:
         ended: asyncio.Future[Written | NotCopied | Waits] = asyncio.get_running_loop().create_future()
         framing = Framing(GroupId(7), Point(Position(1), Epoch(1), 9), salt=1, chunk_bytes=1 << 16)
-        assert host.processes.begin(GROUP, code, None, records("add 1"), "x", framing, ended.set_result)
+        assert host.processes.begin(GROUP, code, None, records(code, "add 1"), "x", framing, ended.set_result)
         result = await ended
         assert isinstance(result, NotCopied)
         assert "not kept" in result.why
@@ -279,7 +288,7 @@ def test_one_that_is_not_wanted_any_more_is_ended(tmp_path: Path) -> None:
     async def work() -> None:
         told: list[object] = []
         framing = Framing(GroupId(7), Point(Position(1), Epoch(1), 9), salt=1, chunk_bytes=1 << 16)
-        assert host.processes.begin(GROUP, code, None, records("hang"), "it.copy", framing, told.append)
+        assert host.processes.begin(GROUP, code, None, records(code, "hang"), "it.copy", framing, told.append)
         while host.processes.pid is None:
             await asyncio.sleep(0.01)
         pid = host.processes.pid

@@ -9,6 +9,7 @@ import pytest
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import Epoch, GroupId, HostId, Position
 from holdfast.sequence.catchup import Learning, Offering
+from holdfast.sequence.fitness import NEAR, Fitness, Rank
 from holdfast.sequence.messages import Chunk, Fetch, Offer
 from holdfast.sequence.ports import Captured, Kept, chunks_of
 from holdfast.storage.record import ORIGIN, Point
@@ -31,23 +32,35 @@ class Side:
         self.abandoned = 0
         self.unsynced_bytes = 0
         self.installed: Kept | None = None
+        self.lacks = NEAR
+        self.dropped: list[Point] = []
+        self.told: list[Position] = []
+        self.log = {Position(0): ORIGIN}
         self.on: Any = SimpleNamespace(
             group=GROUP,
             epoch=EPOCH,
             committed=Position(0),
             config=SimpleNamespace(chunks_in_flight=IN_FLIGHT),
             application=self,
-            store=SimpleNamespace(floor=ORIGIN, point_at=lambda _: self.point, install=lambda _: None),
+            store=SimpleNamespace(floor=ORIGIN, point_at=self.log.get, install=self.dropped.append),
+            standing=SimpleNamespace(own_entry=None),
             ports=SimpleNamespace(checkpoints=self, flush=lambda: None),
             send=lambda host, message: self.sent.append(message),
             note=lambda kind, **_: None,
         )
 
-    def capture(self) -> Kept:
-        return self.kept
+    def capture(self, at_least: Position = ORIGIN.position) -> Kept | None:
+        return self.kept if self.kept.position >= at_least else None
+
+    def fitness(self) -> Fitness:
+        return self.lacks
 
     def install(self, kept: Kept) -> None:
         self.installed = kept
+        self.lacks = NEAR
+
+    def on_committed(self, up_to: Position) -> None:
+        self.told.append(up_to)
 
     def receive(self, group: GroupId, point: Point) -> "Side":
         self.written = b""
@@ -80,6 +93,7 @@ class Gone(Captured):
 class Transfer:
     def __init__(self, state: bytes = STATE) -> None:
         self.primary, self.learner = Side(state), Side(b"")
+        self.primary.log[self.primary.point.position] = self.primary.point
         self.offering = Offering(self.primary.on)
         self.installed: list[bool] = []
         self.learning = Learning(self.learner.on, lambda: self.installed.append(True))
@@ -161,6 +175,7 @@ def test_a_checkpoint_that_was_replaced_while_it_was_fetched_is_offered_anew() -
     side.kept = Gone(Position(9), STATE, CHUNK)
     transfer.learning.on_offer(PRIMARY, transfer.offer())
     side.kept, side.point = Captured(Position(12), STATE, CHUNK), Point(Position(12), EPOCH, 78)
+    side.log[side.point.position] = side.point
     offers = transfer.answers()
     assert [(type(each), each.point.position) for each in offers[:1]] == [(Offer, 12)]
     transfer.learning.on_offer(PRIMARY, offers[0])
@@ -178,3 +193,59 @@ def test_a_learner_with_much_on_its_way_to_the_disk_asks_for_no_more() -> None:
     transfer.learning.on_offer(PRIMARY, transfer.offer())
     transfer.run()
     assert transfer.learner.installed is not None
+
+
+def lacking(transfer: Transfer, *, found_at: int = 5, holds: bool = True) -> Side:
+    """The one that learns is listed, has all that is committed, and no object."""
+    side = transfer.learner
+    side.lacks = Fitness(Rank.UNFIT, "it differs", Position(found_at), wants_state=True)
+    side.on.standing.own_entry = LEARNER
+    side.on.committed = Position(12)
+    if holds:
+        side.log[transfer.primary.point.position] = transfer.primary.point
+    return side
+
+
+def test_a_listed_member_takes_a_state_and_keeps_its_log() -> None:
+    """E8: what it has acknowledged stays, and the object goes on by it."""
+    transfer = Transfer()
+    side = lacking(transfer)
+    transfer.learning.on_offer(PRIMARY, transfer.offer())
+    transfer.run()
+    assert side.installed is not None
+    assert b"".join(chunks_of(side.installed)) == STATE
+    assert side.dropped == []
+    assert side.on.committed == 12
+    assert side.told == [12]
+    assert transfer.installed == [True]
+
+
+def test_a_state_that_does_not_help_is_not_taken() -> None:
+    """From before the difference; of a log that is not this member's; or when there is an object."""
+    for found_at, holds, lacks in ((10, True, True), (5, False, True), (5, True, False)):
+        transfer = Transfer()
+        side = lacking(transfer, found_at=found_at, holds=holds)
+        side.lacks = side.lacks if lacks else NEAR
+        transfer.learning.on_offer(PRIMARY, transfer.offer())
+        transfer.run()
+        assert side.installed is None
+        assert side.dropped == []
+
+
+def test_a_log_that_meets_the_primarys_is_not_given_up_for_a_state() -> None:
+    """An offer may be late: what this member was sent since, it has acknowledged."""
+    transfer = Transfer()
+    side = lacking(transfer, found_at=10)
+    side.on.committed = Position(3)
+    transfer.learning.on_offer(PRIMARY, transfer.offer())
+    transfer.run()
+    assert side.dropped == []
+    assert side.installed is None
+
+
+def test_a_state_is_offered_only_if_it_stands_for_enough() -> None:
+    transfer = Transfer()
+    transfer.offering.offer(LEARNER, Position(10))
+    assert transfer.primary.take_sent() == []
+    transfer.offering.offer(LEARNER, Position(9))
+    assert [offer.point.position for offer in transfer.primary.take_sent()] == [9]

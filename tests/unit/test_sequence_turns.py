@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.authority.views import View, ViewMember, Why
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Nonce, Opening, StoreId
+from holdfast.sequence.fitness import FAR, NEAR, Fitness, Rank
 from holdfast.sequence.messages import Waived
 from holdfast.sequence.precedence import Precedence, in_order
 
@@ -26,7 +27,13 @@ class Backup:
     """One of three members of a group whose primary, a, is dead."""
 
     def __init__(
-        self, me: ViewMember, *, group: int = 1, is_near: bool = True, is_clock_off: bool = False
+        self,
+        me: ViewMember,
+        *,
+        group: int = 1,
+        is_near: bool = True,
+        is_clock_off: bool = False,
+        fitness: Fitness | None = None,
     ) -> None:
         self.sent: list[tuple[HostId, object]] = []
         self.silent: list[HostId] = []
@@ -37,7 +44,7 @@ class Backup:
             epoch=view.epoch,
             now=1_000,
             config=SimpleNamespace(turn_ns=TURN_NS, clock_wait_ns=CLOCK_WAIT_NS),
-            application=SimpleNamespace(is_near=lambda: is_near),
+            application=SimpleNamespace(fitness=lambda: fitness or (NEAR if is_near else FAR)),
             standing=SimpleNamespace(view=view),
             is_dead=lambda each: each == A,
             send=lambda host, message: self.sent.append((host, message)),
@@ -110,3 +117,23 @@ def test_a_new_view_begins_anew() -> None:
     second.precedence.on_new_view()
     second.on.now += 1
     assert second.wait_ns() == TURN_NS
+
+
+def test_whose_object_differs_never_leads_and_says_so_once() -> None:
+    """E8; the others do not wait for it."""
+    unfit = Backup(B, fitness=Fitness(Rank.UNFIT, "it differs"))
+    assert unfit.precedence.must_not_lead()
+    assert [(host, type(message)) for host, message in unfit.sent] == [(C.host, Waived)]
+    assert unfit.precedence.must_not_lead()
+    assert len(unfit.sent) == 1
+    second = Backup(C)
+    second.precedence.on_waived(B.host)
+    assert second.wait_ns() == 0
+    assert not Backup(B, fitness=Fitness(Rank.UNABLE, "no object")).precedence.must_not_lead()
+
+
+def test_who_has_no_object_comes_last() -> None:
+    """O3: it claims all the same, if nobody else does."""
+    unable = Backup(B, fitness=Fitness(Rank.UNABLE, "no object"))
+    assert unable.wait_ns() == TURN_NS
+    assert [type(message) for _, message in unable.sent] == [Waived]

@@ -31,7 +31,7 @@ def found(looking: Generator[None, None, Position]) -> Position:
 
 def test_a_record_counts_once_and_when_it_is_passed() -> None:
     grown: list[int] = []
-    looking = Looking(StyleConfig(), FakeClock(), grown.append)
+    looking = Looking(StyleConfig(), FakeClock(), grown.append, lambda _: None)
     page = [record(1, CALLS), record(2, STEP), record(3, CALLS), record(4, STEP), record(5, CALLS)]
     assert found(looking.last_step([page])) == 4
     assert grown == []
@@ -47,7 +47,7 @@ def test_a_record_counts_once_and_when_it_is_passed() -> None:
 
 def test_where_there_is_no_step_everything_is_passed() -> None:
     grown: list[int] = []
-    looking = Looking(StyleConfig(), FakeClock(), grown.append)
+    looking = Looking(StyleConfig(), FakeClock(), grown.append, lambda _: None)
     assert found(looking.last_step([[record(1, CALLS)], [record(2, CALLS)]])) == 0
     looking.took_steps()
     assert sum(grown) == 2 * len(CALLS)

@@ -160,12 +160,11 @@ class EtcdGateway:
             try:
                 async with asyncio.timeout(self.deadlines.attempt_s):
                     found = await self.client.get(endpoint + "/version")
+                    # First: one that is too old may answer nothing else.
+                    _check_version(endpoint, found)
                     probe = await self.client.post(endpoint + "/v3/kv/range", content=b'{"key":"AA=="}')
             except TRANSPORT_ERRORS:
                 continue  # Down or slow is not wrong: the others serve meanwhile.
-            version = msgspec.json.decode(found.content, type=dict[str, str]).get("etcdserver", "0")
-            if tuple(int(part) for part in version.split(".")[:2]) < VERSION_MIN:
-                raise InvalidRequest(f"{endpoint} runs etcd {version}; Holdfast needs 3.4 or newer")
             if probe.status_code == httpx.codes.NOT_FOUND:
                 raise _no_gateway(endpoint)
 
@@ -189,6 +188,12 @@ class EtcdGateway:
         if error.code in _TROUBLE_CODES:
             return f"{endpoint}: {error.message}", True
         raise Declined(error)
+
+
+def _check_version(endpoint: str, found: httpx.Response) -> None:
+    version = msgspec.json.decode(found.content, type=dict[str, str]).get("etcdserver", "0")
+    if tuple(int(part) for part in version.split(".")[:2]) < VERSION_MIN:
+        raise InvalidRequest(f"{endpoint} runs etcd {version}; Holdfast needs 3.4 or newer")
 
 
 def _said(endpoint: str, error: Exception) -> str:

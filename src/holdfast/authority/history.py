@@ -16,12 +16,14 @@ from holdfast.authority.groups import GroupRecord
 from holdfast.authority.outcome import ATTEMPTS_MAX, Contended, InDoubt, answering, change, put, read
 from holdfast.authority.recipe import Recipe
 from holdfast.authority.views import Cause, NoGroup, View
-from holdfast.model.ids import Epoch, GroupId, HostId, Nonce
+from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Nonce
 
 CHAPTERS_MAX: Final = 64
 """Views of one group that are remembered: about 15 kB."""
 GIVEN_UP_MAX: Final = 16
 """Calls of one group that were given up and are remembered."""
+CODE_CHANGES_MAX: Final = 32
+"""Changes of one group's code that are remembered."""
 
 
 class Steps(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,12 +68,37 @@ class GivenUp(msgspec.Struct, frozen=True, kw_only=True):
     """The wall clock of who gave it up."""
 
 
+class Unkept(msgspec.Struct, frozen=True, kw_only=True):
+    """A member whose last checkpoint failed: its state could not be captured, or not be read back (E9)."""
+
+    host: HostId
+    why: str
+    """Empty: it is well again."""
+    at_ns: int = 0
+    """The wall clock of its host."""
+    incarnation: Incarnation = Incarnation(0)
+    """Of the process: of another one of the host it says nothing."""
+
+
+class CodeChange(msgspec.Struct, frozen=True, kw_only=True):
+    """The group went on with other code (E7)."""
+
+    from_code: str
+    to_code: str
+    position: int
+    at_ns: int = 0
+    """The wall clock of who served first with it."""
+
+
 class History(msgspec.Struct, frozen=True, kw_only=True, tag="history"):
     """The latest views of a group, and the latest calls it gave up, oldest first."""
 
     group: GroupId
     chapters: tuple[Chapter, ...] = ()
     given_up: tuple[GivenUp, ...] = ()
+    unkept: tuple[Unkept, ...] = ()
+    """Members whose last checkpoint failed, by host."""
+    code_changes: tuple[CodeChange, ...] = ()
 
     def with_chapters(self, more: Iterable[Chapter]) -> "History":
         """With *more*; of two of the same epoch the one that says more stays."""
@@ -88,6 +115,20 @@ class History(msgspec.Struct, frozen=True, kw_only=True, tag="history"):
         latest = sorted(known.values(), key=lambda each: each.at_ns)[-GIVEN_UP_MAX:]
         return msgspec.structs.replace(self, given_up=tuple(latest))
 
+    def with_unkept(self, news: Unkept) -> "History":
+        """With the latest that one host says of its checkpoints."""
+        known = {each.host: each for each in (*self.unkept, news)}
+        if not news.why:
+            del known[news.host]
+        unkept = tuple(known[host] for host in sorted(known))
+        return msgspec.structs.replace(self, unkept=unkept)
+
+    def with_code_changes(self, more: Iterable[CodeChange]) -> "History":
+        """With *more*, each position once."""
+        known = {each.position: each for each in (*more, *self.code_changes)}
+        latest = sorted(known.values(), key=lambda each: each.position)[-CODE_CHANGES_MAX:]
+        return msgspec.structs.replace(self, code_changes=tuple(latest))
+
 
 @answering
 def read_history(group: GroupId) -> Recipe[History]:
@@ -98,16 +139,23 @@ def read_history(group: GroupId) -> Recipe[History]:
 
 @answering
 def write_history(
-    group: GroupId, chapters: tuple[Chapter, ...], given_up: tuple[GivenUp, ...] = (), *, nonce: Nonce
+    group: GroupId,
+    chapters: tuple[Chapter, ...],
+    given_up: tuple[GivenUp, ...] = (),
+    code_changes: tuple[CodeChange, ...] = (),
+    unkept: Unkept | None = None,
+    *,
+    nonce: Nonce,
 ) -> Recipe[History | NoGroup | Contended | InDoubt]:
-    """Add *chapters* and *given_up*. Run again after a doubt it adds them once."""
+    """Add these, and what a host says of its checkpoints. Run again after a doubt it adds them once."""
     for _ in range(ATTEMPTS_MAX):
         record = yield from read(keys.group(group), GroupRecord)
         if record.value is None:
             return NoGroup(group)
         found = yield from read(keys.history(group), History)
         known = found.value if found.value is not None else History(group=group)
-        wanted = known.with_chapters(chapters).with_given_up(given_up)
+        wanted = known.with_chapters(chapters).with_given_up(given_up).with_code_changes(code_changes)
+        wanted = wanted.with_unkept(unkept) if unkept is not None else wanted
         if wanted == known:
             return known
         # Compared with the record, too: a late writer must not leave a history of a group that was removed.

@@ -64,7 +64,8 @@ class Endings:
         waited = f"within {self._waited_s(request):g} s; it was not executed"
         if request.turned_by is RefusalCode.OVERLOADED:
             return self.unserved(request, Overloaded(f"{name} could not take it {waited}"))
-        return self.unserved(request, Unavailable(f"{name}: nobody could serve it {waited}"))
+        said = f"; it was told: {request.turned_text}" if request.turned_text else ""
+        return self.unserved(request, Unavailable(f"{name}: nobody could serve it {waited}{said}"))
 
     def turned_away(self, request: Pending, turned: Turned) -> HoldfastError:
         """A host will not have it, and no other would."""

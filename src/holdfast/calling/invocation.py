@@ -327,6 +327,8 @@ class Invocations:
         for request in requests:
             request.flight = None
             request.turned_by = turned.code
+            if turned.code is RefusalCode.UNAVAILABLE and turned.text:
+                request.turned_text = turned.text
             if may_retry(failure, Completion.NO, is_reinvoked=request.is_reinvoked):
                 self._wait_again(request)
             else:

@@ -36,6 +36,8 @@ class Pending(msgspec.Struct, eq=False):  # a Struct, as one is made for every c
     """Connections that ended while a copy was on its way or being executed there."""
     turned_by: RefusalCode | None = None
     """Why it was last turned away, unexecuted."""
+    turned_text: str = ""
+    """What a host said of it that could not serve, last: the reason, for people."""
     is_reinvoked: bool = True
     is_query: bool = False
     """Changes nothing, so it is harmless whether it was executed."""

@@ -8,12 +8,14 @@ import uvloop
 from cyclopts import App, Parameter
 
 from holdfast.cli.domain import Dir
-from holdfast.cli.history import print_history, print_poisoned
+from holdfast.cli.history import print_codes, print_history, print_poisoned, print_unkept
 from holdfast.cli.members import add_member, primary_set, remove_member, set_primary
 from holdfast.cli.ordering import check_host, give_at, order_at
 from holdfast.cli.output import Output, is_agreed, print_json, print_table, talk
 from holdfast.cli.properties import assignments, set_group
 from holdfast.cli.recover import EXIT_DECLINED, recover
+from holdfast.cli.sends import sends
+from holdfast.cli.upgrade import upgrade
 from holdfast.model.orders import (
     CreateGroup,
     DeleteGroup,
@@ -33,6 +35,8 @@ app.command(add_member)
 app.command(remove_member)
 app.command(set_primary)
 app.command(set_group, name="set")
+app.command(upgrade)
+app.command(sends)
 
 
 @app.command
@@ -125,7 +129,8 @@ def list_(
 
 @app.command
 def show(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
-    """Show one group, and the calls that it gave up because they ended too many processes.
+    """Show one group, its members without their object, why checkpoints failed, and the calls that it gave
+    up because they ended too many processes.
 
     Parameters
     ----------
@@ -136,9 +141,21 @@ def show(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -
     """
     found = uvloop.run(give_at(Layout(dir), ShowHistory(name=name), GroupHistory))
     if output == "json":
-        print_json(msgspec.to_builtins(found.group) | {"poisoned": found.poisoned})
+        print_json(
+            msgspec.to_builtins(found.group)
+            | {
+                "poisoned": found.poisoned,
+                "code_changes": found.code_changes,
+                "checkpoints_failed": found.checkpoints_failed,
+            }
+        )
         return 0
     _print((found.group,))
+    for each in found.group.without_object:
+        said = f"{each.host} has no object{', and never leads' if each.never_leads else ''}: {each.why}"
+        talk.print(said, style="yellow", markup=False, soft_wrap=True)
+    print_codes(found.group)
+    print_unkept(found)
     if found.poisoned:
         print_poisoned(found)
     return 0
@@ -160,7 +177,7 @@ def history(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table"
     """
     found = uvloop.run(give_at(Layout(dir), ShowHistory(name=name), GroupHistory))
     if output == "json":
-        print_json({"group": found.group, "views": found.views, "poisoned": found.poisoned})
+        print_json({name: getattr(found, name) for name in found.__struct_fields__})
     else:
         print_history(found)
     return 0

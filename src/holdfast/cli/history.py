@@ -2,9 +2,11 @@
 
 from datetime import UTC, datetime
 
-from holdfast.cli.output import print_table
-from holdfast.model.orders import GroupHistory, ViewInfo
+from holdfast.cli.output import print_table, talk
+from holdfast.model.code_orders import CodeChangeInfo
+from holdfast.model.orders import GroupHistory, GroupInfo, ViewInfo
 from holdfast.model.units import SECOND
+from holdfast.node.coding import code_says
 
 _WORDS = {
     "created": "the group was created",
@@ -23,8 +25,29 @@ _WORDS = {
 def print_history(history: GroupHistory) -> None:
     """Tables for people."""
     print_table(("epoch", "when (UTC)", "primary", "in sync", "why"), (_row(each) for each in history.views))
+    if history.code_changes:
+        print_code_changes(history)
     if history.poisoned:
         print_poisoned(history)
+
+
+def print_codes(group: GroupInfo) -> None:
+    """By which code it is served, and who has another."""
+    if group.code is not None:
+        talk.print(f"{group.name} is served by code {group.code.code}", markup=False, soft_wrap=True)
+    for line in code_says(group):
+        talk.print(line, style="yellow", markup=False, soft_wrap=True)
+
+
+def print_code_changes(history: GroupHistory) -> None:
+    """When the group went on with other code."""
+    print_table(
+        ("when (UTC)", "code"), ((_at(each.at_ns), change_in_words(each)) for each in history.code_changes)
+    )
+
+
+def change_in_words(change: CodeChangeInfo) -> str:
+    return f"upgraded {change.from_code} to {change.to_code} at position {change.position}"
 
 
 def print_poisoned(history: GroupHistory) -> None:
@@ -33,6 +56,13 @@ def print_poisoned(history: GroupHistory) -> None:
         ("poisoned call", "when (UTC)", "processes ended", "request"),
         ((each.call, _at(each.at_ns), each.attempts, each.request) for each in history.poisoned),
     )
+
+
+def print_unkept(history: GroupHistory) -> None:
+    """The members whose last checkpoint failed, and why; the service goes on until the log is full."""
+    for each in history.checkpoints_failed:
+        said = f"{each.host}: the last checkpoint failed ({_at(each.at_ns)} UTC), because {each.why}"
+        talk.print(said, style="red", markup=False, soft_wrap=True)
 
 
 def in_words(view: ViewInfo) -> str:

@@ -22,7 +22,9 @@ def picture(status: DomainStatus) -> RenderableType:
         table.add_row(*_row(host))
     reached = Text(url_in(status), style="dim", overflow="fold")
     doors = (Text(line, style="dim", overflow="fold") for line in _doors(status))
-    return Group(table, reached, *doors, *(Text(line, style="yellow") for line in _cuts(status)))
+    said = (*_cuts(status), *_lacking(status), *_complaints(status))
+    warnings = (Text(line, style="yellow", overflow="fold") for line in said)
+    return Group(table, reached, *doors, *warnings)
 
 
 def _title(status: DomainStatus) -> Text:
@@ -57,6 +59,16 @@ def url_in(status: DomainStatus) -> str:
     return f"holdfast://{addresses}/{status.domain}" if addresses else ""
 
 
+def _lacking(status: DomainStatus) -> list[str]:
+    """Members without their object, by their hosts' own word."""
+    reports = [host.report for host in status.hosts if host.alive and host.report is not None]
+    return [
+        f"{report.host} has no object of {group}: {why}"
+        for report in reports
+        for group, why in report.without_object
+    ]
+
+
 def _doors(status: DomainStatus) -> list[str]:
     """Where HTTP is spoken; and why not, where it should be."""
     told = [host.report for host in status.hosts if host.alive and host.report is not None]
@@ -70,6 +82,12 @@ def _cuts(status: DomainStatus) -> list[str]:
     told = [host.report for host in status.hosts if host.report is not None and host.report.deaf_to]
     lines = [f"{each.host} hears nothing of {', '.join(each.deaf_to)}" for each in told]
     return [*lines, "`holdfast chaos heal` mends it"] if lines else []
+
+
+def _complaints(status: DomainStatus) -> list[str]:
+    """What hosts say of their groups."""
+    told = [host.report for host in status.hosts if host.alive and host.report is not None]
+    return [f"{each.host}: {line}" for each in told for line in each.complaints]
 
 
 def one_line(status: DomainStatus) -> str:

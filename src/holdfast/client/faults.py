@@ -94,10 +94,10 @@ class Faults:
     # --- the source's own methods
 
     async def push_structured_fault(self, event: StructuredEvent) -> None:
-        await self._notifier.ask(Notifier.push_structured_fault, event)
+        await self._notifier.tell(Notifier.push_structured_fault, event)
 
     async def push_sequence_fault(self, events: Sequence[StructuredEvent]) -> None:
-        await self._notifier.ask(Notifier.push_sequence_fault, [*events])
+        await self._notifier.tell(Notifier.push_sequence_fault, [*events])
 
     async def create_subscription_filter(self, constraint_grammar: str) -> SubscriptionFilter:
         """A filter at the notifier. Raises ``InvalidGrammar``."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
 
 from holdfast.client.ordering import Give
@@ -12,6 +13,7 @@ from holdfast.faults.filters import ConstraintNotFound, FilterDestroyed, Invalid
 from holdfast.faults.notifier import Notifier
 from holdfast.faults.ring import NoSuchNumber
 from holdfast.model.errors import HoldfastError, NoSuchGroup, OutcomeUnknown, Unavailable
+from holdfast.model.fitting import ResultDoesNotFit
 from holdfast.model.outcome import MethodRaised
 from holdfast.model.property_orders import FaultNotifierShown, ShowFaultNotifier
 from holdfast.styles.interface import QUERY_MARK
@@ -53,6 +55,14 @@ class NotifierGroup:
                 if not getattr(method, QUERY_MARK, False):
                     raise
             await asyncio.sleep(RETRY_S)
+
+    async def tell(
+        self, method: Callable[Concatenate[Notifier, P], Any], *args: P.args, **kwargs: P.kwargs
+    ) -> None:
+        """Have it executed, as :meth:`ask`, whatever it returns: a notifier that somebody else registered has
+        the source's methods, which return nothing."""
+        with suppress(ResultDoesNotFit):
+            await self.ask(method, *args, **kwargs)
 
     async def _found(self) -> Group[Notifier]:
         if self._group is None:

@@ -8,14 +8,14 @@ import argparse
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import uvloop
 
-from holdfast.client.domain import connect
+from holdfast.client.domain import Domain, connect
 from holdfast.demo.domain import LocalDomain, temporary_domain
 from holdfast.machine import log_to_stderr
 from holdfast.model.errors import HoldfastError, Unavailable
@@ -27,24 +27,39 @@ EXIT_INTERRUPTED: Final = 130
 
 
 class Stage:
-    """What a story has: the group, by a proxy, and the power to kill."""
+    """What a story has: the group, by a proxy, and the power to make others, and to kill."""
 
-    def __init__(self, domain: LocalDomain, group: Any, name: str) -> None:
+    def __init__(
+        self, domain: LocalDomain, client: Domain, group: Any, name: str, options: argparse.Namespace
+    ) -> None:
         self._domain = domain
-        self._name = name
+        self._client = client
+        self.name = name
         self.group = group
+        self.options = options
+        """What the story takes on its command line."""
+        self.others: list[str] = []
 
-    async def kill_primary(self) -> None:
+    async def create(self, cls: type, arguments: list[Any]) -> tuple[str, Any]:
+        """One more group of a class of the script, its name and its proxy; it is gone after the story."""
+        name = f"{self.name}-{len(self.others) + 1}"
+        script, _, _ = self.name.rpartition("-")
+        group = await self._client.create(f"{script}:{cls.__name__}", name=name, args=arguments)
+        self.others.append(name)
+        return name, group
+
+    async def kill_primary(self, name: str = "") -> None:
         """As a crash would, once there is somebody to take over."""
-        members = len((await self._domain.group(self._name)).placed_on)
-        found = await self._domain.wait_in_sync(self._name, members=members, within_s=WHOLE_S)
+        name = name or self.name
+        members = len((await self._domain.group(name)).placed_on)
+        found = await self._domain.wait_in_sync(name, members=members, within_s=WHOLE_S)
         if found is None:
-            raise Unavailable(f"{self._name} has no member that could take over, after {WHOLE_S:g} s")
+            raise Unavailable(f"{name} has no member that could take over, after {WHOLE_S:g} s")
         self._domain.signal(found.primary, signal.SIGKILL)
         say(f"kill -9 of {found.primary}, the primary")
 
     async def primary(self) -> str:
-        return (await self._domain.group(self._name)).primary
+        return (await self._domain.group(self.name)).primary
 
 
 Story = Callable[[Stage], Awaitable[None]]
@@ -54,18 +69,21 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-def play(cls: type, story: Story) -> None:
-    """Play *story* on a group of *cls*, the class of the script that is running; ends the process."""
+def play(cls: type, story: Story, options: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+    """Play *story* on a group of *cls*, the class of the script that is running; ends the process. *options*:
+    of the story's own, as ``argparse`` takes them."""
     script = Path(sys.argv[0]).resolve()
     told = sys.modules["__main__"].__doc__
     arguments = argparse.ArgumentParser(
         prog=f"python {sys.argv[0]}", description=told, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     arguments.add_argument("--dir", type=Path, help="a domain that runs with --app examples; else a new one")
-    directory: Path | None = arguments.parse_args().dir
+    for name, kind in (options or {}).items():
+        arguments.add_argument(name, **kind)
+    chosen = arguments.parse_args()
     log_to_stderr("warning")
     try:
-        uvloop.run(_play(f"{script.stem}:{cls.__name__}", script, directory, story))
+        uvloop.run(_play(f"{script.stem}:{cls.__name__}", script, chosen, story))
     except HoldfastError as error:
         print(f"{script.name}: {error}", file=sys.stderr)
         sys.exit(EXIT_FAILED)
@@ -73,14 +91,15 @@ def play(cls: type, story: Story) -> None:
         sys.exit(EXIT_INTERRUPTED)
 
 
-async def _play(class_name: str, script: Path, directory: Path | None, story: Story) -> None:
-    async with _domain(script.parent, directory) as domain, connect(await domain.url()) as client:
+async def _play(class_name: str, script: Path, options: argparse.Namespace, story: Story) -> None:
+    async with _domain(script.parent, options.dir) as domain, connect(await domain.url()) as client:
         name = f"{script.stem}-{time.time_ns():x}"
-        group = await client.create(class_name, name=name)
+        stage = Stage(domain, client, await client.create(class_name, name=name), name, options)
         try:
-            await story(Stage(domain, group, name))
+            await story(stage)
         finally:
-            await client.delete(name)  # a domain that was there before stays as it was
+            for each in (*stage.others, name):
+                await client.delete(each)  # a domain that was there before stays as it was
 
 
 @asynccontextmanager

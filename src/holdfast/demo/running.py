@@ -20,7 +20,7 @@ from holdfast.demo.faults import RECOVERY_S, Fault, Harassment
 from holdfast.demo.load import Load
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import GroupId, HostId
-from holdfast.node.classes import load_class, offer_classes
+from holdfast.node.classes import load_code, offer_classes
 from holdfast.node.layout import Layout
 from holdfast.node.messages import DomainStatus
 from holdfast.node.store import STORE
@@ -147,8 +147,8 @@ def definition_in(app: Path) -> Definition:
             f"{app} has no ledger.py; name the examples of a clone of Holdfast with --app DIR"
         )
     offer_classes(app.absolute())
-    cls = load_class(CLASS)
-    return Definition(group=GROUP, cls=cls, fresh=cls)
+    cls, found = load_code(CLASS)
+    return Definition(group=GROUP, cls=cls, fresh=cls, code=found.code)
 
 
 def read_members(

@@ -50,7 +50,11 @@ class Awaited:
         self.tell(Unknown(text) if self.outgoing.may_have_left else Refused(code, text))
 
     def _hand_back(self, outcome: bytes) -> None:
-        self.housed.replica.on_nested_outcome(self.outgoing.caller, self.outgoing.call, outcome)
+        outgoing = self.outgoing
+        if outgoing.send:
+            self.housed.replica.on_send_outcome(outgoing.send, outcome)
+        else:
+            self.housed.replica.on_nested_outcome(outgoing.caller, outgoing.call, outcome)
         self.housed.ask_turn()
 
 

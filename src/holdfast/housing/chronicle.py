@@ -11,9 +11,19 @@ from typing import Final
 
 import msgspec
 
-from holdfast.authority.history import GIVEN_UP_MAX, Chapter, GivenUp, History, Steps, write_history
+from holdfast.authority.history import (
+    CODE_CHANGES_MAX,
+    GIVEN_UP_MAX,
+    Chapter,
+    CodeChange,
+    GivenUp,
+    History,
+    Steps,
+    Unkept,
+    write_history,
+)
 from holdfast.authority.recipe import Recipes
-from holdfast.authority.views import NoGroup, View
+from holdfast.authority.views import NoGroup, View, ViewMember
 from holdfast.housing.ports import MakeTimers
 from holdfast.model.ids import Epoch, GroupId, HostId, Nonce
 from holdfast.model.ports import Clock, Trace
@@ -37,9 +47,10 @@ FIRST_ANSWER_NS: Final = 5 * SECOND
 
 
 class Chronicle:
-    """Of one group. A Trace: everything is passed on to *trace*. *on_news*: there is something to write."""
+    """Of one group, at the member *me*. A Trace: everything is passed on to *trace*. *on_news*: there is
+    something to write."""
 
-    def __init__(self, trace: Trace, clock: Clock, on_news: Callable[[], None]) -> None:
+    def __init__(self, trace: Trace, clock: Clock, on_news: Callable[[], None], me: ViewMember) -> None:
         self._trace = trace
         self._clock = clock
         self._on_news = on_news
@@ -51,6 +62,11 @@ class Chronicle:
         self._steps: dict[Epoch, Steps] = {}
         self._views: dict[Epoch, View] = {}
         self._given_up: dict[str, GivenUp] = {}
+        self.unkept = Unkept(host=me.host, why="", incarnation=me.incarnation)
+        """How this process's last checkpoint failed, if it did."""
+        self._code_change: CodeChange | None = None
+        """Ordered, and not yet served by."""
+        self._code_changes: list[CodeChange] = []
 
     def on_ground(self, view: View | None, host: HostId, silent_ns: int | None = None) -> None:
         """*host* is dead, or silent; if it is the primary of *view*, this is where a fail-over begins. It was
@@ -87,8 +103,13 @@ class Chronicle:
                 self._measured(ready_ns=now - (self._claimed_at or now))
                 self._tell_steps()
                 self._ready_at = now if self._claimed_at is not None else None
+                self._take_code_change()
                 self._claimed_at = None
                 self._on_news()
+            case "upgraded", {"from_code": str(old), "to_code": str(new), "position": int(position)}:
+                # The first code that a group is served by is no change of it.
+                change = CodeChange(from_code=old, to_code=new, position=position, at_ns=self._clock.wall())
+                self._code_change = change if position > 1 else None
             case "answered", _:
                 ready_at, self._ready_at = self._ready_at, None
                 if ready_at is not None and now - ready_at < FIRST_ANSWER_NS:
@@ -99,8 +120,28 @@ class Chronicle:
                 if len(self._given_up) > GIVEN_UP_MAX:
                     del self._given_up[next(iter(self._given_up))]
                 self._on_news()
+            case "checkpoint_failed", {"why": str(why)}:
+                self._on_unkept(why)
+            case "checkpoint_again", _:
+                self._on_unkept("")
             case _:
                 return
+
+    def _on_unkept(self, why: str) -> None:
+        at_ns = self._clock.wall() if why else 0
+        self.unkept = msgspec.structs.replace(self.unkept, why=why, at_ns=at_ns)
+        self._on_news()
+
+    def _take_code_change(self) -> None:
+        """What was ordered is committed, or calls would not be taken."""
+        if self._code_change is not None:
+            self._code_changes.append(self._code_change)
+            del self._code_changes[:-CODE_CHANGES_MAX]
+            self._code_change = None
+
+    def code_changes(self) -> tuple[CodeChange, ...]:
+        """The latest that this host's member brought about (E7)."""
+        return tuple(self._code_changes)
 
     def given_up(self) -> tuple[GivenUp, ...]:
         """The latest calls that this host's member gave up (E4)."""
@@ -180,7 +221,14 @@ class Histories:
             return
         group, chronicle = next(iter(self._news.items()))
         del self._news[group]
-        recipe = write_history(group, chronicle.chapters(), chronicle.given_up(), nonce=self._nonce())
+        recipe = write_history(
+            group,
+            chronicle.chapters(),
+            chronicle.given_up(),
+            chronicle.code_changes(),
+            chronicle.unkept,
+            nonce=self._nonce(),
+        )
         self._recipes.start(recipe, partial(self._written, group, chronicle))
 
     def _written(self, group: GroupId, chronicle: Chronicle, answer: object) -> None:

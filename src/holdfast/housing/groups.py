@@ -350,7 +350,9 @@ class Groups:
 
     def _chronicle(self, group: GroupId) -> Chronicle:
         ports = self._house
-        chronicle = Chronicle(ports.trace, ports.clock, lambda: self._histories.tell(group, chronicle))
+        chronicle = Chronicle(
+            ports.trace, ports.clock, lambda: self._histories.tell(group, chronicle), self.me
+        )
         seen = self.directory.views.get(group)
         if seen is not None:
             chronicle.on_view(seen.value)
@@ -400,5 +402,6 @@ class Groups:
     def _call_out(self, housed: Housed, outgoing: Outgoing) -> None:
         """A method calls another group, of this domain or another."""
         if not self._abroad.call(housed, outgoing):
-            self._circling.watch(housed, outgoing)
+            if not outgoing.send:  # nobody waits for those
+                self._circling.watch(housed, outgoing)
             self.nesting.call(housed, outgoing)

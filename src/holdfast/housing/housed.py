@@ -1,7 +1,9 @@
 """One group on one host: its member of the sequence, the style that stands on it, and their turns."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import replace
+from itertools import islice
+from typing import Final
 
 import msgspec
 
@@ -17,14 +19,19 @@ from holdfast.housing.tuning import is_self_kept, tuned
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import Epoch, GroupId, Position
 from holdfast.model.ports import Timers
+from holdfast.sequence.fitness import Fitness, Rank
 from holdfast.sequence.member import Member
 from holdfast.sequence.ports import Application, Kept
 from holdfast.sequence.role import Role
+from holdfast.storage.record import ORIGIN
 from holdfast.styles.definition import Definition
 from holdfast.styles.ports import StylePorts
 from holdfast.styles.replica import Replica
 from holdfast.styles.stateless import Stateless
 from holdfast.styles.style import make_member, style_named
+
+SHOWN_MAX: Final = 20
+"""Groups without their object, in what a host tells of itself."""
 
 
 class Housed:
@@ -52,6 +59,7 @@ class Housed:
         self._on_ready = on_ready
         self._was_ready = False
         self._passed_on = 0
+        self._rank = Rank.NEAR
         self._is_read = is_read
         self.ground = ground
         self.chronicle = chronicle
@@ -113,6 +121,16 @@ class Housed:
         return self.member.is_serving and self.style.is_ready
 
     @property
+    def why_no_checkpoint(self) -> str:
+        """Why the last checkpoint here failed (E9); empty when it did not."""
+        return "" if isinstance(self.style, Stateless) else self.style.why_no_checkpoint
+
+    @property
+    def why_not_ready(self) -> str:
+        """Why its primary, which is here, takes no calls, for people; empty: it does, or soon."""
+        return self.style.why_not_ready if isinstance(self.style, Replica) else ""
+
+    @property
     def replica(self) -> Replica:
         """Raises ``Unavailable`` for a stateless group, which has none."""
         if isinstance(self.style, Stateless):
@@ -133,10 +151,14 @@ class Housed:
 
     def pass_on(self, why: str) -> None:
         """Hand over to another member, since this one cannot serve; each time to the next, as whoever had it
-        before may not be able either."""
-        me, listed = self.ground.me.host, self.member.standing.listed
-        others = sorted((each.host for each in listed if each.host != me), key=lambda host: (host < me, host))
-        if others and self.member.is_serving:
+        before may not be able either. Who says so itself is not tried (O3, E8): where no member is able, the
+        group stays where it is."""
+        if not self.member.is_serving:
+            return
+        me = self.ground.me.host
+        able = [host for host in self.member.successors() if self.member.rank_of(host) < Rank.UNABLE]
+        others = sorted(able, key=lambda host: (host < me, host))
+        if others:
             self.member.hand_over(others[self._passed_on % len(others)], why)
             self._passed_on += 1
 
@@ -160,6 +182,7 @@ class Housed:
         """Do what is due; when, by the wall clock, the next turn must be at the latest."""
         self.style.turn()
         self._tell_if_ready()
+        self._tell_if_fit()
         return None if isinstance(self.style, Stateless) else self.style.next_wake_ns()
 
     def _tell_if_ready(self) -> None:
@@ -167,6 +190,11 @@ class Housed:
         was_ready, self._was_ready = self._was_ready, self.is_ready
         if self._was_ready and not was_ready:
             self._on_ready(self.group)
+
+    def _tell_if_fit(self) -> None:
+        rank, self._rank = self._rank, self.style.fitness().rank
+        if rank is not self._rank and max(rank, self._rank) >= Rank.UNABLE:
+            self.member.on_fitness()
 
     def close(self) -> None:
         """Nothing happens here any more."""
@@ -181,6 +209,12 @@ class Housed:
         timers = self._make_timers(on_timer)
         self._timers.append(timers)
         return timers
+
+
+def without_object(housed: Iterable[Housed]) -> tuple[tuple[str, str], ...]:
+    """The names of groups whose member here has no object, and why; some of them."""
+    lacking = ((each.record.name, each.style.fitness()) for each in housed)
+    return tuple(islice(((name, found.why) for name, found in lacking if found.is_without), SHOWN_MAX))
 
 
 class _Turning:
@@ -205,12 +239,20 @@ class _Turning:
         if self._awaits_turn():
             self._ask_turn()
 
-    def capture(self) -> Kept:
-        return self._style.capture()
+    def capture(self, at_least: Position = ORIGIN.position) -> Kept | None:
+        return self._style.capture(at_least)
 
     def install(self, kept: Kept) -> None:
         self._style.install(kept)
         self._ask_turn()
 
-    def is_near(self) -> bool:
-        return self._style.is_near()
+    @property
+    def is_ready(self) -> bool:
+        return self._style.is_ready
+
+    def fitness(self) -> Fitness:
+        return self._style.fitness()
+
+    def on_forced(self) -> None:
+        self._style.on_forced()
+        self._ask_turn()

@@ -44,14 +44,20 @@ class GroupOldCode:
         return self._port.is_kept(code)
 
     def begin(
-        self, code: Code, kept: Kept | None, records: Iterator[Record], up_to: Position, then: Then
+        self,
+        code: Code,
+        kept: Kept | None,
+        records: Iterator[Record],
+        up_to: Position,
+        then: Then,
+        by: Code | None = None,
     ) -> bool:
         point = self._log.point_at(self._record.group, up_to)
         if point is None or self._is_running or self._written is not None:
             return False
         name, framing = self._checkpoints.framing(self._record.group, point)
         self._is_running = self._port.begin(
-            self._record, code, kept, records, name, framing, lambda result: self._ended(result, then)
+            self._record, code, kept, records, name, framing, lambda result: self._ended(result, then), by
         )
         return self._is_running
 

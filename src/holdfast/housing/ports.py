@@ -171,8 +171,10 @@ class OldCodePort(Protocol):
         name: str,
         framing: Framing,
         then: Callable[[Written | NotCopied | Waits], None],
+        by: Code | None = None,
     ) -> bool:
-        """Have a process with that code do :func:`holdfast.styles.continuing.continued`, and write the pieces
+        """Have a process with that code, or with *by* in its place, do
+        :func:`holdfast.styles.continuing.continued`, and write the pieces
         of what comes of it framed to the file *name* of the store, synced. *Then* its end is told, not before
         this has returned, and *records* has been read to its end by then. False when another runs."""
         ...

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct
 
+from holdfast.model.code_orders import CodeChangeInfo, CodeInfo, CodeOrder
 from holdfast.model.domain_orders import DomainInspected, DomainOrder
 from holdfast.model.errors import HoldfastError, InvalidRequest
 from holdfast.model.ids import Epoch, GroupId, HostId
@@ -172,6 +173,17 @@ class Deafen(Struct, frozen=True, kw_only=True, tag="deafen"):
     is_deaf: bool = True
 
 
+class WithoutObject(Struct, frozen=True, kw_only=True):
+    """A member that holds all that was acknowledged, and not the object (PROTOCOL O3, E8)."""
+
+    host: HostId
+    why: str
+    since_ns: int = 0
+    """By its wall clock; 0 when that is not known."""
+    never_leads: bool = False
+    """Its object would not be the one that answered; if not, it leads if nobody else can."""
+
+
 class GroupInfo(Struct, frozen=True, kw_only=True):
     """One group, as a host knows it. An interface: scripts read it, so it changes only by adding."""
 
@@ -192,6 +204,14 @@ class GroupInfo(Struct, frozen=True, kw_only=True):
     membership: str = "infrastructure"
     """Who keeps them."""
     on_total_loss: str = "wait"
+    without_object: tuple[WithoutObject, ...] = ()
+    """Members that have none and said so; only where each was asked: `group show` and `explain`."""
+    code: CodeInfo | None = None
+    """By which it was last served, as far as is known."""
+    codes: dict[HostId, CodeInfo] = {}
+    """Its class as the hosts in session have it that shall have members, as far as they have told."""
+    upgrade: CodeInfo | None = None
+    """What a person wishes it to go on with, until it does."""
 
 
 class HostInfo(Struct, frozen=True, kw_only=True):
@@ -223,13 +243,16 @@ class GroupExplained(Struct, frozen=True, kw_only=True, tag="explained"):
 
     group: GroupInfo
     is_served: bool
+    """Its primary takes calls: the object is there."""
     members: tuple[str, ...]
-    """Of each member that is not in sync, or leaves."""
+    """Of each member that is not in sync, has no object, or leaves."""
     group_says: tuple[str, ...]
     """Why nobody serves it."""
     manager_says: tuple[str, ...]
     """What the manager does about it, or waits for."""
     manager: HostId = HostId("")
+    code_says: tuple[str, ...] = ()
+    """Of hosts whose class is another than the group is served by, and of what is wished."""
 
 
 class GroupList(Struct, frozen=True, kw_only=True, tag="groups"):
@@ -266,12 +289,23 @@ class GivenUpInfo(Struct, frozen=True, kw_only=True):
     attempts: int
 
 
+class UnkeptInfo(Struct, frozen=True, kw_only=True):
+    """A member whose last checkpoint failed, and why (E9): the one before and the log after it stay, until
+    that is too long. An interface: changes by adding."""
+
+    at_ns: int
+    host: HostId
+    why: str
+
+
 class GroupHistory(Struct, frozen=True, kw_only=True, tag="group_history"):
     """The latest views of a group, and the latest calls that it gave up, oldest first."""
 
     group: GroupInfo
     views: tuple[ViewInfo, ...]
     poisoned: tuple[GivenUpInfo, ...] = ()
+    checkpoints_failed: tuple[UnkeptInfo, ...] = ()
+    code_changes: tuple[CodeChangeInfo, ...] = ()
 
 
 class HandedOver(Struct, frozen=True, kw_only=True, tag="handed_over"):
@@ -365,6 +399,7 @@ Order = (
     | RecoverGroup
     | Deafen
     | DomainOrder
+    | CodeOrder
     | ObjectOrder
     | PropertyOrder
 )

@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from holdfast.authority.history import Chapter, History, read_history
+from holdfast.authority.history import Chapter, History, Unkept, read_history
 from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Authority, perform
 from holdfast.authority.views import NoGroup, read_view
+from holdfast.model.code_orders import CodeChangeInfo, UpgradeGroup, WithdrawUpgrade
 from holdfast.model.domain_orders import InspectDomain, RecoverDomain
 from holdfast.model.errors import HoldfastError, InvalidRequest
 from holdfast.model.ids import HostId
@@ -39,6 +40,7 @@ from holdfast.model.orders import (
     RemoveMember,
     SetPrimary,
     ShowHistory,
+    UnkeptInfo,
     ViewInfo,
 )
 from holdfast.model.property_orders import (
@@ -54,7 +56,7 @@ from holdfast.node.control import Control
 from holdfast.node.creating import Creating
 from holdfast.node.deafness import Deafness
 from holdfast.node.emptying import Emptying
-from holdfast.node.explaining import Explaining
+from holdfast.node.explaining import Explaining, with_lacking
 from holdfast.node.governing import Governing
 from holdfast.node.indexing import Indexing
 from holdfast.node.insisting import insist
@@ -65,6 +67,7 @@ from holdfast.node.permission import check_permitted
 from holdfast.node.placing import Placing
 from holdfast.node.propertying import Propertying
 from holdfast.node.recovering import Recovering
+from holdfast.node.upgrading import Upgrading
 from holdfast.node.wiring import fresh_nonce
 
 if TYPE_CHECKING:
@@ -93,6 +96,7 @@ class Administering:
         self._placing = Placing(groups, authority, control, creating, fresh_nonce)
         self._objects = Objects(groups.domain, groups.directory, control, creating, self._placing)
         self._properties = Propertying(control, creating, notifying)
+        self._upgrading = Upgrading(authority, creating, fresh_nonce)
         self._recovering = Recovering(groups.recovery, creating)
         self._explaining = Explaining(groups.directory, creating, self._recovering, managing)
         self._hosts = Emptying(groups.directory, control, hosts)
@@ -138,6 +142,8 @@ class Administering:
                     return await self._hosts.remove(order)
                 case InspectDomain() | RecoverDomain():
                     return await self._governing.do(order)
+                case UpgradeGroup() | WithdrawUpgrade():
+                    return await self._upgrading.do(order)
                 case InspectGroup():
                     return await self._recovering.inspect(order)
                 case RecoverGroup():
@@ -148,8 +154,11 @@ class Administering:
             return OrderRefused.by(error)
 
     async def _tell(self, order: ShowHistory) -> GroupHistory:
-        """What is written, and the view that stands: it says itself why it came to be."""
+        """What is written, and the view that stands: it says itself why it came to be. And who of its members
+        has no object, by their own word."""
         info = await self._creating.info(order.name)
+        if info.epoch:
+            info = with_lacking(info, await self._recovering.inspected(info))
         history: History = await insist(lambda: perform(self._authority, read_history(info.group)), History)
         stands = await insist(lambda: perform(self._authority, read_view(info.group)), Seen, NoGroup)
         chapters = (Chapter.of(stands.value),) if isinstance(stands, Seen) else ()
@@ -158,7 +167,29 @@ class Administering:
             GivenUpInfo(at_ns=each.at_ns, request=each.request, call=each.call, attempts=each.attempts)
             for each in history.given_up
         )
-        return GroupHistory(group=info, views=tuple(views), poisoned=tuple(poisoned))
+        unkept = (
+            UnkeptInfo(at_ns=each.at_ns, host=each.host, why=each.why)
+            for each in history.unkept
+            if each.host in info.placed_on and self._may_run(each)
+        )
+        changes = (
+            CodeChangeInfo(
+                at_ns=each.at_ns, from_code=each.from_code, to_code=each.to_code, position=each.position
+            )
+            for each in history.code_changes
+        )
+        return GroupHistory(
+            group=info,
+            views=tuple(views),
+            poisoned=tuple(poisoned),
+            code_changes=tuple(changes),
+            checkpoints_failed=tuple(unkept),
+        )
+
+    def _may_run(self, unkept: Unkept) -> bool:
+        """Whether no later process of the host is known: that says itself what becomes of its checkpoints."""
+        session = self._groups.directory.sessions.get(unkept.host)
+        return session is None or session.incarnation == unkept.incarnation
 
     def _deafen(self, order: Deafen) -> Deafened:
         if not self._allows_chaos:

@@ -35,6 +35,8 @@ from holdfast.control.criteria import check_member, member_criteria, to_keep
 from holdfast.control.wishes import HostFact
 from holdfast.housing.groups import Groups
 from holdfast.machine import MachineClock
+from holdfast.model.code import UNKNOWN
+from holdfast.model.code_orders import CodeInfo
 from holdfast.model.errors import GroupExists, NoSuchGroup, Unavailable
 from holdfast.model.ids import Epoch, GroupId, HostId, Nonce
 from holdfast.model.membership import NoFactory
@@ -44,6 +46,7 @@ from holdfast.model.reference import check_group_name
 from holdfast.model.system_groups import check_not_system, is_system
 from holdfast.node.census import location_of, wish_of
 from holdfast.node.classes import check_makes, definition_of
+from holdfast.node.coding import codes_of
 from holdfast.node.drafting import MEMBERSHIP_NAMES, Draft, draft
 from holdfast.node.insisting import insist
 from holdfast.node.locating import location_known
@@ -272,4 +275,7 @@ class Creating:
             minimum=wish.minimum,
             membership=MEMBERSHIP_NAMES[wish.membership],
             on_total_loss=record.on_total_loss,
+            code=CodeInfo.of(record.code) if record.code != UNKNOWN else None,
+            codes=codes_of(record, self._directory.sessions),
+            upgrade=CodeInfo.of(record.upgrade.code) if record.upgrade is not None else None,
         )

@@ -1,14 +1,20 @@
 """Why a group is as it is, in words: who is not in sync, why nobody serves, what the manager waits for."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Final
+
+import msgspec
 
 from holdfast.housing.directory import GroupDirectory
 from holdfast.model.ids import Epoch, HostId
-from holdfast.model.orders import ExplainGroup, GroupExplained, GroupInfo
+from holdfast.model.orders import ExplainGroup, GroupExplained, GroupInfo, WithoutObject
+from holdfast.model.units import SECOND
+from holdfast.node.coding import code_says
 from holdfast.node.creating import Creating
 from holdfast.node.managing import Managing
 from holdfast.node.recovering import Recovering
+from holdfast.sequence.fitness import Rank
 from holdfast.sequence.messages import Held
 from holdfast.sequence.recovery import Inspection
 from holdfast.sequence.role import Role
@@ -33,13 +39,15 @@ class Explaining:
         if info.epoch == NEVER_BEGUN:
             return await self._of_unbegun(info)
         found = await self._recovering.inspected(info)
+        info = with_lacking(info, found)
         return GroupExplained(
             group=info,
-            is_served=found.is_served,
+            is_served=found.is_ready,
             members=tuple(self._of_members(info, found)),
             group_says=tuple(_of_group(info, found)),
             manager_says=tuple(await self._managing.explain(info.group)),
             manager=self._managing.leader or HostId(""),
+            code_says=tuple(code_says(info)),
         )
 
     async def _of_unbegun(self, info: GroupInfo) -> GroupExplained:
@@ -54,12 +62,13 @@ class Explaining:
         )
 
     def _of_members(self, info: GroupInfo, found: Inspection) -> Iterator[str]:
-        """Of each member that is not in sync, or leaves."""
+        """Of each member that is not in sync, has no object, or leaves."""
         held = {each.member.host: each for each in found.held}
         end = max((each.tail.position for each in found.held), default=0)
         for host in info.placed_on:
             if host not in info.in_sync:
                 yield f"{host} is not in sync: {self._why_not(host, held.get(host), end)}"
+        yield from map(_of_lacking, info.without_object)
         for host in info.leaving:
             where = "still in sync, until the others can do without it" if host in info.in_sync else "dropped"
             gone = "" if host in self._directory.sessions else "; it does not live, and forgets when it does"
@@ -75,9 +84,37 @@ class Explaining:
         return f"it is catching up, and holds {held.tail.position} of {end}"
 
 
+def with_lacking(info: GroupInfo, found: Inspection) -> GroupInfo:
+    """The same, and who of its members says that it has no object (O3, E8)."""
+    lacking = tuple(
+        WithoutObject(
+            host=each.member.host,
+            why=each.why,
+            since_ns=each.since_ns,
+            never_leads=each.rank == Rank.UNFIT,
+        )
+        for each in found.held
+        if each.rank >= Rank.UNABLE
+    )
+    return msgspec.structs.replace(info, without_object=lacking)
+
+
+def _of_lacking(each: WithoutObject) -> str:
+    since = datetime.fromtimestamp(each.since_ns / SECOND, UTC) if each.since_ns else None
+    said = f"{each.host} has no object{f' since {since:%Y-%m-%d %H:%M:%S} UTC' if since else ''}: {each.why}"
+    return f"{said}; it holds what is acknowledged, and never leads" if each.never_leads else said
+
+
 def _of_group(info: GroupInfo, found: Inspection) -> Iterator[str]:
     """Of a group that does not serve."""
-    if found.is_served:
+    if found.is_ready:
+        return
+    without = [each.host for each in info.without_object]
+    if info.in_sync and all(host in without or host in found.silent for host in info.in_sync):
+        yield (
+            "no in-sync member that answers has the object: put right what is told of them, or go on from "
+            f"one of them all the same with `holdfast group recover {info.name}`"
+        )
         return
     answering = [each.member.host for each in found.held if each.member.host in info.in_sync]
     if info.primary in found.silent:
@@ -87,5 +124,7 @@ def _of_group(info: GroupInfo, found: Inspection) -> Iterator[str]:
             f"{len(answering)} of its in-sync members answer, and {info.min_in_sync} must hold an operation: "
             "nothing is acknowledged until another is back"
         )
+    elif info.primary in without:
+        yield f"{info.primary} is primary without its object, and hands over as soon as another can serve"
     elif info.primary not in found.silent:
         yield f"{info.primary} is primary and takes no calls yet"

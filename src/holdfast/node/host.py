@@ -10,6 +10,7 @@ import os
 import signal
 from collections.abc import Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 
@@ -22,6 +23,7 @@ from holdfast.calling.config import ClientConfig
 from holdfast.faults.monitoring import Monitoring
 from holdfast.faults.reporting import Backlog
 from holdfast.housing.groups import Groups
+from holdfast.housing.housed import without_object
 from holdfast.machine import LogTrace, MachineClock, MachineRandom
 from holdfast.machine.counting import CountingTrace
 from holdfast.model.errors import Corruption, DiskFailed, HoldfastError, NoSpace
@@ -48,6 +50,7 @@ from holdfast.node.authorities import connect_authority
 from holdfast.node.callees import HostCallees
 from holdfast.node.census import Census
 from holdfast.node.classes import offer_classes
+from holdfast.node.coding import other_code
 from holdfast.node.control import Control
 from holdfast.node.deafness import Deafness
 from holdfast.node.door import Door, Interior
@@ -74,6 +77,8 @@ from holdfast.storage.lock import DirectoryLock, Holder
 ANY_LOOPBACK_PORT: Final = Address("127.0.0.1", 0)
 EARLY_MAX: Final = 1_000
 """Frames of clients kept while the host is starting: they connect as soon as it listens."""
+COMPLAINTS_MAX: Final = 5
+"""Groups of which a host tells its agent that something is wrong with them."""
 
 log = structlog.get_logger("holdfast.host")
 _encode = msgspec.msgpack.Encoder().encode
@@ -221,7 +226,7 @@ class Host:
             self._description.agent_address,
             endpoint,
             random=random.stream("agents"),
-            report=lambda: self._report(store, session),
+            report=lambda: self._report(store, session, groups),
             on_death=lambda host, incarnation: self._on_death(groups, control, host, incarnation),
             on_attempt=groups.suspects.on_death,
             on_hang=lambda died: findings.on_hang(died, groups.directory),
@@ -295,7 +300,7 @@ class Host:
 
     # --- what it knows of itself and others
 
-    def _report(self, store: HostStore, session: Session) -> HostReport:
+    def _report(self, store: HostStore, session: Session, groups: Groups) -> HostReport:
         return HostReport(
             host=self._host,
             incarnation=session.incarnation,
@@ -308,8 +313,22 @@ class Host:
             peers=tuple(_peer_report(each) for each in self._heart.heard),
             deaths=tuple(self._agents.deaths) if self._agents else (),
             deaf_to=self._deafness.to,
+            without_object=without_object(groups.housed.values()),
             details=session.details,
+            complaints=self._complaints(),
         )
+
+    def _complaints(self) -> tuple[str, ...]:
+        if self._groups is None:
+            return ()
+        records, codes = self._groups.directory.records, self._keeper.session.codes
+        unserved = (
+            f"{each.record.name} is not served: {each.why_not_ready}"
+            for each in self._groups.housed.values()
+            if each.why_not_ready
+        )
+        found = chain(unserved, other_code(records, codes, self._host))
+        return tuple(islice(found, COMPLAINTS_MAX))
 
     def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
         if self._agents is None or self._receiving is None:

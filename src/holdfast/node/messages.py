@@ -64,8 +64,13 @@ class HostReport(Struct, frozen=True, tag="host_report", kw_only=True):
     """The newest deaths it was told of."""
     deaf_to: tuple[HostId, ...] = ()
     """Hosts from which it takes nothing, because an admin said so (`holdfast chaos cut`)."""
+    without_object: tuple[tuple[str, str], ...] = ()
+    """Groups whose member here has no object, and why (PROTOCOL O3, E8); the first of them."""
     details: dict[str, str] = {}
     """Of its session: where its doors are, among other things."""
+    complaints: tuple[str, ...] = ()
+    """Of groups that are not served though their primary is here, and of those whose class is another here
+    than they are served by (E7), in words; the first few."""
 
 
 class HostStatus(Struct, frozen=True, kw_only=True):

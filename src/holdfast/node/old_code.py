@@ -96,17 +96,20 @@ class OldProcesses:
         name: str,
         framing: Framing,
         then: Then,
+        by: Code | None = None,
     ) -> bool:
         if self._task is not None:
             return False
-        modules = self._copies.modules_of(code)
+        by = by or code
+        modules = self._copies.modules_of(by)
         if modules is None:
-            missing = NotCopied(f"the sources of {code} are not kept here")
+            missing = NotCopied(f"the sources of {by} are not kept here")
             asyncio.get_running_loop().call_soon(then, missing)
             return True
         wanted = Task(
             record=record,
             code=code,
+            by=by,
             modules=str(modules),
             apps=self._apps,
             memory_bytes=MEMORY_BYTES + MEMORY_PER_BYTE * (kept.size if kept is not None else 0),
@@ -177,7 +180,13 @@ class OldProcesses:
             cwd=wanted.modules,
         )
         self.pid = process.pid
-        log.info("older code replays", group=wanted.record.group, code=str(wanted.code), pid=process.pid)
+        log.info(
+            "older code replays",
+            group=wanted.record.group,
+            code=str(wanted.code),
+            by=str(wanted.by),
+            pid=process.pid,
+        )
         try:
             assert process.stdin is not None  # both were asked for
             assert process.stdout is not None
@@ -188,7 +197,7 @@ class OldProcesses:
             return await _taken(process.stdout, wanted, path, framing)
         except EOFError:
             code = await process.wait()
-            return NotCopied(f"the process that replayed with {wanted.code} ended with {code}")
+            return NotCopied(f"the process that replayed with {wanted.by} ended with {code}")
         finally:
             with suppress(ProcessLookupError):
                 process.kill()
@@ -229,7 +238,7 @@ async def _taken(
                 case Waiting() as waiting:
                     return waiting.waits
                 case Failed(why=why):
-                    return NotCopied(f"{wanted.code} could not replay it: {why}")
+                    return NotCopied(f"{wanted.by} could not replay it: {why}")
     finally:
         file.close()
 

@@ -1,14 +1,14 @@
 """What a host and the process that replays with older code tell each other, through a pipe (E7)."""
 
+import dataclasses
 import struct
 from collections.abc import Callable
-from typing import Final
+from functools import cache
+from typing import Any, Final, get_type_hints
 
 import msgspec
 
 from holdfast.authority.groups import GroupRecord
-from holdfast.model.calls import Request
-from holdfast.model.circles import Root
 from holdfast.model.code import Code
 from holdfast.model.csn import Csn
 from holdfast.model.ids import Position
@@ -29,6 +29,9 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, tag="task"):
 
     record: GroupRecord
     code: Code
+    """That made the records."""
+    by: Code
+    """That executes them: the same, unless a person wants it otherwise."""
     modules: str
     """The directory that holds the class's modules."""
     apps: tuple[str, ...]
@@ -70,61 +73,33 @@ class Done(msgspec.Struct, frozen=True, array_like=True, tag=12):
 class Waiting(msgspec.Struct, frozen=True, array_like=True, tag=13):
     """See :class:`holdfast.styles.ports.Waits`."""
 
-    client: str
-    number: int
-    call: int
-    group: str
-    method: str
-    arguments: bytes
-    expiration_s: int
-    chain: tuple[str, ...]
-    position: Position
-    may_have_left: bool
-    traceparent: bytes
-    root: Root
-    deadline_ns: int
+    outgoing: dict[str, msgspec.Raw]
+    """The call, field by field, but for who follows it."""
     csn: Csn
     time_ns: int
 
     @staticmethod
     def of(waits: Waits) -> "Waiting":
-        out = waits.outgoing
-        return Waiting(
-            out.caller.client,
-            out.caller.number,
-            out.call,
-            out.group,
-            out.method,
-            bytes(out.arguments),
-            out.expiration_s,
-            out.chain,
-            out.position,
-            out.may_have_left,
-            out.traceparent,
-            out.root,
-            out.deadline_ns,
-            waits.csn,
-            waits.time_ns,
-        )
+        fields = {name: msgspec.Raw(_encode(getattr(waits.outgoing, name))) for name in _outgoing()}
+        return Waiting(fields, waits.csn, waits.time_ns)
 
     @property
     def waits(self) -> Waits:
-        caller = msgspec.convert([self.client, self.number], Request)
-        outgoing = Outgoing(
-            caller,
-            self.call,
-            self.group,
-            self.method,
-            msgspec.Raw(self.arguments),
-            self.expiration_s,
-            self.chain,
-            self.position,
-            self.may_have_left,
-            self.traceparent,
-            root=self.root,
-            deadline_ns=self.deadline_ns,
-        )
-        return Waits(outgoing, self.csn, self.time_ns)
+        """Raises ``msgspec.DecodeError``."""
+        kinds = _outgoing()
+        found: dict[str, Any] = {
+            name: msgspec.msgpack.decode(value, type=kinds[name])
+            for name, value in self.outgoing.items()
+            if name in kinds
+        }
+        return Waits(Outgoing(**found), self.csn, self.time_ns)
+
+
+@cache
+def _outgoing() -> dict[str, Any]:
+    """The fields of a call that leave a process, with their types."""
+    kinds = get_type_hints(Outgoing)
+    return {each.name: kinds[each.name] for each in dataclasses.fields(Outgoing) if each.name != "story"}
 
 
 class Failed(msgspec.Struct, frozen=True, array_like=True, tag=14):

@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -75,10 +76,10 @@ def work(wanted: Task, following: Callable[[], ToProcess], say: Callable[[FromPr
     """Do it, and say what came of it."""
     offer_classes(Path(wanted.modules))
     found = load_code(wanted.record.class_name)[1].code
-    if not found.is_same(wanted.code):
-        say(Failed(f"the copy kept of {wanted.code} is {found}"))
+    if not found.is_same(wanted.by):
+        say(Failed(f"the copy kept of {wanted.by} is {found}"))
         return
-    definition = definition_of(wanted.record)
+    definition = replace(definition_of(wanted.record), code=wanted.code)
     kept = Streamed(wanted, following) if wanted.size else None
     came = continued(definition, kept, records(following))
     if not isinstance(came, Execution):

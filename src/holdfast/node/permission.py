@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from holdfast.model.code_orders import UpgradeGroup, WithdrawUpgrade
 from holdfast.model.domain_orders import InspectDomain, RecoverDomain
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.index_orders import CreateIndex, DropIndexes, ListIndexes, ListTransactions
@@ -78,6 +79,8 @@ ROLES: Final[Mapping[type[Order], frozenset[Role]]] = {
     RecoverDomain: ADMINS,
     InspectGroup: ADMINS,
     RecoverGroup: ADMINS,
+    UpgradeGroup: ADMINS,
+    WithdrawUpgrade: ADMINS,
     Deafen: ADMINS,
 }
 

@@ -42,6 +42,7 @@ FAULTS: Final = {
     "divergence": FaultKind.DIVERGENCE,
     "object_failed": FaultKind.OBJECT_CRASH,
     "other_code": FaultKind.OTHER_CODE,
+    "send_failed": FaultKind.MESSAGE_LOSS,
 }
 """What an object's faults are called by the styles, and in reports."""
 

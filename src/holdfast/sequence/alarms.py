@@ -13,6 +13,7 @@ class Alarm(enum.StrEnum):  # hashed as text is: an Enum is hashed by Python cod
     ASK = "ask"
     READ = "read"
     CHANGE = "change"
+    LACK = "lack"
 
 
 class Alarms:

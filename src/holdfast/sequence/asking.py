@@ -20,7 +20,6 @@ class Asking:
         self._acceptance = acceptance
         self._loss = loss
         self._role = role
-        acceptance.on_first_heard = self._on_fed
 
     def soon(self) -> None:
         """The primary knows of this member and will speak first; if it does not, it is asked."""
@@ -32,7 +31,7 @@ class Asking:
         if role not in (Role.LEARNER, Role.BACKUP):
             self.end()
         elif self._is_fed(role):
-            self._on_fed()
+            self.on_fed()
         elif primary is None:
             self.end()
             self._loss.say_once()
@@ -49,7 +48,7 @@ class Asking:
         is_backup, silence_ns = role is Role.BACKUP, self._on.config.silence_ns
         return self._acceptance.is_fed_since(None if is_backup else self._on.now - silence_ns // 2)
 
-    def _on_fed(self) -> None:
+    def on_fed(self) -> None:
         """A backup goes on being fed; a learner, until its primary forgets it."""
         if self._role() is Role.BACKUP:
             self.end()

@@ -1,10 +1,16 @@
-"""State for a learner whose log does not meet its primary's: offered, fetched in chunks, installed (M3, M4).
+"""State for a learner whose log does not meet its primary's, and for a member that has the log and not the
+object: offered, fetched in chunks, installed (M3, M4, E8).
 
 The learner pulls, a few chunks at a time: so the transfer is throttled by its receiver, goes on after a lost
 message, and stops no call. Neither side holds the state as a whole: the primary reads each chunk from where
 it is kept, the learner writes it to where it will be. Chunks are hashed one by one, and their hashes
 together; nothing of the state counts before it is durable as a checkpoint. What the learner's log held is
 dropped only then: until that moment it still has what it had.
+
+A listed member that lost its object takes the state and keeps its log, which it has acknowledged: the state
+is of a point in that log, and the object goes on from there.
+*Without that:* {A*,B} with ``min_in_sync`` 2; B differs, takes the state at 90 and drops its log, which ends
+with 100; A burns; B claims with 90.
 """
 
 from collections.abc import Callable
@@ -12,12 +18,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from holdfast.model.errors import Unavailable
-from holdfast.model.ids import HostId
+from holdfast.model.ids import HostId, Position
 from holdfast.sequence.footing import Footing
 from holdfast.sequence.messages import Chunk, Fetch, Offer
 from holdfast.sequence.ports import Kept, Received
 from holdfast.storage.checkpoint import CHUNK_BYTES_MAX, Digest
-from holdfast.storage.record import Point
+from holdfast.storage.record import ORIGIN, Point
 
 STATE_BYTES_MAX: Final = 1 << 36
 """A learner refuses to take more."""
@@ -32,11 +38,13 @@ class Offering:
         self._on = footing
         self._offered: tuple[Offer, Kept] | None = None
 
-    def offer(self, host: HostId) -> None:
-        """Offer the present state, or the one on offer if the log still reaches back to it."""
+    def offer(self, host: HostId, at_least: Position = ORIGIN.position) -> None:
+        """Offer the present state, or the one on offer if the log still reaches back to it; one that stands
+        for *at_least* that much, or none."""
         on = self._on
-        if self._offered is None or self._offered[0].point.position < on.store.floor.position:
-            self._offered = self._chosen()
+        wanted = max(on.store.floor.position, at_least)
+        if self._offered is None or self._offered[0].point.position < wanted:
+            self._offered = self._chosen(at_least)
         if self._offered is not None:
             offer = self._offered[0]
             on.send(
@@ -64,11 +72,11 @@ class Offering:
         """Nobody needs it any more."""
         self._offered = None
 
-    def _chosen(self) -> tuple[Offer, Kept] | None:
+    def _chosen(self, at_least: Position) -> tuple[Offer, Kept] | None:
         on = self._on
-        kept = on.application.capture()
-        point = on.store.point_at(kept.position)
-        if point is None:
+        kept = on.application.capture(at_least)
+        point = on.store.point_at(kept.position) if kept is not None else None
+        if kept is None or point is None:
             return None
         return Offer(on.group, on.epoch, point, kept.size, kept.chunk_bytes, kept.digest()), kept
 
@@ -89,6 +97,8 @@ class _Transfer:
     early: dict[int, bytes] = field(default_factory=dict)
     """Chunks that came before one that is missing; never more than are in flight."""
     asked: int = 0
+    keeps_log: bool = False
+    """It is for a listed member, whose log holds this point and stays (E8)."""
 
     def take(self, number: int, data: bytes, ahead_max: int) -> None:
         """A chunk has come; perhaps not the next one, perhaps again."""
@@ -120,14 +130,18 @@ class Learning:
 
     def on_offer(self, primary: HostId, offer: Offer) -> None:
         on = self._on
-        if self._is_saving or offer.point.position <= on.committed or not _is_sound(offer):
+        keeps_log = self._lacks(offer.point)
+        # A log that meets the primary's is never given up for a state: others count on it.
+        is_ahead = offer.point.position > on.committed and not self._holds(offer.point)
+        if self._is_saving or not (keeps_log or is_ahead) or not _is_sound(offer):
             return
         known = self._transfer
         if known is not None and (known.offer.point, known.offer.digest) == (offer.point, offer.digest):
-            known.primary, known.offer = primary, offer
+            known.primary, known.offer, known.keeps_log = primary, offer, keeps_log
         else:
             self._give_up()
-            self._transfer = _Transfer(primary, offer, on.ports.checkpoints.receive(on.group, offer.point))
+            received = on.ports.checkpoints.receive(on.group, offer.point)
+            self._transfer = _Transfer(primary, offer, received, keeps_log=keeps_log)
             on.note("learning", point=offer.point.position, size=offer.size)
         self._fetch(anew=True)
 
@@ -172,12 +186,37 @@ class Learning:
         self._transfer = None
         self._is_saving = True
         point = transfer.offer.point
-        transfer.received.finish(lambda kept: self._saved(point, kept))
+        saved = self._saved_beside_log if transfer.keeps_log else self._saved
+        transfer.received.finish(lambda kept: saved(point, kept))
+
+    def _lacks(self, point: Point) -> bool:
+        """Whether this member, listed and with its whole log, wants a state as of *point* (E8)."""
+        on = self._on
+        fitness = on.application.fitness()
+        is_listed = on.standing.own_entry is not None
+        is_enough = point.position >= max(fitness.found_at, on.store.floor.position)
+        return is_listed and fitness.wants_state and is_enough and self._holds(point)
+
+    def _holds(self, point: Point) -> bool:
+        return self._on.store.point_at(point.position) == point
+
+    def _saved_beside_log(self, point: Point, kept: Kept) -> None:
+        """The state is durable; the object goes on from it, by the log that this member has."""
+        on = self._on
+        was_wanted, self._is_saving = self._is_saving, False
+        if not was_wanted or not self._lacks(point):
+            return
+        # The primary captured what is committed: so it is, up to there, though this member was not told yet.
+        on.committed = max(on.committed, point.position)
+        on.application.install(kept)
+        on.note("state_taken", position=point.position)
+        on.application.on_committed(on.committed)
+        self._on_installed()
 
     def _saved(self, point: Point, kept: Kept) -> None:
         on = self._on
         was_wanted, self._is_saving = self._is_saving, False
-        if not was_wanted or point.position <= on.committed:
+        if not was_wanted or point.position <= on.committed or self._holds(point):
             return
         # Log and object change together: what is accepted next continues both.
         on.store.install(point)

@@ -10,7 +10,8 @@ what they hold, as many as answer in time, and leaves the claim to one that hold
 back (V5). Who did not answer in time says so when it is told to follow (:mod:`.acceptance`). A member whose
 tail is in doubt needs the answer of a listed member whose tail is not, or of all (D2).
 
-All backups may have the same ground: :mod:`.precedence` says who goes first.
+All backups may have the same ground: :mod:`.precedence` says who goes first. Whose object differs from the
+one that answered never claims (E8): if nobody else is left, the group waits for a person.
 """
 
 from collections.abc import Callable
@@ -98,6 +99,8 @@ class Claim:
         if ground is None:
             self.precedence.on_no_ground()
             self._look_again_later()
+        elif self.precedence.must_not_lead():
+            return  # until it has taken its primary's state, or a person decides (E8)
         elif (wait_ns := self.precedence.wait_ns(ground)) > 0:
             self._set_timer(wait_ns)
         elif not self._must_compare():
@@ -188,7 +191,8 @@ class Claim:
         on = self._on
         answers, self._compared = self._compared or {}, None
         ground = self.ground()
-        if ground is not None and on.standing.epoch == on.epoch and self._is_best(answers):
+        may_claim = ground is not None and not self.precedence.must_not_lead()
+        if ground is not None and may_claim and on.standing.epoch == on.epoch and self._is_best(answers):
             self._claim(ground)
         else:
             self._set_timer(on.config.compare_ns * 4)

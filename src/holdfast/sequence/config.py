@@ -45,6 +45,9 @@ class SequenceConfig(Struct, frozen=True, kw_only=True):
     clock_wait_ns: int = 5 * SECOND
     """How long a member whose host's time differs from most others' leaves a claim to them (X4). Then it
     claims all the same: a group with the wrong time is better than none."""
+    lack_ns: int = 500 * MILLISECOND
+    """A member without its object tells its primary so again after this, and asks once more for a state (E8);
+    the primary takes it for one until it has heard nothing of the kind for some times as long."""
     notify_ns: int = 20 * MILLISECOND
     """Backups hear of a commit with the next records, or after this."""
     chunks_in_flight: int = 4

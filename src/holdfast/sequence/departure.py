@@ -10,6 +10,7 @@ from typing import Final
 from holdfast.authority.views import ViewMember
 from holdfast.model.ids import HostId, Position
 from holdfast.model.units import SECOND
+from holdfast.sequence.fitness import Rank
 from holdfast.sequence.footing import Footing
 from holdfast.sequence.submission import Submission
 
@@ -46,7 +47,9 @@ class Departure:
         fit = [
             each
             for each in on.standing.listed
-            if on.standing.is_wanted(each) and self._submission.is_answering(each)
+            if on.standing.is_wanted(each)
+            and self._submission.is_answering(each)
+            and self._submission.rank_of(each) is not Rank.UNFIT
         ]
         if not is_free or not fit or on.now < self._not_before:
             return None
@@ -56,6 +59,9 @@ class Departure:
         self._tried[chosen] = self._attempts
         return chosen
 
-    def _rank(self, each: ViewMember) -> tuple[int, Position, HostId]:
-        """Who was not chosen for the longest time comes first, then who holds most."""
-        return -self._tried.get(each.host, 0), self._submission.acknowledged_by(each), each.host
+    def _rank(self, each: ViewMember) -> tuple[bool, int, Position, HostId]:
+        """Who could make its object, as far as is known (O3); who was not chosen for the longest time; then
+        who holds most."""
+        is_able = self._submission.rank_of(each) < Rank.UNABLE
+        tried = -self._tried.get(each.host, 0)
+        return is_able, tried, self._submission.acknowledged_by(each), each.host

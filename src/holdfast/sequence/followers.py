@@ -7,6 +7,7 @@ from typing import Final
 from holdfast.authority.views import ViewMember
 from holdfast.model.ids import Epoch, HostId, Incarnation, Position, StoreId
 from holdfast.sequence.beats import NOBODY
+from holdfast.sequence.fitness import Rank
 from holdfast.storage.record import ORIGIN
 
 NOTHING: Final = Position(-1)
@@ -37,6 +38,11 @@ class Follower:
     is_short: bool = False
     """It returned with less than it had acknowledged: its store went back (V5)."""
 
+    rank: Rank = Rank.NEAR
+    """How fit to lead it last said it is (O3, E8), and until when that is believed."""
+    rank_until: int = 0
+    why_without: str = ""
+
     in_flight_bytes: int = 0
     """Of records sent and not acknowledged."""
     _in_flight: deque[tuple[Position, int]] = field(default_factory=deque)
@@ -56,6 +62,14 @@ class Follower:
         """What was on its way is sent again."""
         self._in_flight.clear()
         self.in_flight_bytes = 0
+
+    def says_it_lacks(self, rank: Rank, why: str, until: int) -> None:
+        """So fit it is, and this is believed *until* then."""
+        self.rank, self.why_without, self.rank_until = rank, why, until
+
+    def rank_at(self, now: int) -> Rank:
+        """How fit it is to lead, as far as is known."""
+        return self.rank if now < self.rank_until else Rank.NEAR
 
     def answered(self, incarnation: Incarnation, epoch: Epoch, beat: int) -> None:
         """An answer that carried *epoch* came."""

@@ -47,6 +47,15 @@ class Handover:
         on.send(self._to, Released(on.group, on.epoch, self._why))
         return True
 
+    def is_refused_by(self, host: HostId) -> bool:
+        """Whether that one was to take over, and says that it never leads (E8)."""
+        return self.phase is not Phase.NONE and self._to == host
+
+    def call_off(self) -> None:
+        """Nothing was said yet: the group is served here as before."""
+        if self.phase is Phase.DRAINING:
+            self.phase = Phase.NONE
+
     def end(self) -> None:
         self.phase = Phase.NONE
 

@@ -15,9 +15,21 @@ def compared(on: Footing) -> Compared:
 
 def held(on: Footing, number: int, role: Role, *, is_serving: bool) -> Held:
     """For who inspects the group; *number* is the question's."""
-    epoch = max(on.epoch, on.store.followed)
+    epoch, fitness = max(on.epoch, on.store.followed), on.application.fitness()
     return Held(
-        on.group, epoch, number, on.me, on.store.tail, on.committed, on.is_doubtful, role.value, is_serving
+        on.group,
+        epoch,
+        number,
+        on.me,
+        on.store.tail,
+        on.committed,
+        on.is_doubtful,
+        role.value,
+        is_serving,
+        int(fitness.rank),
+        fitness.why,
+        fitness.since_ns,
+        on.application.is_ready,
     )
 
 

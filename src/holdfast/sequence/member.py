@@ -20,9 +20,11 @@ from holdfast.sequence.asking import Asking
 from holdfast.sequence.catchup import Learning
 from holdfast.sequence.claim import Claim
 from holdfast.sequence.config import SequenceConfig
+from holdfast.sequence.fitness import Rank
 from holdfast.sequence.footing import Footing
 from holdfast.sequence.holdings import compared, held, is_of_another_generation
 from holdfast.sequence.inquiry import Inquiry
+from holdfast.sequence.lacking import Lack
 from holdfast.sequence.loss import Loss
 from holdfast.sequence.messages import GroupMessage
 from holdfast.sequence.ports import Application, HostPorts, Me
@@ -74,6 +76,8 @@ class Member:
         self._claim = Claim(on, self._begin_claiming, partial(self._alarms.set, Alarm.CLAIM))
         self._loss = Loss(on)
         self._asking = Asking(on, self._alarms, self._acceptance, self._loss, lambda: self.role)
+        self._lack = Lack(on, self._alarms, self._acceptance, lambda: self.role)
+        self._acceptance.on_first_heard = self._on_first_heard
         self._reads = Reads(on, self._reign.submission, self._reign.handover, self.on_view)
 
     # --- what the application and the host may ask
@@ -161,7 +165,26 @@ class Member:
         """Let the in-sync backup on *to* become primary (K5); *why*, for the group's history."""
         self._reign.hand_over(to, why)
 
+    def successors(self) -> list[HostId]:
+        """Whom a primary could hand over to, the fittest first (O3, E8)."""
+        return self._reign.successors()
+
+    def rank_of(self, host: HostId) -> Rank:
+        """How fit to lead the listed member there is, as far as this primary knows."""
+        found = [self._reign.submission.rank_of(each) for each in self.standing.listed if each.host == host]
+        return found[0] if found else Rank.NEAR
+
     # --- events from the host
+
+    def on_fitness(self) -> None:
+        """Its object is not there any more, or is again: whoever is primary is told (O3, E8)."""
+        if self.role not in (Role.WAITING, Role.HALTED):
+            self._lack.look()
+            self._maybe_claim()
+
+    def halt(self, why: str) -> None:
+        """Its host wants it to stop for good, and says why: the group goes on without it."""
+        self._give_up(why)
 
     def on_view(self, seen: Seen[View]) -> None:
         """A view that stands or stood at the authority: read, watched, or found in the way of a change."""
@@ -253,6 +276,9 @@ class Member:
                     self._claim.on_compared(peer, message)
             case messages.Released(epoch=epoch, why=why):
                 if epoch == self._on.epoch and peer == self._acceptance.primary:
+                    if self._lack.is_unfit:
+                        self._lack.tell()  # it shall not wait for this one (E8)
+                        return
                     self._claim.release(epoch, why)
                     self._maybe_claim()
             case messages.Waived(epoch=epoch) if epoch == self._on.epoch:
@@ -275,6 +301,8 @@ class Member:
                 self._inquiry.read()
             case Alarm.CHANGE:
                 self._inquiry.change_again()
+            case Alarm.LACK:
+                self._lack.look()
 
     def _on_time_to_claim(self) -> None:
         on = self._on
@@ -311,6 +339,9 @@ class Member:
             self._acceptance.follow(view.epoch, None if is_own else view.primary)
         self._become(Role.BACKUP if on.standing.own_entry is not None else Role.LEARNER)
         self._acceptance.is_stopped = False
+        if view.generation == view.epoch and on.standing.own_entry is not None:
+            on.application.on_forced()
+        self._lack.look()
         if before in (Role.BACKUP, Role.CLAIMING) or (before, self.role) == (Role.LEARNER, Role.BACKUP):
             self._asking.soon()
         else:
@@ -400,6 +431,12 @@ class Member:
         self._claim.maybe_claim()
 
     # --- as follower
+
+    def _on_first_heard(self) -> None:
+        """A primary has spoken in this epoch. Before it is told anything else it knows who should not be
+        handed its group: when it serves, all have answered."""
+        self._asking.on_fed()
+        self._lack.look()
 
     def _on_submit(self, peer: HostId, submit: messages.Submit) -> None:
         if self.role is Role.CLAIMING:

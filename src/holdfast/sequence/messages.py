@@ -140,13 +140,40 @@ class Held(Struct, frozen=True, array_like=True, tag="held"):
     is_doubtful: bool
     role: str
     is_serving: bool
+    rank: int = 0
+    """Whether it could lead (:class:`.fitness.Rank`)."""
+    why: str = ""
+    """It has no object, for this reason."""
+    since_ns: int = 0
+    """And has had none since then, by its wall clock."""
+    is_ready: bool = True
+    """Of one that serves: its object takes calls."""
 
 
-# --- checkpoints for learners (M3, M4)
+# --- members without their object (O3, E8)
+
+
+class Lacking(Struct, frozen=True, array_like=True, tag="lacking"):
+    """Backup to primary, again and again while it is so: I hold the sequence and not the object, do not let
+    me lead. Once more when that is over."""
+
+    group: GroupId
+    epoch: Epoch
+    store: StoreId
+    incarnation: Incarnation
+    rank: int
+    """A :class:`.fitness.Rank`."""
+    why: str
+    wants_state: bool
+    """Offer me one that stands for *found_at* at least: my log is whole, and stays."""
+    found_at: Position
+
+
+# --- checkpoints for learners (M3, M4) and for members without their object (E8)
 
 
 class Offer(Struct, frozen=True, array_like=True, tag="offer"):
-    """Primary to learner: our logs do not meet; begin from this state."""
+    """Primary to learner: our logs do not meet; begin from this state. Or: this is the state you lack."""
 
     group: GroupId
     epoch: Epoch
@@ -186,6 +213,7 @@ GroupMessage = (
     | Compared
     | Inspect
     | Held
+    | Lacking
     | Offer
     | Fetch
     | Chunk

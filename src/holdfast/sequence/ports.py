@@ -16,10 +16,11 @@ from holdfast.model.ids import Epoch, GroupId, HostId, Nonce, Position
 from holdfast.model.ports import Clock, Network, Random, Timers, Trace
 from holdfast.sequence.claims import Claims
 from holdfast.sequence.durability import Durability
+from holdfast.sequence.fitness import Fitness
 from holdfast.sequence.leases import Leases
 from holdfast.sequence.turnstiles import Turnstiles
 from holdfast.storage.checkpoint import CHUNK_BYTES, Digest
-from holdfast.storage.record import Point, Record
+from holdfast.storage.record import ORIGIN, Point, Record
 
 Me = ViewMember
 """Who this member is: its host and store, and this process's incarnation and opening (V1)."""
@@ -123,17 +124,27 @@ class Application(Protocol):
         """Positions up to here are final; ``member.read`` gives them."""
         ...
 
-    def capture(self) -> Kept:
-        """The state, for a learner whose log does not meet ours (M3)."""
+    def capture(self, at_least: Position = ORIGIN.position) -> Kept | None:
+        """The state, for a learner whose log does not meet ours (M3), or for a member without its object
+        (E8); None when there is none yet that stands for so much. Its own, never one that was found to
+        differ."""
         ...
 
     def install(self, kept: Kept) -> None:
         """Continue from this state: it stands for everything up to its position."""
         ...
 
-    def is_near(self) -> bool:
-        """Whether it could serve almost at once; if not, it has much to load first, and another should claim
-        if one can. Only a matter of time: whoever claims is a member in sync."""
+    @property
+    def is_ready(self) -> bool:
+        """Whether the object is there, has all that is committed, and takes calls."""
+        ...
+
+    def fitness(self) -> Fitness:
+        """Whether it could lead, and if not, why; at every turn, so it should cost nothing."""
+        ...
+
+    def on_forced(self) -> None:
+        """A person has decided that the group goes on from what this member holds, whatever it is (V4)."""
         ...
 
 

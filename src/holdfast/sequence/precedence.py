@@ -3,12 +3,14 @@
 One claim is enough, and two cost more than twice as much: who loses follows nobody until it knows that it has
 lost. So each leaves the claim for a while to those who come before it and are heard. Each group begins with
 another member, so that a host that dies leaves its groups to all. Who has much to load before it could serve,
-or the wrong time, comes last, and tells the others not to wait for it. All this is a matter of time: who has
-waited in vain claims, and no claim is less safe than another.
+or the wrong time, or no object at all (O3), comes last, and tells the others not to wait for it. All this is
+a matter of time: who has waited in vain claims, and no claim is less safe than another. But for one: whose
+object was found to differ never claims (E8), and says so as well.
 """
 
 from holdfast.authority.views import ViewMember, Why
 from holdfast.model.ids import GroupId, HostId
+from holdfast.sequence.fitness import Rank
 from holdfast.sequence.footing import Footing
 from holdfast.sequence.messages import Waived
 from holdfast.sequence.ports import same
@@ -39,11 +41,25 @@ class Precedence:
     def on_waived(self, host: HostId) -> None:
         self._waived[host] = None
 
+    def must_not_lead(self) -> bool:
+        """Whether this member never claims, whatever the ground (E8); the others are told not to wait."""
+        on, view = self._on, self._on.standing.view
+        if on.application.fitness().rank is not Rank.UNFIT:
+            return False
+        if view is not None and view.primary == on.me.host:
+            # It has handed over, and nobody took the group: nobody else may, and somebody must hold the
+            # sequence. It serves nobody, and hands over to the first that is fit.
+            return False
+        if self._ground_since is None:
+            self._ground_since = on.now
+            self._waive()
+        return True
+
     def wait_ns(self, ground: Why) -> int:
         """How much longer to leave the claim to those who come first, of a dead or a silent primary only; and
         to all others while this host's clock is off, whatever the ground (X4)."""
         on = self._on
-        is_off, is_near = on.ports.leases.is_clock_off, on.application.is_near()
+        is_off, is_near = on.ports.leases.is_clock_off, on.application.fitness().rank is Rank.NEAR
         if self._ground_since is None:
             self._ground_since = on.now
             if is_off or not is_near:

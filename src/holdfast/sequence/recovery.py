@@ -34,6 +34,7 @@ from holdfast.model.errors import Conflict, InvalidRequest
 from holdfast.model.ids import GroupId, HostId, Nonce
 from holdfast.model.ports import Clock, Network, Timers
 from holdfast.model.units import MILLISECOND, SECOND
+from holdfast.sequence.fitness import Rank
 from holdfast.sequence.messages import Held, Inspect
 from holdfast.sequence.store import order_of
 from holdfast.storage.record import ORIGIN
@@ -70,8 +71,18 @@ class Inspection:
 
     @property
     def is_served(self) -> bool:
-        """Whether a primary takes calls in the view that stands."""
-        return any(each.is_serving and each.epoch == self.view.value.epoch for each in self.held)
+        """Whether a primary takes calls in the view that stands, or will as soon as it has loaded; not one
+        that has no object (O3, E8)."""
+        return any(
+            each.is_serving and each.rank < Rank.UNABLE and each.epoch == self.view.value.epoch
+            for each in self.held
+        )
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a primary takes calls, in so many words: its object is there."""
+        epoch = self.view.value.epoch
+        return any(each.is_serving and each.is_ready and each.epoch == epoch for each in self.held)
 
     def of(self, host: HostId) -> Held:
         for each in self.held:
@@ -109,6 +120,8 @@ def _told(source: Held, known: int, possible: int, is_listed: bool, unheard: tup
             parts.append(
                 f"{', '.join(unheard)} must not run any more: what it still acknowledges is lost too"
             )
+    if source.rank >= Rank.UNABLE:
+        parts.append(f"it has no object: {source.why}; it makes one of its log, whatever comes of that")
     if source.is_doubtful:
         parts.append("the end of its log was cut when it started: what lay there may have been committed")
     elif is_listed and not known and not possible:

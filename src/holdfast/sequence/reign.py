@@ -12,12 +12,14 @@ from holdfast.sequence import messages
 from holdfast.sequence.alarms import Alarms
 from holdfast.sequence.catchup import Offering
 from holdfast.sequence.departure import Departure
+from holdfast.sequence.fitness import Rank
 from holdfast.sequence.footing import Footing
 from holdfast.sequence.handover import Handover, Phase
 from holdfast.sequence.holdings import compared
 from holdfast.sequence.inquiry import Inquiry
 from holdfast.sequence.membership import Membership
 from holdfast.sequence.messages import GroupMessage
+from holdfast.sequence.ports import same
 from holdfast.sequence.standing import find
 from holdfast.sequence.submission import Submission
 from holdfast.sequence.sweeping import Sweeping
@@ -61,10 +63,19 @@ class Reign:
         if not self.is_serving:
             raise Unavailable(f"group {self._on.group} is not served here")
         if not self._may_hand_over(to):
-            raise InvalidRequest(f"{to} is no in-sync backup of group {self._on.group}")
+            why = self.submission.why_without(to)
+            told = f"has no object: {why}" if why else "is no in-sync backup"
+            raise InvalidRequest(f"{to} {told}; group {self._on.group} is not handed to it")
         self.handover.begin(to, why)
         self.handover.maybe_release()
         self._sweeping.arm()
+
+    def successors(self) -> list[HostId]:
+        """Who could be handed the group, the fittest first; nobody whose object differs (E8)."""
+        on = self._on
+        others = [each for each in on.standing.listed if not same(each, on.me) and not on.is_dead(each)]
+        ranked = [(self.submission.rank_of(each), each.host) for each in others]
+        return [host for rank, host in sorted(ranked, key=lambda each: each[0]) if rank is not Rank.UNFIT]
 
     # --- events
 
@@ -78,6 +89,8 @@ class Reign:
                 if self.submission.on_hello(peer, message) is None:
                     self._offering.offer(peer)
                 self._sweeping.arm()
+            case messages.Lacking():
+                self._on_lacking(peer, message)
             case messages.Fetch():
                 self._offering.on_fetch(peer, message)
             case messages.Knows(epoch=epoch) if epoch == on.epoch:
@@ -123,7 +136,7 @@ class Reign:
             return
         self.submission.sweep()
         self._membership.forget_useless_learners()
-        if not self._sweeping.has_learner:
+        if not self._sweeping.has_learner and not self.submission.is_asked_for_state:
             self._offering.withdraw()
         self.change_what_must()
 
@@ -137,7 +150,21 @@ class Reign:
 
     def _may_hand_over(self, to: HostId) -> bool:
         is_listed = any(member.host == to for member in self._on.standing.listed)
-        return self.is_serving and is_listed and to != self._on.me.host
+        is_fit = not self.submission.why_without(to)
+        return self.is_serving and is_listed and is_fit and to != self._on.me.host
+
+    def _on_lacking(self, peer: HostId, lacking: messages.Lacking) -> None:
+        """A follower has no object: it is not handed the group, and offered a state (E8)."""
+        if not self.submission.on_lacking(peer, lacking):
+            return
+        if lacking.rank == Rank.UNFIT and self.handover.is_refused_by(peer):
+            self.handover.call_off()
+            if self.handover.phase is Phase.RELEASED:
+                self._on_overdue()
+                return
+        if lacking.wants_state:
+            self._offering.offer(peer, lacking.found_at)
+            self._sweeping.arm()
 
     def _may_follow(self, host: HostId, hello: messages.Hello) -> bool:
         """Whoever shall be a member, and whoever is listed while it leaves (M6)."""

@@ -16,9 +16,11 @@ from holdfast.authority.outcome import Seen
 from holdfast.authority.views import View, ViewMember
 from holdfast.model.errors import InvalidRequest, Overloaded
 from holdfast.model.ids import Epoch, HostId, Incarnation, Position
+from holdfast.sequence.fitness import WORDS_MAX, Rank
 from holdfast.sequence.followers import NOTHING, Follower, Followers
 from holdfast.sequence.footing import Footing
-from holdfast.sequence.messages import Accepted, Hello, Submit
+from holdfast.sequence.lacking import BELIEVED_TIMES
+from holdfast.sequence.messages import Accepted, Hello, Lacking, Submit
 from holdfast.sequence.ports import same
 from holdfast.storage.record import ORIGIN, Point
 
@@ -245,6 +247,36 @@ class Submission:
         owes_long = follower.owing_since is not None and on.now - follower.owing_since > on.config.resend_ns
         is_whole = follower.acknowledged != NOTHING and not follower.is_short
         return is_whole and not owes_long and not on.is_dead(follower.member)
+
+    def on_lacking(self, host: HostId, lacking: Lacking) -> bool:
+        """A follower has no object, or has one again (O3, E8); whether it is one that is known."""
+        on = self._on
+        follower = self.followers.find(host, lacking.store)
+        if follower is None or lacking.incarnation != follower.member.incarnation:
+            return False
+        until = on.now + BELIEVED_TIMES * on.config.lack_ns
+        follower.says_it_lacks(Rank(min(lacking.rank, Rank.UNFIT)), lacking.why[:WORDS_MAX], until)
+        return True
+
+    def rank_of(self, member: ViewMember) -> Rank:
+        """How fit that one is to lead, as far as is known here."""
+        if same(member, self._on.me):
+            return self._on.application.fitness().rank
+        follower = self.followers.get(member)
+        return follower.rank_at(self._on.now) if follower is not None else Rank.NEAR
+
+    def why_without(self, host: HostId) -> str:
+        """Why the member there never leads; empty when nothing of the kind is known (E8)."""
+        for each in self.followers.of_host(host):
+            if each.rank_at(self._on.now) is Rank.UNFIT:
+                return each.why_without or "it has no object"
+        return ""
+
+    @property
+    def is_asked_for_state(self) -> bool:
+        """Whether a follower has no object, and may be taking ours (E8)."""
+        now = self._on.now
+        return any(each.rank_at(now) is Rank.UNFIT for each in self.followers.all())
 
     @property
     def perhaps_committed(self) -> Position:

@@ -92,12 +92,22 @@ NARROW: Final[dict[str, Narrow]] = {
         gap_ns=250 * MILLISECOND,
         about="host_drained",
     ),
+    "deploys": Narrow(
+        kinds=("deploy", "deploy_all", "upgrade_wished", "kill", "quick_restart", "hosts_parted"),
+        gap_ns=250 * MILLISECOND,
+        about="deploy",
+    ),
     "sleepers": Narrow(kinds=("host_sleeps",), gap_ns=300 * MILLISECOND),
     "standing": Narrow(kinds=("loop_stands",), gap_ns=800 * MILLISECOND),
     "sickness": Narrow(kinds=("object_spoilt", "host_sick"), gap_ns=300 * MILLISECOND),
     "busy": Narrow(kinds=("load",), gap_ns=100 * MILLISECOND),
     "tails": Narrow(kinds=("last_batch_rots",), gap_ns=300 * MILLISECOND),
     "classes": Narrow(kinds=("class_breaks",), gap_ns=500 * MILLISECOND),
+    "swayed": Narrow(
+        kinds=("object_differs", "kill", "quick_restart", "host_away"),
+        gap_ns=300 * MILLISECOND,
+        about="object_differs",
+    ),
     "damage": Narrow(kinds=(*DAMAGE_KINDS, "kill", "power_cut"), gap_ns=500 * MILLISECOND),
 }
 

@@ -16,7 +16,8 @@ from holdfast.model.errors import DISK_ERRORS, Overloaded
 from holdfast.model.ids import Position
 from holdfast.model.outcome import error_in_words
 from holdfast.sequence.ports import Kept
-from holdfast.styles.checkpointing import Checkpointing
+from holdfast.styles.absence import Diverged
+from holdfast.styles.comparing import Comparing
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Effects
@@ -62,11 +63,9 @@ class Active(Replica):
         """Who waits for a record that this primary ordered, and what to do with its effects, by its first
         position."""
         self._fired: dict[tuple[int, int], None] = {}
-        self._checkpointing = Checkpointing(ports, config, self._log_bytes, self._on_digest)
-        self._digested: tuple[Position, bytes] | None = None
-        """This member's digest at the last mark, as soon as it is known."""
-        self._told: Digested | None = None
-        """The primary's, while this member's is not known yet."""
+        self._comparing = Comparing(self._checkpointing.equal)
+        self._difference: Diverged | None = None
+        """Found, and the object is not given up yet."""
         self._digest_to_tell: Digested | None = None
         self._is_marking = False
         self._held: list[Poisonous] = []
@@ -77,7 +76,7 @@ class Active(Replica):
     @property
     def execution(self) -> Execution | None:
         is_there = self._loading is None and not self._succession.is_met and self._execution.is_own
-        return self._execution if is_there else None
+        return self._execution if is_there and not self._absence.is_absent else None
 
     # --- the sequence's events
 
@@ -97,8 +96,8 @@ class Active(Replica):
         if self._succession.is_met:
             self._ports.again()
             return
-        if self._loading is not None:
-            return  # turns go on with it
+        if self._loading is not None or self._absence.is_absent:
+            return  # turns go on with it, as soon as it makes sense
         try:
             self._execute_up_to(up_to)
         except Overloaded:
@@ -109,6 +108,7 @@ class Active(Replica):
         self._committed(self._execution.position)
 
     def turn(self) -> None:
+        self._maybe_differs()
         if not self._office.is_held:
             self._look_behind()
         self._go_on_loading()
@@ -122,12 +122,15 @@ class Active(Replica):
         self._succession.forget()
         self._loading = self._loaded(lambda: kept)
         self._checkpointing.installed(kept)
+        self._comparing.took_state(kept.position)
+        self._absence.took_state(kept.position)
+        self._difference = None
         self._ports.wake()
 
     def _go_on_loading(self) -> None:
         """Load for a slice of time. An object that cannot be loaded is not there: the member serves nothing,
         and its fault says why."""
-        if self._loading is None or self._failure is not None:
+        if self._loading is None or self._failure is not None or self._absence.is_absent:
             return
         until_ns = self._ports.clock.now() + self._config.slice_ns
         try:
@@ -157,12 +160,14 @@ class Active(Replica):
         self._office.lay_down()
         self._withdraw()
         self._execution.discard()
-        self._digested = self._told = self._failure = self._backlog = None
+        self._comparing.forget()
+        self._failure = self._backlog = self._difference = None
         self._loading = self._loaded(self._ports.checkpoint)
 
     def _begin_from_kept(self) -> None:
         self._execution.discard()
-        self._digested = self._told = self._failure = self._backlog = None
+        self._comparing.forget()
+        self._failure = self._backlog = self._difference = None
         self._loading = self._loaded(self._ports.checkpoint)
         self._ports.wake()
 
@@ -202,11 +207,15 @@ class Active(Replica):
         until_ns = None if self._office.is_taken_up else self._ports.clock.now() + self._config.slice_ns
         if self._ports.attempts.has_suspects and not self._was_wary:
             self._backlog = None  # it was read by a member that suspected nothing
-        if not self._go_on_executing(until_ns):
+        try:
+            if not self._go_on_executing(until_ns):
+                return False
+            if self._execution.position < up_to:
+                self._backlog = self._read_on(up_to)
+            return self._go_on_executing(until_ns)
+        except Diverged as found:
+            self._differs(found)
             return False
-        if self._execution.position < up_to:
-            self._backlog = self._read_on(up_to)
-        return self._go_on_executing(until_ns)
 
     def _read_on(self, up_to: Position) -> Iterator[tuple[Position, Record]]:
         stored = records_after(self.sequence, self._execution.position, up_to)
@@ -238,7 +247,7 @@ class Active(Replica):
             if self._audience.is_slow(took_ns):
                 self._audience.took(took_ns, record.sent.client, decode_calls(record.sent.calls))
         if effects.divergence:
-            self._ports.fault("divergence", effects.divergence)
+            self._found(Diverged(effects.divergence, execution.position))
         for reply in effects.later:
             self._answering.ended(reply, execution.position)
         waits = self._then.pop(first, None)
@@ -251,6 +260,8 @@ class Active(Replica):
                 self._mark()
             case Digested():
                 self._compare(record)
+        if self._difference is not None:
+            raise self._difference
 
     def _forewarned(
         self, records: list[tuple[Position, Record]], up_to: Position
@@ -375,27 +386,35 @@ class Active(Replica):
     def _mark(self) -> None:
         """Every member is at the same point here, and so all have the next moment of rest in common."""
         self._is_marking = False
-        self._digested = self._told = None
         self._checkpointing.capture_at_rest(self._execution)
 
     def _on_digest(self, position: Position, digest: bytes) -> None:
         """What the state captured at a mark comes to; of a large one that is known only later."""
-        self._digested = (position, digest)
         if self._office.is_taken_up:
             self._digest_to_tell = Digested(position, digest)
             self._ports.wake()
-        if self._told is not None:
-            self._compare(self._told)
+        self._found(self._comparing.captured(position, digest))
 
     def _compare(self, record: Digested) -> None:
         self._checkpointing.nothing_since(self._execution.position)
-        self._told = record if self._checkpointing.is_copying_at(record.position) else None
-        if self._digested is None or self._digested[0] != record.position:
-            return  # it comes later; or this member joined after the mark
-        self._told = None
-        if self._digested[1] != record.digest:
-            self._ports.fault(
-                "divergence",
-                f"the state at position {record.position} has the digest {self._digested[1].hex()}, "
-                f"the primary's {record.digest.hex()}",
-            )
+        self._found(self._comparing.told(record))
+
+    def _found(self, difference: Diverged | None) -> None:
+        """The object differs. Who has taken up office has answered, and is right by that; and what a person
+        has seen is only reported (V4)."""
+        if difference is None:
+            return
+        if self._office.is_taken_up or difference.found_at <= self._forgiven:
+            self._ports.fault("divergence", str(difference))
+            return
+        self._difference = difference
+        self._ports.wake()
+
+    def _maybe_differs(self) -> None:
+        difference, self._difference = self._difference, None
+        if difference is not None:
+            self._differs(difference)
+
+    def _why_unable(self) -> str:
+        failed = f"no object could be made: {error_in_words(self._failure)}" if self._failure else ""
+        return failed or super()._why_unable()

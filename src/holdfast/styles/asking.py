@@ -9,7 +9,7 @@ import msgspec
 from holdfast.model.calls import Request
 from holdfast.model.errors import Overloaded, Unavailable
 from holdfast.model.ids import ClientId
-from holdfast.model.outcome import Poisoned, Refused, encode_outcome
+from holdfast.model.outcome import Poisoned, Refused, encode_outcome, encode_returned
 from holdfast.model.units import SECOND
 from holdfast.styles.audience import Audience
 from holdfast.styles.definition import Definition
@@ -18,6 +18,7 @@ from holdfast.styles.interface import BadCall
 from holdfast.styles.operation import Call
 from holdfast.styles.ports import StylePorts, Token
 from holdfast.styles.queries import Queries
+from holdfast.styles.sends import LIST_QUERY
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Asking:
         """*wait_ns*: how long a query waits for an operation that is half done. *time_ns*: the group's
         time."""
         self._group = definition.group
-        self._named = definition.interface.queries
+        self._named = definition.interface.queries | {LIST_QUERY}
         self._ports = ports
         self._audience = audience
         self._ran = ran
@@ -134,6 +135,8 @@ class Asking:
             raise BadCall(f"{method} is not a query: it must be called as an operation")
         if execution is None or execution.sees(method) is None:
             raise Unavailable(f"group {self._group} has no object at rest here")
+        if method == LIST_QUERY:
+            return encode_returned(execution.sends.listed())
         return self._given_up(request) or execution.query(method, arguments, request, carried)
 
     def each_older(self, execution: Execution | None, client: ClientId, calls: list[Call]) -> list[bytes]:
@@ -147,6 +150,8 @@ class Asking:
 
     def _one(self, execution: Execution, each: Call, client: ClientId) -> bytes:
         request = Request(client, each.number)
+        if each.method == LIST_QUERY:
+            return encode_returned(execution.sends.listed())
         known = self._given_up(request)
         return known or execution.query(each.method, each.arguments, request, each.traceparent)
 

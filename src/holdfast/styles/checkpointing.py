@@ -3,20 +3,30 @@
 
 A small state is captured between two calls. A large one would stop them for seconds: it is captured in a copy
 of the process (E5), which goes on while the object changes, and its end is an event like any other. Either
-way what was captured waits until its position is committed: what is not final is no checkpoint (E1).
+way what was captured waits until its position is committed: what is not final is no checkpoint (E1). Whoever
+captures a state also reads it back (E9), which takes longer than to write it: a state for which that takes
+too long between two calls goes to a copy as well.
+
+
+And it waits until it is known to be the group's. Who has taken up office has answered, so its state is the
+truth; anybody else's counts when its digest was found equal (E8, :mod:`.comparing`). The log is let go up to
+such a checkpoint only. A state that is never compared, since the primary died meanwhile, makes room for the
+next one.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from holdfast.model.ids import Position
 from holdfast.model.outcome import error_in_words
 from holdfast.model.units import MILLISECOND
 from holdfast.sequence.ports import Captured, Kept
-from holdfast.styles.capture import NoStateAvailable, NoUpdateAvailable
+from holdfast.styles.capture import NoStateAvailable, NotCapturable, NoUpdateAvailable
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.execution import Execution
+from holdfast.styles.failing import Failing
 from holdfast.styles.ports import Copied, NotCopied, Snapshot, StylePorts
 
 BUSY_NS: Final = 100 * MILLISECOND
@@ -27,6 +37,10 @@ AGAIN_NS: Final = 200 * MILLISECOND
 
 STATES_IN_LOG: Final = 4
 """A log so many times as long as the state is replayed in longer than the state is written, by far."""
+
+COPIES_WHEN_SLOW: Final = 16
+"""After a state that took long between two calls so many are captured in copies; then it is tried again, as
+it may have been the machine that was slow."""
 
 OnDigest = Callable[[Position, bytes], None]
 
@@ -42,21 +56,31 @@ class _Copying:
 
 
 class Checkpointing:
-    """The states one member captures, at ``checkpoint_interval_ns``. *on_digest* is told the digest of each,
-    for members that are compared."""
+    """The states one member captures, at ``checkpoint_interval_ns``. *on_digest* is told the digest of
+    each."""
 
     def __init__(
         self,
         ports: StylePorts,
         config: StyleConfig,
         log_bytes: Callable[[], int],
-        on_digest: OnDigest | None = None,
+        on_digest: OnDigest,
+        *,
+        digests_state: Callable[[Execution], bool] = lambda _: True,
     ) -> None:
-        """*log_bytes*: what the records take that no checkpoint stands for."""
+        """*log_bytes*: what the records take that no checkpoint stands for. *digests_state*: whether the
+        digest covers the object, or only the replies and timers."""
         self._ports = ports
         self._config = config
         self._log_bytes = log_bytes
         self._on_digest = on_digest
+        self._digests_state = digests_state
+        self._is_trusted = False
+        """This member has answered: its state is the truth."""
+        self._equal: Position | None = None
+        """The state captured there was found equal."""
+        self._is_wanted = False
+        """A checkpoint is due, whatever the interval says."""
         self._taken_at = ports.clock.now()
         self._bytes = 0
         self._quiet_since = Position(0)
@@ -71,12 +95,19 @@ class Checkpointing:
         self._state_bytes = 0
         """Of the last state captured or installed."""
         self._not_before = 0
-        self._failures = 0
-        """Copies that failed one after the other."""
+        self._copies_left = 0
+        """Captures for which a copy is made, small as the state is."""
+        self._failing = Failing(ports, config)
 
     def tune(self, config: StyleConfig) -> None:
         """Capture states as *config* says from now on."""
         self._config = config
+        self._failing.tune(config)
+
+    @property
+    def why_none(self) -> str:
+        """Why the last state was not captured or could not be read back; empty when it was."""
+        return self._failing.why
 
     @property
     def is_copying(self) -> bool:
@@ -91,8 +122,10 @@ class Checkpointing:
         while the moment of rest is awaited in which it is captured. *Without it:* a log is long and a method
         waits for another group; whatever says that a checkpoint is due makes the next one due, until the log
         is full."""
-        if self._copying is not None or self.awaits(execution) or self._ports.clock.now() < self._not_before:
+        if self._is_busy or self.awaits(execution) or self.is_pausing:
             return False
+        if self._is_wanted and execution.position > self.kept:
+            return True
         if self._bytes >= self._checkpoint_bytes():
             return True
         elapsed_ns = self._ports.clock.now() - self._taken_at
@@ -102,6 +135,40 @@ class Checkpointing:
             # make the second one due.
             return not is_quiet or (elapsed_ns >= AGAIN_NS and execution.position > self.kept)
         return elapsed_ns >= self._config.checkpoint_interval_ns and not is_quiet
+
+    @property
+    def _is_busy(self) -> bool:
+        """Whether a copy is under way; not one that only waits for a word that may never come."""
+        copying = self._copying
+        return copying is not None and (not copying.is_written or self._may_count(copying.position))
+
+    def hasten(self) -> None:
+        """Somebody needs a newer checkpoint than there is."""
+        self._is_wanted = True
+
+    def trust(self) -> None:
+        """This member has taken up office."""
+        self._is_trusted = True
+        self._keep_what_counts()
+
+    def distrust(self) -> None:
+        """It has laid it down: another answers."""
+        self._is_trusted = False
+
+    def equal(self, position: Position) -> None:
+        """The state captured there was found to be the primary's."""
+        self._equal = position
+        self._keep_what_counts()
+
+    def void(self) -> None:
+        """The object was not the group's: what was captured of it is nobody's (E8)."""
+        self._is_trusted = False
+        self._captured = self._awaited = self._equal = None
+        if self._copying is not None and not self._copying.is_kept:
+            self._drop_copy()
+
+    def _may_count(self, position: Position) -> bool:
+        return self._is_trusted or position == self._equal
 
     def _checkpoint_bytes(self) -> int:
         """The log that is borne since the last checkpoint. Who starts again replays it, so a small state,
@@ -113,7 +180,9 @@ class Checkpointing:
     def is_large(self, execution: Execution) -> bool:
         """Whether the object's state should not be asked for between two calls."""
         limit = self._config.inline_state_bytes_max
-        return self._ports.copies is not None and (self._state_bytes > limit or execution.weighs_over(limit))
+        return self._ports.copies is not None and (
+            self._copies_left > 0 or self._state_bytes > limit or execution.weighs_over(limit)
+        )
 
     @property
     def is_kept_large(self) -> bool:
@@ -157,16 +226,18 @@ class Checkpointing:
             self._begin_copy(execution)
             return None
         self._restart()
-        state = self.ask(execution.save)
+        state = self.state_of(execution)
         if state is None:
-            # However long the log is: marks would follow each other as fast as they are committed.
-            self._not_before = self._ports.clock.now() + self._config.copy_retry_ns
+            if self._failing.why:
+                self._quiet_since = execution.position  # as it is, it fails again
             return None
         self._captured = Captured(execution.position, state)
         self._quiet_since = execution.position
         self._state_bytes = len(state)
-        if self._on_digest is not None:
-            self._on_digest(execution.position, execution.digest(state))
+        self._is_wanted = False
+        self._on_digest(
+            execution.position, execution.digest(state, with_state=self._digests_state(execution))
+        )
         return state
 
     def final_state(self, execution: Execution | None, committed: Position) -> Captured | None:
@@ -175,16 +246,18 @@ class Checkpointing:
             return None
         if execution.position > committed or self.is_large(execution):
             return None
-        state = self.ask(execution.save)
+        state = self.state_of(execution)
         return Captured(execution.position, state) if state is not None else None
 
     def settle(self, execution: Execution, committed: Position) -> bool:
         """Have a checkpoint of all that was executed, before an orderly stop; whether nothing more can be
         done about it now. A large state is on its way then, and one that is not final comes to be."""
-        if execution.position <= self.kept:
-            return True
+        if execution.position <= self.kept or not self._is_trusted:
+            return True  # a backup's state is no checkpoint before it was compared (E8)
         if self._copying is not None or execution.position > committed or not execution.is_at_rest:
             return False
+        if self._failing.why and self.is_pausing:
+            return True  # its state is none that can be read, and said why
         captured = self.final_state(execution, committed)
         if captured is not None:
             self.keep(captured)
@@ -194,38 +267,96 @@ class Checkpointing:
         self._begin_copy(execution)
         return False
 
-    def ask(self, get: Callable[[], bytes]) -> bytes | None:
-        """What the class's own code gives as state or update; None when it gives none."""
+    def state_of(self, execution: Execution) -> bytes | None:
+        """The object's state as it is, read back; None when the class gives none, or none that can be read.
+        The group serves on, and its log grows until somebody looks."""
+        began_ns = self._ports.clock.now()
         try:
-            return get()
+            state = execution.save()
+        except NoStateAvailable:
+            self._pause()
+            return None
+        except NotCapturable as error:
+            self._failing.failed("checkpoint_failed", str(error))
+            self._pause()
+            return None
+        except Exception as error:
+            self._failing.failed("object_failed", error_in_words(error))
+            self._pause()
+            return None
+        finally:
+            if self._ports.clock.now() - began_ns > self._config.inline_capture_ns_max:
+                self._copies_left = COPIES_WHEN_SLOW
+        self._failing.succeeded()
+        return state
+
+    def _pause(self) -> None:
+        """However long the log is: marks would follow each other as fast as they are committed."""
+        self._not_before = self._ports.clock.now() + self._failing.pause_ns
+
+    @property
+    def is_pausing(self) -> bool:
+        """Whether the object had no state, or none that can be read, only a moment ago."""
+        return self._ports.clock.now() < self._not_before
+
+    def update_of(self, execution: Execution) -> bytes | None:
+        """What the class says has changed; None when it says nothing."""
+        try:
+            return execution.get_update()
         except (NoStateAvailable, NoUpdateAvailable):
             return None
         except Exception as error:
-            # The group serves on, and its log grows until somebody looks.
-            self._ports.fault("object_failed", f"no state could be captured: {error_in_words(error)}")
+            self._failing.mention("object_failed", error_in_words(error))
             return None
 
     def nothing_since(self, position: Position) -> None:
         """What was ordered up to here after the capture only says that it took place."""
         self._quiet_since = position
 
+    def only_told(self, before: Position, after: Position) -> None:
+        """What was ordered between the two only speaks of a capture: a group without calls stays quiet."""
+        if self._quiet_since >= before:
+            self._quiet_since = after
+
     def on_committed(self, up_to: Position) -> None:
         self._committed = max(self._committed, up_to)
-        if self._captured is not None and self._captured.position <= up_to:
-            captured, self._captured = self._captured, None
+        self._keep_what_counts()
+
+    def _keep_what_counts(self) -> None:
+        captured = self._captured
+        if (
+            captured is not None
+            and captured.position <= self._committed
+            and self._may_count(captured.position)
+        ):
+            self._captured = None
             self.keep(captured)
         self._maybe_keep_copy()
 
     def keep(self, captured: Captured) -> None:
-        """Make a checkpoint of a final state."""
+        """Make a checkpoint of a final state, unless there is one that stands for more."""
+        if captured.position <= self.kept:
+            return
         self.kept = captured.position
+        self._failing.succeeded()
         self._ports.save_checkpoint(captured)
+
+    def keep_sent(self, sent: Captured) -> None:
+        """Make one of a final state that the primary has sent."""
+        self._restart()
+        self._captured = None
+        self._drop_copy()
+        self._quiet_since = Position(sent.position + 1)  # and the record that brought it
+        self._state_bytes = len(sent.state)
+        self._is_wanted = False
+        self.keep(sent)
 
     def installed(self, kept: Kept) -> None:
         """The host has a checkpoint from elsewhere, or from an earlier process."""
         self.kept = self._quiet_since = self._committed = kept.position
         self._state_bytes = kept.size
         self._captured = None
+        self._failing.succeeded()
         self._drop_copy()
 
     def kept_elsewhere(self, position: Position, size: int) -> None:
@@ -235,7 +366,8 @@ class Checkpointing:
 
     def forget(self) -> None:
         """What was captured and is not final may never become so."""
-        self._captured = None
+        if self._captured is not None and self._captured.position > self._committed:
+            self._captured = None
         if self._copying is not None and self._copying.position > self._committed:
             self._drop_copy()
 
@@ -247,18 +379,21 @@ class Checkpointing:
 
     def _begin_copy(self, execution: Execution) -> None:
         copies = self._ports.copies
-        if copies is None or self._copying is not None:
+        if copies is None or self._is_busy:
             return
+        self._drop_copy()  # one that nobody ever found equal
         copying = _Copying(execution.position)
-        is_digested = self._on_digest is not None
+        with_state = self._digests_state(execution)
         snapshot = Snapshot(
-            execution.position, execution.pieces, execution.digest if is_digested else lambda: b""
+            execution.position, execution.pieces, partial(execution.digest, with_state=with_state)
         )
         if not copies.begin(snapshot, lambda result: self._copied(copying, result)):
             self._postpone(BUSY_NS)
             return
         self._copying = copying
+        self._copies_left = max(self._copies_left - 1, 0)
         self._quiet_since = execution.position
+        self._is_wanted = False
         self._restart()
 
     def _copied(self, copying: _Copying, result: Copied | NotCopied) -> None:
@@ -267,22 +402,21 @@ class Checkpointing:
         if isinstance(result, NotCopied):
             self._copying = None
             if result.why:
-                self._failed(result.why)
+                self._failed(result)
             return
-        self._failures = 0
+        self._failing.succeeded()
         self._state_bytes = result.size
         copying.is_written = True
-        if self._on_digest is not None:
-            self._on_digest(copying.position, result.digest)
+        self._on_digest(copying.position, result.digest)
         self._maybe_keep_copy()
 
-    def _failed(self, why: str) -> None:
-        """The log keeps all that the last checkpoint needs; the next copy comes after a pause."""
-        pause_ns = min(self._config.copy_retry_ns << self._failures, self._config.copy_retry_most_ns)
-        self._failures = min(self._failures + 1, self._config.copy_retry_most_ns.bit_length())
-        self._quiet_since = Position(0)
-        self._postpone(pause_ns)
-        self._ports.fault("checkpoint_failed", f"no state could be captured: {why}")
+    def _failed(self, result: NotCopied) -> None:
+        """The log keeps all that the last checkpoint needs. The next copy comes after a pause, also if
+        nothing is executed meanwhile, unless it would find the same state again."""
+        self._failing.failed("checkpoint_failed", result.why)
+        if not result.is_of_state:
+            self._quiet_since = Position(0)
+        self._postpone(self._failing.pause_ns)
 
     def _postpone(self, pause_ns: int) -> None:
         """It is still due, but not before this."""
@@ -293,7 +427,7 @@ class Checkpointing:
         copying, copies = self._copying, self._ports.copies
         if copying is None or copies is None or not copying.is_written or copying.is_kept:
             return
-        if copying.position <= self._committed:
+        if copying.position <= self._committed and self._may_count(copying.position):
             copying.is_kept = True
             copies.keep(lambda is_kept: self._kept_copy(copying, is_kept))
 

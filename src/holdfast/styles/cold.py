@@ -21,14 +21,16 @@ class Cold(Passive):
         goes to them, for a large one each makes its own."""
         if not self._checkpointing.is_due(execution):
             return
+        self._captured = None
         if not execution.is_idle:
             self._checkpointing.maybe_capture(execution)
-            self._step_by(execution, Forward())
+            self._step_by(execution, self._forward(is_mark=True))
             return
         state = self._checkpointing.capture(execution)
         if state is not None or self._checkpointing.is_copying:
             is_small = state is not None and len(state) <= self._config.sent_state_bytes_max
-            self._step_by(execution, State(state) if state is not None and is_small else Forward())
+            record = State(state) if state is not None and is_small else self._forward(is_mark=True)
+            self._step_by(execution, record)
             self._checkpointing.nothing_since(execution.position)
 
     def keep_up(self) -> None:
@@ -45,15 +47,21 @@ class Cold(Passive):
         if isinstance(step, State):
             if self._execution is not None:
                 self._discard_object()  # it waits for a moment of rest, and here is a later one
+            Execution.load(
+                self.definition.apart(), step.saved
+            ).discard()  # it is no checkpoint otherwise (E9)
             self._checkpointing.keep(Captured(Position(records[-1].first - 1), step.saved))
             return
         if isinstance(step, Upgraded) and records[-1].first == 1:
             return  # the group has just begun
         yield from self._make_object()
         execution = self._object()
-        for page in pages(self.sequence, execution.position, records[-1].last):
-            yield from replay(execution, page, self._ports)
-        self._checkpointing.capture_at_rest(execution)
+        for page in pages(self.sequence, execution.position, Position(records[-1].first - 1)):
+            yield from replay(execution, page, self._ports, self._forgiven)
+        if isinstance(step, Forward):
+            # Where the primary has: it is compared with that one's (E8).
+            self._checkpointing.capture_at_rest(execution)
+        yield from replay(execution, records[-1:], self._ports, self._forgiven)
 
     def _take_steps(self, up_to: Position) -> Iterator[None]:
         """An object is not what a cold backup keeps: it is made for as long as it takes to capture its state.
@@ -74,4 +82,4 @@ class Cold(Passive):
             for record in page:
                 if not self._checkpointing.awaits(execution):
                     return
-                yield from replay(execution, [record], self._ports)
+                yield from replay(execution, [record], self._ports, self._forgiven)

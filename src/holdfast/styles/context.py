@@ -23,6 +23,7 @@ from holdfast.model.units import SECOND
 from holdfast.styles.cron import parse_schedule
 from holdfast.styles.interface import BadCall, Interface, Operation, interface_of
 from holdfast.styles.operation import encode_arguments
+from holdfast.styles.sends import Sends
 from holdfast.styles.timers import Timers
 
 T = TypeVar("T")
@@ -56,6 +57,8 @@ class Scope:
         "number",
         "on_raised",
         "random",
+        "sends",
+        "sent",
         "time_ns",
         "timers",
         "unawaited",
@@ -67,6 +70,7 @@ class Scope:
         interface: Interface,
         timers: Timers | None,
         on_raised: "OnRaised | None" = None,
+        sends: Sends | None = None,
     ) -> None:
         self.group = group
         self.interface = interface
@@ -74,6 +78,10 @@ class Scope:
         """None where nothing is ordered: no timer can be set there and no group called."""
         self.on_raised = on_raised
         """Told of what a method raises, besides whoever called it."""
+        self.sends = sends
+        """None where nothing can be sent."""
+        self.sent = 0
+        """How many calls this operation has sent."""
         self.carried = b""
         """The trace that the call carries."""
         self.client = ClientId("")
@@ -91,6 +99,7 @@ class Scope:
         self.time_ns = time_ns
         self.carried = carried
         self.random = None
+        self.sent = 0
 
     @property
     def traceparent(self) -> Traceparent:
@@ -101,6 +110,11 @@ class Scope:
             self.random = random.Random(f"{self.group}/{self.client}/{self.number}")
         return self.random
 
+
+DELAY_S_MAX: Final = 100 * 366 * 24 * 3600
+SEND_S: Final = 300.0
+"""How long a call that was sent is repeated, unless told otherwise."""
+SEND_S_MAX: Final = 24 * 3600
 
 OnRaised = Callable[[Scope, BaseException], None]
 
@@ -217,6 +231,28 @@ class OtherGroup(Generic[T]):
         return made
 
 
+class Receiver:
+    """Another group, to which calls are sent that nobody waits for."""
+
+    def __init__(self, name: str, expires_s: float) -> None:
+        self._name = name
+        self._expires_ns = round(expires_s * SECOND)
+
+    def __getattr__(self, method: str) -> Callable[..., None]:
+        if method.startswith("_"):
+            raise AttributeError(f"{method} is private to the group {self._name}")
+
+        def send(*args: object, **kwargs: object) -> None:
+            scope, sends = _sender()
+            arguments = encode_arguments(args, kwargs)
+            caller, carried = Request(scope.client, scope.number), scope.traceparent.encoded()
+            expires_ns = scope.time_ns + self._expires_ns
+            sends.put(self._name, method, arguments, caller, scope.sent + 1, expires_ns, carried)
+            scope.sent += 1
+
+        return send
+
+
 class Context:
     """The operation that is being executed. Use it from methods of a group's class."""
 
@@ -285,6 +321,20 @@ class Context:
         interface = interface_of(cls) if cls is not None else None
         return OtherGroup(group_abroad(domain, name) if domain else name, interface, timeout_s)
 
+    def send(self, name: str, *, domain: str = "", expires_s: float = SEND_S) -> Receiver:
+        """Another group, to which this operation sends calls: ``context.send("audit").note(text)`` returns at
+        once. The call is made when this operation is committed, executed once, after those that were sent to
+        that group before, and repeated until it has been or *expires_s* have passed by this group's time.
+        Nobody is told what it returns; one that came to nothing is a fault, and listed by ``holdfast group
+        sends``.
+
+        Calling it raises ``OutboxFull`` when too many wait to be sent.
+        """
+        if not 0 < expires_s <= SEND_S_MAX:
+            raise InvalidRequest(f"a send expires within {SEND_S_MAX} s, not {expires_s}")
+        _sender()
+        return Receiver(group_abroad(domain, name) if domain else name, expires_s)
+
     def call_later(self, delay_s: float, method: str | Callable[..., object], *args: object) -> int:
         """Call a method of this object once, *delay_s* from now by the group's time; survives failover.
 
@@ -309,8 +359,6 @@ class Context:
         return _ordered("cancels a timer")[1].cancel(timer)
 
 
-DELAY_S_MAX: Final = 100 * 366 * 24 * 3600
-
 context: Final = Context()
 
 
@@ -328,6 +376,15 @@ def _ordered(does: str) -> tuple[Scope, Timers]:
             f"only an ordered operation {does}: queries and stateless groups have no record of it"
         )
     return scope, scope.timers
+
+
+def _sender() -> tuple[Scope, Sends]:
+    scope = _scope()
+    if scope.sends is None:
+        raise NotOrdered(
+            "only an ordered operation sends calls: queries, stateless groups and __init__ have no record"
+        )
+    return scope, scope.sends
 
 
 def _name(scope: Scope, method: str | Callable[..., object], arguments: msgspec.Raw) -> str:

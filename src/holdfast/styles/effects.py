@@ -35,6 +35,8 @@ class Outgoing:
     """The request for which the outermost operation of the chain is executed (E10)."""
     deadline_ns: int = field(kw_only=True)
     """Until when it is waited for, by the calling group's time; *expiration_s* is later (X3)."""
+    send: int = field(default=0, kw_only=True)
+    """The number in the outbox of one that no operation waits for; 0 for one that one does."""
 
     @property
     def followed(self) -> Story:

@@ -53,6 +53,7 @@ from holdfast.styles.operation import (
     Record,
     Replied,
     Reply,
+    SendEnded,
     Sent,
     Settled,
     Stamp,
@@ -65,6 +66,7 @@ from holdfast.styles.operation import (
     decode_calls,
 )
 from holdfast.styles.saving import Saved
+from holdfast.styles.sends import Sends
 from holdfast.styles.stepping import ORDERED_BYTES_MAX, SHORT_BYTES, fitted
 from holdfast.styles.timers import Timers, is_timer
 from holdfast.styles.upgrade import OtherCode, bring_up_to_date
@@ -97,9 +99,10 @@ class Execution:
         self._take_code(UNKNOWN)
         self.retention = Retention()
         self.timers = Timers()
+        self.sends = Sends()
         if instance is None:
             instance = definition.make_first(self.timers)
-        self.line = Line(definition, instance, self.timers)
+        self.line = Line(definition, instance, self.timers, self.sends)
 
     @property
     def is_at_rest(self) -> bool:
@@ -201,6 +204,9 @@ class Execution:
             case Withdrawn():
                 self._take_time(record.stamp)
                 self._end(self.line.withdraw(record.request, record.outcome), effects)
+            case SendEnded(number=number, code=code, text=text):
+                self._take_time(record.stamp)
+                self.sends.end(number, code, text, self.time_ns)
             case Upgraded():
                 self._upgrade(record)
             case Marked():
@@ -275,12 +281,15 @@ class Execution:
     # --- state
 
     def save(self) -> bytes:
-        """Everything, as of ``position``. Raises what ``get_state`` raises."""
-        return msgspec.msgpack.encode(self._saved(self.definition.capture.state_of(self.line.instance)))
+        """Everything, as of ``position``, read back (E9). Raises ``NotCapturable``, and what ``get_state``
+        raises."""
+        definition = self.definition
+        state = definition.capture.state_of(self.line.instance, definition.spare, self.code.version)
+        return saving.encoded(self._saved(state), definition.interface)
 
     def pieces(self) -> Iterator[bytes]:
         """The same for a large state, in pieces that follow each other."""
-        return saving.pieces(self._saved(b""), self.definition.capture, self.line.instance)
+        return saving.pieces(self._saved(b""), self.definition, self.line.instance)
 
     def weighs_over(self, limit: int) -> bool:
         """Whether the object's state takes more than *limit* bytes, as far as can be told at a glance."""
@@ -312,6 +321,7 @@ class Execution:
         execution.line.time_ns = found.time_ns
         execution.retention = Retention.load(found.retention)
         execution.replace_timers(found.timers)
+        execution.replace_sends(found.sends)
         execution.line.queue.extend(found.queue)
         execution.line.poisoned = {Request(client, number): end for client, number, end in found.poisoned}
         return execution
@@ -329,6 +339,7 @@ class Execution:
             self.timers.save(),
             list(self.line.queue),
             [(*request, outcome) for request, outcome in self.line.poisoned.items()],
+            self.sends.save(),
         )
 
     def go_on(self) -> Effects:
@@ -339,27 +350,34 @@ class Execution:
         self._end(self.line.drain(self.position), effects)
         return effects
 
-    def digest(self, saved: bytes | None = None) -> bytes:
+    def digest(self, saved: bytes | None = None, *, with_state: bool = True) -> bytes:
         """Equal for members with equal states. *saved*: what :meth:`save` just gave, so that the object is
-        not asked for its state twice (FTC-309)."""
+        not asked for its state twice (FTC-309). Without the state only replies and timers are covered."""
         capture = self.definition.capture
-        if saved is not None and capture.is_checkpointable:
+        if not with_state:
+            state = b""
+        elif saved is not None and capture.is_checkpointable:
             state = msgspec.msgpack.decode(saved, type=Saved).state
         else:
             state = capture.digest_of(self.line.instance)
-        return _digest(state, self.retention.save(), self.timers.save())
+        return _digest(state, self.retention.save(), self.timers.save(), self.sends.save())
 
     def get_update(self) -> bytes:
         return self.definition.capture.update_of(self.line.instance)
 
-    def set_update(self, update: bytes, timers: bytes) -> None:
+    def set_update(self, update: bytes, timers: bytes, sends: bytes) -> None:
         """Take what changed since. Raises what ``set_update`` raises."""
         self.definition.capture.apply_update(self.line.instance, update)
         self.replace_timers(timers)
+        self.replace_sends(sends)
 
     def replace_timers(self, saved: bytes) -> None:
         self.timers = Timers.load(saved)
         self.line.scope.timers = self.timers
+
+    def replace_sends(self, saved: bytes) -> None:
+        self.sends = Sends.load(saved)
+        self.line.scope.sends = self.sends
 
     def discard(self) -> None:
         """Give up the object and the method that waits in it (E1)."""

@@ -4,7 +4,8 @@ The class's own code fails, here and now: its constructor or ``set_state`` raise
 made (FTC-310), or the object says that it is not alive (FTC-247). A primary in that state serves nobody, and
 its group has other members, of which one may well be able. So it hands over (K5), at once the first time;
 after each further failure it waits longer, and tries itself once more, before it hands over again: where no
-member is able, the group must not be passed around without end.
+member is able, the group must not be passed around without end. So whoever has failed says so (O3), for a
+while, and is handed nothing meanwhile while others have not been tried.
 """
 
 from typing import Final
@@ -12,10 +13,15 @@ from typing import Final
 from holdfast.model.errors import HoldfastError
 from holdfast.model.outcome import error_in_words
 from holdfast.model.ports import Clock
+from holdfast.sequence.fitness import WORDS_MAX
 from holdfast.styles.config import StyleConfig
 
-WORDS_MAX: Final = 300
-"""Of why, for people: it is in the group's history."""
+BELIEVED_TIMES: Final = 6
+"""Who has failed is taken for unable for so many times ``object_retry_most_ns``; then it is worth another
+attempt, if nobody else serves."""
+LASTS_TIMES: Final = 6
+"""An object that lasted for so many times ``object_retry_ns`` was no failure; one that did not was, and the
+pauses before the group is handed over again go on growing."""
 
 
 class Incapacity:
@@ -31,6 +37,16 @@ class Incapacity:
         """Before this the group is not handed over again."""
         self._try_from = 0
         self._is_others_turn = False
+        self._failed_at: int | None = None
+        self.since_ns = 0
+        """By the wall clock, since when no attempt came to anything."""
+        self._took_up_at: int | None = None
+
+    @property
+    def is_unable(self) -> bool:
+        """Whether the last attempt failed, not long ago."""
+        believed_ns = BELIEVED_TIMES * self._config.object_retry_most_ns
+        return self._failed_at is not None and self._clock.now() - self._failed_at < believed_ns
 
     @property
     def wait_ns(self) -> int:
@@ -50,9 +66,20 @@ class Incapacity:
         said = str(error) if isinstance(error, HoldfastError) else error_in_words(error)
         self.gave_up(f"no object could be made: {said}")
 
+    def failed_behind(self, error: Exception) -> None:
+        """As a backup, which nobody waits for; should it come to lead, it makes an attempt all the same."""
+        self._failed_at = self._clock.now()
+        self.since_ns = self.since_ns or self._clock.wall()
+        self.why = f"the state was not taken: {error_in_words(error)}"[:WORDS_MAX]
+
     def gave_up(self, why: str) -> None:
         """There is no object any more, or none came of an attempt to make one."""
         now, config = self._clock.now(), self._config
+        lasts_ns = LASTS_TIMES * config.object_retry_ns
+        if self._took_up_at is not None and now - self._took_up_at >= lasts_ns:
+            self._failures = self._held_until = 0
+        self._took_up_at, self._failed_at = None, now
+        self.since_ns = self.since_ns or self._clock.wall()
         self.why = why[:WORDS_MAX]
         if now >= self._held_until:
             self._is_others_turn = True
@@ -68,5 +95,5 @@ class Incapacity:
 
     def end(self) -> None:
         """The object is there."""
-        self.why, self._failures, self._held_until, self._try_from = "", 0, 0, 0
-        self._is_others_turn = False
+        self._took_up_at, self._failed_at, self.since_ns = self._clock.now(), None, 0
+        self.why, self._try_from, self._is_others_turn = "", 0, False

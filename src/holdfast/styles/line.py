@@ -29,6 +29,7 @@ from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Job, Outgoing
 from holdfast.styles.interface import BadCall, Interface
 from holdfast.styles.operation import Call
+from holdfast.styles.sends import LIST_QUERY, Sends
 from holdfast.styles.stepping import Suspended, all_awaited, call, close, step
 from holdfast.styles.timers import Timers
 
@@ -61,9 +62,9 @@ class Sight:
 class Line:
     """The object of one member, and the operations that stand in line for it."""
 
-    def __init__(self, definition: Definition, instance: object, timers: Timers) -> None:
+    def __init__(self, definition: Definition, instance: object, timers: Timers, sends: Sends) -> None:
         self.instance = instance
-        self.scope = Scope(definition.group, definition.interface, timers, definition.on_raised)
+        self.scope = Scope(definition.group, definition.interface, timers, definition.on_raised, sends)
         """Of the operations that do not wait; current while a batch of them runs."""
         self.time_ns = 0
         """The group's time, as of the record that is being executed."""
@@ -122,7 +123,8 @@ class Line:
         if self._is_discarded:
             return None
         operation = self._operations.get(method)
-        if not self._running or self._is_interleaved or (operation is not None and operation.is_anytime):
+        is_anytime = method == LIST_QUERY or (operation is not None and operation.is_anytime)
+        if not self._running or self._is_interleaved or is_anytime:
             return Sight(self.instance)
         copy = self._before.made()
         return Sight(copy, self._before.position) if copy is not None else None
@@ -310,7 +312,8 @@ class Line:
             return refused(error)
         method = getattr(self.instance, job.method)
         definition = self._definition
-        scope = Scope(definition.group, definition.interface, self.scope.timers, definition.on_raised)
+        outer = self.scope
+        scope = Scope(definition.group, definition.interface, outer.timers, definition.on_raised, outer.sends)
         scope.begin(job.client, job.number, job.time_ns, job.traceparent)
         if operation.is_async:
             if not self._is_interleaved:

@@ -14,12 +14,23 @@ from holdfast.model.ids import Position
 from holdfast.model.ports import Clock
 from holdfast.storage.record import Record as Stored
 from holdfast.styles.config import StyleConfig
-from holdfast.styles.operation import Forward, State, Update, Upgraded, encode_record
+from holdfast.styles.operation import (
+    Digested,
+    Forward,
+    State,
+    Update,
+    Upgraded,
+    decode_record,
+    encode_record,
+)
 
 _STEPS: Final = tuple(
     encode_record(each)[1:2] for each in (State(b""), Update(b"", b""), Forward(), Upgraded(UNKNOWN, UNKNOWN))
 )
 """The tags of what brings backups forward, the second byte of a record: the others need not be decoded."""
+
+
+_DIGESTED: Final = encode_record(Digested(Position(0), b""))[1:2]
 
 
 def is_step(record: Stored) -> bool:
@@ -28,10 +39,18 @@ def is_step(record: Stored) -> bool:
 
 class Looking:
     """Of one backup. *grew* is told of the length of every record, once, when it is passed: a checkpoint that
-    is taken at one step does not stand for the records between it and the next."""
+    is taken at one step does not stand for the records between it and the next. *on_digested* is told of
+    every digest of the primary's, perhaps more than once, as soon as it is seen."""
 
-    def __init__(self, config: StyleConfig, clock: Clock, grew: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        config: StyleConfig,
+        clock: Clock,
+        grew: Callable[[int], None],
+        on_digested: Callable[[Digested], None],
+    ) -> None:
         self._config = config
+        self._on_digested = on_digested
         self._clock = clock
         self._grew = grew
         self._at = Position(0)
@@ -73,9 +92,16 @@ class Looking:
                     self._ahead.append((record.last, len(record.body)))
                 if is_step(record):
                     found = record.last
+                elif record.body[1:2] == _DIGESTED:
+                    self._tell_of(record)
             self._seen = records[-1].last
             yield None
         return found
+
+    def _tell_of(self, record: Stored) -> None:
+        digested = decode_record(record.body)
+        if isinstance(digested, Digested):
+            self._on_digested(digested)
 
     def passed(self, position: Position) -> None:
         """The object is brought beyond the records up to here."""

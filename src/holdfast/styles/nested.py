@@ -14,6 +14,8 @@ from holdfast.styles.effects import Outgoing
 from holdfast.styles.operation import Call, Sent, encode_calls, traced
 
 DIGEST_BYTES: Final = 24
+SENT: Final = ">"
+"""Ends the caller's part in the names of clients that are senders."""
 ABROAD: Final = "@"
 """Begins the names of clients that are groups of other domains, and of no others."""
 
@@ -42,6 +44,10 @@ def client_of(group: GroupId, caller: Request) -> ClientId:
 def _sent(caller: str, outgoing: Outgoing, chain: tuple[str, ...]) -> Sent:
     call = Call(outgoing.call, outgoing.method, outgoing.arguments, outgoing.expiration_s)
     calls = encode_calls([traced(call, outgoing.traceparent)])
+    if outgoing.send:
+        # Nobody waits for it, so it makes no circle; and those of one operation are numbered by themselves.
+        client = _client(f"{caller}{SENT}", outgoing.caller)
+        return Sent(client, outgoing.call, outgoing.expiration_s, calls)
     client = _client(caller, outgoing.caller)
     return Sent(client, outgoing.call, outgoing.expiration_s, calls, chain, outgoing.root)
 

@@ -27,6 +27,8 @@ class Office:
     def __init__(self, ports: StylePorts, config: StyleConfig) -> None:
         self._ports = ports
         self._incapacity = Incapacity(ports.clock, config)
+        self._excused_until = 0
+        self._retry_ns = config.object_retry_ns
         self.is_held = False
         """The sequence is served here."""
         self.is_taken_up = False
@@ -45,6 +47,16 @@ class Office:
     def look_again_ns(self) -> int:
         """After so long an attempt is made, also if nothing comes in: timers are due without any call."""
         return self._incapacity.wait_ns or LOOK_NS
+
+    @property
+    def why_unable(self) -> str:
+        """Why no object could be made here, not long ago, in office or before; empty when one could."""
+        return self._incapacity.why if self._incapacity.is_unable else ""
+
+    @property
+    def unable_since_ns(self) -> int:
+        """By the wall clock; 0 when that is not known."""
+        return self._incapacity.since_ns
 
     def reconsider(self) -> None:
         """What stood in the way may be gone: the next attempt is worth making at once."""
@@ -89,6 +101,17 @@ class Office:
         """The object was faulty: if this member should serve, another is to try first."""
         if self.is_held:
             self._incapacity.gave_up(why)
+
+    def failed_behind(self, error: Exception) -> None:
+        """A backup could not take a state."""
+        self._incapacity.failed_behind(error)
+
+    def excuse(self, why: str) -> None:
+        """There is no object, and to try helps nothing (E8): another shall serve, as soon as one can."""
+        now = self._ports.clock.now()
+        if self.is_held and now >= self._excused_until:
+            self._excused_until = now + self._retry_ns
+            self._ports.pass_on(why)
 
     def maybe_pass_on(self) -> None:
         """Let another member serve, if it is its turn (K5). Not within an event of the sequence."""

@@ -13,6 +13,7 @@ decides the same (X2). All other records take one position.
 `Settled`      somebody asked for a request's outcome: if it has not run, it never will (X3)
 `Poison`       a call that ended processes is given up (E4)
 `Withdrawn`    a call that stands in line and has not begun never will (E10, X3)
+`SendEnded`    a call that the group sent and waited for nobody with has ended
 `Upgraded`     from here on other code of the class executes, from the state that it has loaded (E7)
 `State`        the primary's whole state, for warm backups (FTC-308)
 `Update`       what changed since the last `State` or `Update`
@@ -211,6 +212,15 @@ class Withdrawn(msgspec.Struct, frozen=True, array_like=True, tag=14, gc=False):
         return Request(self.client, self.number)
 
 
+class SendEnded(msgspec.Struct, frozen=True, array_like=True, tag=21, gc=False):
+    stamp: Stamp
+    number: int
+    """In the outbox."""
+    code: str
+    """Empty if its receiver has executed it."""
+    text: str
+
+
 class Upgraded(msgspec.Struct, frozen=True, array_like=True, tag=8, gc=False):
     from_code: Code
     to_code: Code
@@ -225,10 +235,13 @@ class Update(msgspec.Struct, frozen=True, array_like=True, tag=10, gc=False):
     update: bytes
     """What ``get_update`` gave, as of the position before this record."""
     timers: bytes
+    sends: bytes = b""
 
 
 class Forward(msgspec.Struct, frozen=True, array_like=True, tag=11, gc=False):
-    pass
+    is_mark: bool = False
+    """The primary captures its state before this record, or at its next moment of rest, and so do the others:
+    a :class:`Digested` follows, and whoever has another gives its object up (E8)."""
 
 
 class Marked(msgspec.Struct, frozen=True, array_like=True, tag=12, gc=False):
@@ -254,6 +267,7 @@ Record = (
     | Settled
     | Poison
     | Withdrawn
+    | SendEnded
     | Upgraded
     | State
     | Update
@@ -262,7 +276,7 @@ Record = (
     | Unmarked
     | Digested
 )
-Stamped = Calls | Executed | NestedReply | TimerFired | Settled | Poison | Withdrawn
+Stamped = Calls | Executed | NestedReply | TimerFired | Settled | Poison | Withdrawn | SendEnded
 """Those that move the group's time on."""
 
 _records: Final[msgspec.msgpack.Decoder[Record]] = msgspec.msgpack.Decoder(Record)

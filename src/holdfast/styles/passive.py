@@ -36,6 +36,8 @@ from holdfast.model.ids import Position
 from holdfast.model.outcome import error_in_words
 from holdfast.sequence.ports import Kept
 from holdfast.storage.record import Record as Stored
+from holdfast.styles.absence import Diverged
+from holdfast.styles.comparing import Comparing
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
 from holdfast.styles.execution import Execution
@@ -44,7 +46,9 @@ from holdfast.styles.looking import Looking, is_step
 from holdfast.styles.operation import (
     Call,
     Calls,
+    Digested,
     Executed,
+    Forward,
     Record,
     Replied,
     Sent,
@@ -68,10 +72,17 @@ class Passive(Replica):
 
     def __init__(self, definition: Definition, ports: StylePorts, config: StyleConfig) -> None:
         super().__init__(definition, ports, config)
+        self._comparing = Comparing(self._checkpointing.equal)
+        self._difference: Diverged | None = None
+        """Found where the object could not be given up on the spot."""
+        self._captured: tuple[Position, bytes] | None = None
+        """The digest of what this primary captured last."""
+        self._is_digest_owed = False
+        """Backups captured their states as well, and wait for that digest."""
         self._execution: Execution | None = None
         self._spent_ns = 0
         """Execution time since backups were last brought forward (E5)."""
-        self._looking = Looking(config, ports.clock, self._checkpointing.grew)
+        self._looking = Looking(config, ports.clock, self._checkpointing.grew, self._on_told)
         self._loading: Iterator[Execution | None] | None = None
         """The object, on its way from the newest checkpoint."""
         self._work: Iterator[None] | None = None
@@ -93,7 +104,12 @@ class Passive(Replica):
         if not self._office.is_taken_up:
             return self._office.is_held
         execution = self._execution
-        return execution is None or not execution.is_at_rest or len(self._queries) > 0
+        return (
+            execution is None
+            or not execution.is_at_rest
+            or len(self._queries) > 0
+            or len(execution.sends) > 0
+        )
 
     # --- the sequence's events
 
@@ -107,6 +123,8 @@ class Passive(Replica):
     def on_committed(self, up_to: Position) -> None:
         if self._office.is_taken_up:
             self._committed(up_to)
+        elif self._absence.is_absent:
+            return
         elif self._succession.is_met:
             if self._is_look_due(up_to):
                 self._looking.ended(up_to, self._log_bytes())
@@ -117,6 +135,7 @@ class Passive(Replica):
                 self._go_on()
 
     def turn(self) -> None:
+        self._maybe_differs()
         if not self._office.is_held:
             self._look_behind()
         if self._work is not None and not self._is_readying:
@@ -129,6 +148,8 @@ class Passive(Replica):
         self._discard()
         self._succession.forget()
         self._checkpointing.installed(kept)
+        self._comparing.took_state(kept.position)
+        self._absence.took_state(kept.position)
 
     # --- bringing the object forward
 
@@ -148,9 +169,15 @@ class Passive(Replica):
         until_ns = self._ports.clock.now() + self._config.slice_ns
         try:
             for _ in self._work or ():
+                if self._difference is not None:
+                    raise self._difference
                 if self._ports.clock.now() >= until_ns:
                     self._ports.again()
                     return False
+        except Diverged as found:
+            self._stop_work()
+            self._differs(found)
+            raise Overloaded(f"group {self.definition.group} has no object here: {found}") from None
         except OtherCode as error:
             self._discard()
             self._meets_other_code(error)
@@ -159,7 +186,8 @@ class Passive(Replica):
             self._stop_work()
             raise
         self._work = None
-        return True
+        self._maybe_differs()
+        return not self._absence.is_absent
 
     def _stop_work(self) -> None:
         self._work, self._is_readying = None, False
@@ -176,7 +204,7 @@ class Passive(Replica):
         yield from self._make_object()
         execution = self._object()
         for records in pages(self.sequence, execution.position, up_to):
-            yield from replay(execution, records, self._ports)
+            yield from replay(execution, records, self._ports, self._forgiven)
 
     def _make_object(self) -> Iterator[None]:
         """The object from the newest checkpoint, if there is none. What has been loaded of it stays, when
@@ -316,6 +344,10 @@ class Passive(Replica):
         if ahead + count > self._config.uncommitted_max:
             raise Overloaded(f"group {self.definition.group}: {ahead} positions are not committed yet")
 
+    def _withdraw(self) -> None:
+        super()._withdraw()
+        self._captured, self._is_digest_owed = None, False
+
     def _is_fired(self, timer: int, due_ns: int) -> bool:
         return False  # what is ordered here has been executed, and is not due any more
 
@@ -326,6 +358,7 @@ class Passive(Replica):
                 found = list(among_jobs(self._ports.attempts, execution.line.in_progress()))
                 for each in reversed(found):  # the one that runs is last: its end lets the line move on
                     self.poison(each)
+            self._maybe_tell_digest(execution)
             self._step(execution)
         execution = self._execution
         record = self._gate.due(execution.line) if execution is not None else None
@@ -336,6 +369,54 @@ class Passive(Replica):
         """Order a record that brings backups forward; on the object itself it has no effect."""
         execution.apply(Position(execution.position + 1), record)
         self._submit_executed(record, 1)
+
+    # --- comparing
+
+    def _forward(self, *, is_mark: bool = False) -> Forward:
+        """Where backups replay up to. At a mark they capture their states as this primary does, and its
+        digest follows (E8)."""
+        self._is_digest_owed = self._is_digest_owed or is_mark
+        self._wake_to_tell()
+        return Forward(is_mark)
+
+    def _wake_to_tell(self) -> None:
+        if self._is_digest_owed and self._captured is not None:
+            self._ports.wake()
+
+    def _on_digest(self, position: Position, digest: bytes) -> None:
+        """What the state captured last comes to; of a large one that is known only later."""
+        if self._office.is_taken_up:
+            self._captured = (position, digest)
+            self._wake_to_tell()
+        else:
+            self._note(self._comparing.captured(position, digest))
+
+    def _on_told(self, record: Digested) -> None:
+        self._note(self._comparing.told(record))
+
+    def _note(self, difference: Diverged | None) -> None:
+        """The object cannot be given up within whatever has captured or read."""
+        if difference is not None and difference.found_at > self._forgiven:
+            self._difference = difference
+            self._ports.wake()
+
+    def _maybe_differs(self) -> None:
+        difference, self._difference = self._difference, None
+        if difference is not None and not self._office.is_taken_up:
+            self._differs(difference)
+
+    def _maybe_tell_digest(self, execution: Execution) -> None:
+        if self._is_digest_owed and self._captured is not None:
+            (position, digest), self._captured = self._captured, None
+            self._is_digest_owed = False
+            before = execution.position
+            self._step_by(execution, Digested(position, digest))
+            self._checkpointing.only_told(before, execution.position)
+
+    def _digests_state(self, execution: Execution) -> bool:
+        """Only what every member gives in the same form: ``get_state`` of a class may give other bytes for an
+        equal state, and is asked for them on the primary alone as long as nothing fails."""
+        return not self.definition.capture.is_checkpointable
 
     # --- following
 
@@ -367,19 +448,20 @@ class Passive(Replica):
         whatever way, and what this host keeps of it is loaded when it is needed."""
         try:
             yield from work
-        except (Overloaded, OtherCode, *DISK_ERRORS):
+        except (Overloaded, Diverged, OtherCode, *DISK_ERRORS):
             raise
         except Exception as error:
             self._ports.fault("object_failed", f"the state was not taken: {error_in_words(error)}")
+            self._office.failed_behind(error)
             self._discard_object()
 
     def _take_steps(self, up_to: Position) -> Iterator[None]:
-        looking, execution = self._looking, self._execution
-        start = self._checkpointing.kept if execution is None else execution.position
-        unseen = max(start, looking.without_steps)
+        looking = self._looking
+        unseen = max(self._start(), looking.without_steps)
         last_step = yield from looking.last_step(pages(self.sequence, unseen, up_to))
         passed: list[Stored] = []
-        for records in pages(self.sequence, start, last_step):
+        # Asked for again: what was read may have made a checkpoint count, and the log begins there now.
+        for records in pages(self.sequence, self._start(), last_step):
             for record in records:
                 passed.append(record)
                 if is_step(record):
@@ -388,6 +470,10 @@ class Passive(Replica):
                     passed = []
             yield None
         looking.took_steps()
+
+    def _start(self) -> Position:
+        """Where the object stands, or would when it is made."""
+        return self._checkpointing.kept if self._execution is None else self._execution.position
 
     def _discard(self) -> None:
         self._stop_work()

@@ -58,7 +58,8 @@ class Snapshot:
 
     position: Position
     pieces: Callable[[], Iterator[bytes]]
-    """The state, in pieces that follow each other. Raises what the class's own code raises."""
+    """The state, in pieces that follow each other, each of which was read back. Raises ``NotCapturable``,
+    and what the class's own code raises."""
     digest: Callable[[], bytes]
     """Of that state; asked after the pieces."""
 
@@ -76,6 +77,8 @@ class NotCopied:
     """It was not: *why*, or nothing when the object had no state to give just then (FTC-311)."""
 
     why: str
+    is_of_state: bool = False
+    """It was the state, which cannot be captured or read back as it is (E9); not the copy."""
 
 
 class Copies(Protocol):
@@ -123,11 +126,13 @@ class OldCode(Protocol):
         records: Iterator[Record],
         up_to: Position,
         then: Callable[[Copied | NotCopied | Waits], None],
+        by: Code | None = None,
     ) -> bool:
         """Load that state with that code (None: the object as at creation), replay the records, which end
         with *up_to*, and write the state that comes of it aside (:func:`.continuing.continued` is all of that
         but the process); *then* say what became of it; not before this has returned. The state may be of
-        other code if the first record is an `Upgraded` to this one. False: not now, nothing was begun."""
+        other code if the first record is an `Upgraded` to this one. *by*: the code that does it in its place,
+        since nobody has that any more (:attr:`StylePorts.may_replay`). False: not now, nothing was begun."""
         ...
 
     def keep(self, then: Callable[[bool], None]) -> None:
@@ -197,8 +202,8 @@ class StylePorts:
     """This member cannot serve, and says why: hand the group over to another that may be able, if there is
     one (K5). Not within an event of the sequence."""
     fault: Callable[[str, str], None]
-    """Report a fault of the object: its kind (``divergence``, ``object_failed``, ``poisoned``, ``timer``) and
-    what is known of it."""
+    """Report a fault of the object: its kind (``divergence``, ``object_failed``, ``checkpoint_failed``,
+    ``poisoned``, ``timer``) and what is known of it."""
     copies: Copies | None = None
     """None: every state is captured between two calls, however large."""
     attempts: Attempts = field(default_factory=Attempts)

@@ -5,7 +5,9 @@ from typing import Final
 
 from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import Position
+from holdfast.storage.record import ORIGIN
 from holdfast.storage.record import Record as Stored
+from holdfast.styles.absence import Diverged
 from holdfast.styles.admission import CALLS_PER_RECORD_MAX
 from holdfast.styles.attempts import Attempts
 from holdfast.styles.execution import Execution
@@ -48,14 +50,19 @@ def pages(sequence: Sequence, position: Position, up_to: Position) -> Iterator[l
         yield records
 
 
-def replay(execution: Execution, records: list[Stored], ports: StylePorts) -> Iterator[None]:
+def replay(
+    execution: Execution, records: list[Stored], ports: StylePorts, forgiven: Position = ORIGIN.position
+) -> Iterator[None]:
     """Execute again what the former primary executed; its outcomes are known, and stand (E1). Raises
-    :class:`CannotReplay`."""
+    :class:`CannotReplay`, and ``Diverged`` at the first that comes out otherwise: the object is not the one
+    that answered (E8). What differs up to *forgiven* is only reported: a person has seen it (V4)."""
     for each in records:
         record = decode_record(each.body)
         if ports.attempts.has_suspects and isinstance(record, Executed):
             _refuse_poisonous(execution, record, ports.attempts)
         effects = execution.apply(each.first, record)
+        if effects.divergence and each.last > forgiven:
+            raise Diverged(effects.divergence, each.last)
         if effects.divergence:
             ports.fault("divergence", effects.divergence)
         yield None

@@ -17,9 +17,13 @@ import msgspec
 from holdfast.model.calls import Request
 from holdfast.model.errors import BrokenInvariant, Overloaded, Rejected, Unavailable
 from holdfast.model.ids import ClientId, Epoch, Position
+from holdfast.model.outcome import decode_outcome
 from holdfast.model.units import MILLISECOND
+from holdfast.sequence.fitness import FAR, NEAR, Fitness, Rank
 from holdfast.sequence.ports import Captured, Kept
 from holdfast.sequence.retention import NEVER
+from holdfast.storage.record import ORIGIN
+from holdfast.styles.absence import Absence, Diverged
 from holdfast.styles.admission import calls_in, check_length, check_room, in_circle
 from holdfast.styles.answering import Answering
 from holdfast.styles.asking import Asking
@@ -38,6 +42,7 @@ from holdfast.styles.operation import (
     NestedReply,
     Poison,
     Record,
+    SendEnded,
     Sent,
     Settled,
     TimerFired,
@@ -49,6 +54,7 @@ from holdfast.styles.poison import Poisonous, among_calls, among_timers
 from holdfast.styles.ports import Sequence, StylePorts, Token, Waits
 from holdfast.styles.queries import Queries
 from holdfast.styles.repetition import Repetitions
+from holdfast.styles.sending import Sending, end_of
 from holdfast.styles.stamping import Stamping, newest_stamp
 from holdfast.styles.stepping import fitted
 from holdfast.styles.succession import Succession, WaitsForCode
@@ -82,8 +88,13 @@ class Replica(ABC):
         self._asking = Asking(
             self.definition, ports, self._audience, self._queries, config.query_wait_ns, self.time_ns
         )
-        self._checkpointing = Checkpointing(ports, config, self._log_bytes)
+        self._checkpointing = Checkpointing(
+            ports, config, self._log_bytes, self._on_digest, digests_state=self._digests_state
+        )
         self._calling_out = CallingOut()
+        self._absence = Absence(ports.clock)
+        self._forgiven = Position(0)
+        """What differs up to here a person has seen, and wants the group to go on from this member (V4)."""
         self._succession = Succession(
             self.definition,
             ports,
@@ -94,6 +105,7 @@ class Replica(ABC):
         self._old_waits: Waits | None = None
         """What a method of the old code waits for, for which this primary has called."""
         self._gate = Gate(ports.clock, config)
+        self._sending = Sending(definition.group, ports.clock)
 
     def bind(self, sequence: Sequence) -> None:
         """The member this replica stands on; before any event."""
@@ -114,6 +126,11 @@ class Replica(ABC):
     def is_ready(self) -> bool:
         """The object has all that is committed, and takes calls."""
         return self._office.is_taken_up
+
+    @property
+    def why_not_ready(self) -> str:
+        """Why no calls are taken here though this member is primary, for people; empty: they are, or soon."""
+        return self._office.why_not
 
     @property
     def awaits_turn(self) -> bool:
@@ -138,8 +155,17 @@ class Replica(ABC):
         self._office.begin()
         self._maybe_take_up(may_order=False)
 
+    def on_forced(self) -> None:
+        """The group goes on from here, with the object that this member's log gives (V4)."""
+        self._forgiven = self.sequence.tail
+        self._absence.end()
+        self._checkpointing.hasten()  # so that nobody has to replay what came out otherwise
+        self._ports.wake()
+
     def _maybe_take_up(self, *, may_order: bool = True) -> None:
         """Take calls as soon as the object is ready."""
+        if self._absence.is_absent:
+            return
         execution = self._office.attempt(partial(self._resumed, may_order=may_order))
         if execution is not None:
             self._take_up(execution)
@@ -223,7 +249,9 @@ class Replica(ABC):
     def _take_up(self, execution: Execution) -> None:
         self._office.take_up()
         self._answering.take_up()
+        self._checkpointing.trust()
         self._calling_out.take_up(self.sequence.committed)
+        self._sending.take_up(execution.sends)
         self._ports.trace.note("taken_up", group=self.definition.group, position=execution.position)
 
     def on_following(self) -> None:
@@ -233,6 +261,7 @@ class Replica(ABC):
 
     def _withdraw(self) -> None:
         """What this member captured or has ordered may never be final, and nobody who waits here is told."""
+        self._checkpointing.distrust()
         self._checkpointing.forget()
         self._answering.forsake_all()
 
@@ -249,15 +278,19 @@ class Replica(ABC):
         Raises ``Unavailable``, ``Overloaded`` or ``InvalidRequest`` when nothing was done or what was done is
         known when the frame comes again, ``BadCall`` for what is no frame.
         """
-        execution, group = self._serving(), self.definition.group
+        group = self.definition.group
+        if self._succession.waits is None or group not in sent.chain:
+            self._serving()  # else a method of old code waits for this, and nothing is served before it ends
         calls = calls_in(sent)
         if group in sent.chain and not self.definition.interface.is_interleaved:
             # However full the line is: it only moves on when this is answered.
             outcomes = [in_circle(group, sent.chain)] * len(calls)
             self._ports.answer(token, [each.number for each in calls], outcomes)
             return
+        execution = self._serving()
         in_line, is_nested = execution.line.waiting, bool(sent.chain)
-        check_room(group, in_line, self._log_bytes(), self._config, is_nested=is_nested)
+        why_none = self._checkpointing.why_none
+        check_room(group, in_line, self._log_bytes(), self._config, is_nested=is_nested, why_none=why_none)
         queries, operations = self._asking.split(calls)
         if sent.is_ordered and operations:
             queries, operations = [], calls  # they shall see what those before them have done
@@ -278,6 +311,7 @@ class Replica(ABC):
     def on_stale_queries(self, token: Token, client: ClientId, calls: list[Call]) -> None:
         """Answer from what this member holds, as soon as that is committed: an old state will do, one that
         never was will not (S4). Raises ``Unavailable``, ``BadCall``."""
+        self._check_there()
         execution = self.execution
         outcomes = self._asking.each_older(execution, client, calls)
         saw = execution.position if execution is not None else Position(0)
@@ -287,6 +321,7 @@ class Replica(ABC):
         self, request: Request, method: str, arguments: msgspec.Raw, carried: bytes = b""
     ) -> bytes:
         """Answer at once from what this member holds, primary or not. Raises ``Unavailable``."""
+        self._check_there()
         return self._asking.older(self.execution, request, method, arguments, carried)
 
     @property
@@ -312,6 +347,40 @@ class Replica(ABC):
         self._renounce()
         self._office.failed_in(why)
         self._ports.again()
+
+    def fitness(self) -> Fitness:
+        """Whether it could lead, and if not, why (O3, E8)."""
+        if self._absence.now is not None:
+            return self._absence.now
+        if self.execution is None and (why := self._why_unable()):
+            return Fitness(Rank.UNABLE, why, since_ns=self._office.unable_since_ns)
+        return NEAR if self.is_near() else FAR
+
+    def _why_unable(self) -> str:
+        return self._succession.why if self._succession.is_met else self._office.why_unable
+
+    def go_without(self, why: str) -> None:
+        """The object here would not be the group's, for a reason that its host knows: give it up, and do not
+        lead, until :meth:`go_on_with`. Not within an event of the sequence."""
+        self._absence.begin(why)
+        self._part()
+
+    def go_on_with(self) -> None:
+        """The reason is gone: have an object of what this host keeps."""
+        self._absence.end()
+        self._ports.wake()
+
+    def _differs(self, found: Diverged) -> None:
+        """The object was found to differ from the one that answered: it ends here and now, and so does what
+        was captured of it (E8)."""
+        self._ports.fault("divergence", str(found))
+        self._absence.differs(found)
+        self._part()
+
+    def _part(self) -> None:
+        self._renounce()
+        self._checkpointing.void()
+        self._ports.wake()
 
     def on_outcome_asked(
         self, token: Token, client: ClientId, number: int, expiration_s: int, *, withdraws: bool = False
@@ -342,6 +411,25 @@ class Replica(ABC):
             self._calling_out.came_back(caller, call)
         except (Rejected, Unavailable):
             self._calling_out.send_again(caller, call)  # or another primary does
+
+    def on_send_outcome(self, number: int, outcome: bytes) -> None:
+        """The answer to a call that was sent from the outbox through ``call_out``."""
+        execution = self.execution
+        send = execution.sends.get(number) if execution is not None else None
+        if send is None or not self._sending.is_awaited(number):
+            return
+        end = end_of(decode_outcome(outcome), is_expired=send.expires_ns <= self.time_ns())
+        if end is None:
+            self._sending.send_again(number, is_soon=False)
+            return
+        try:
+            self._order(self._serving(), SendEnded(self._stamping.next(), number, *end))
+        except (Rejected, Unavailable):
+            self._sending.send_again(number, is_soon=True)  # or another primary does
+            return
+        if end[0]:
+            said = f"{send.group}.{send.method}, sent by {send.caller}, came to nothing: {end[0]}: {end[1]}"
+            self._ports.fault("send_failed", said)
 
     def _answer_old_code(self, caller: Request, call: int, outcome: bytes) -> None:
         """A method of the old code waits for this, in no object of this process: it goes on from a record."""
@@ -374,6 +462,8 @@ class Replica(ABC):
         if self._office.awaits_object:
             self._maybe_take_up()
             self._office.maybe_pass_on()
+            if self._absence.is_absent:
+                self._office.excuse(self._absence.why)
         if self._office.is_taken_up and self.sequence.is_serving:
             with suppress(Rejected, Unavailable):  # what could not be ordered now is still due next time
                 self._do_due()
@@ -389,14 +479,17 @@ class Replica(ABC):
         """When, by the wall clock, :meth:`turn` must be called even if nothing comes in."""
         execution = self.execution if self._office.is_taken_up else None
         gate_ns = self._gate.next_ns(execution.line) if execution is not None else None
-        wakes = [at for at in (self._next_due_ns(), self._asking.next_ns, gate_ns) if at is not None]
+        send_ns = self._sending.next_ns(execution.sends) if execution is not None else None
+        due = (self._next_due_ns(), self._asking.next_ns, gate_ns, send_ns)
+        wakes = [at for at in due if at is not None]
         return self._ports.clock.wall() + min(wakes) - self._ports.clock.now() if wakes else None
 
     def _next_due_ns(self) -> int | None:
         """When, by the clock, the object is to be looked for, or a timer of its own falls due."""
         office, execution = self._office, self.execution
         if office.awaits_object:
-            return self._ports.clock.now() + office.look_again_ns
+            pause_ns = self._config.object_retry_ns if self._absence.is_absent else office.look_again_ns
+            return self._ports.clock.now() + pause_ns
         due_ns = execution.timers.next_due_ns() if execution is not None and office.is_taken_up else None
         if due_ns is None:
             return None
@@ -406,14 +499,26 @@ class Replica(ABC):
 
     # --- state
 
-    def capture(self) -> Kept:
+    def capture(self, at_least: Position = ORIGIN.position) -> Kept | None:
         """A state that is final, for a learner. When the object is ahead of that, or a method waits, or it is
-        large, an older one: the log still reaches back to it."""
+        large, an older one: the log still reaches back to it. For a member without its object only one that
+        stands for *at_least* so much, of an object that answers (E8); if there is none, there will be."""
+        if at_least and not self._office.is_taken_up:
+            return None
         now = self._checkpointing.final_state(self.execution, self.sequence.committed)
-        if now is not None:
+        if now is not None and now.position >= at_least:
             return now
         kept = self._ports.checkpoint()
+        if at_least and (kept is None or kept.position < at_least):
+            self._checkpointing.hasten()
+            self._ports.wake()
+            return None
         return kept if kept is not None else Captured(Position(0), Execution(self.definition.apart()).save())
+
+    @property
+    def why_no_checkpoint(self) -> str:
+        """Why this member's last checkpoint failed (E9); empty when it did not."""
+        return self._checkpointing.why_none
 
     def settle(self) -> bool:
         """Before an orderly stop: have a checkpoint of what this member has executed, so that whoever starts
@@ -456,6 +561,14 @@ class Replica(ABC):
         """What a serving primary does in each turn: checkpoints, and what else the style has to order."""
 
     @abstractmethod
+    def _on_digest(self, position: Position, digest: bytes) -> None:
+        """A state was captured, and this is its digest."""
+
+    def _digests_state(self, execution: Execution) -> bool:
+        """Whether digests cover the object's state, or only its replies and timers."""
+        return True
+
+    @abstractmethod
     def _is_fired(self, timer: int, due_ns: int) -> bool:
         """Whether this firing was ordered already and only waits to be executed."""
 
@@ -470,9 +583,14 @@ class Replica(ABC):
     def _serving(self) -> Execution:
         execution = self.execution
         if not self._office.is_taken_up or execution is None or not self.sequence.is_serving:
-            why = self._office.why_not
+            why = self._absence.why or self._office.why_not
             raise Unavailable(f"group {self.definition.group} is not served here{f': {why}' if why else ''}")
         return execution
+
+    def _check_there(self) -> None:
+        """Raises ``Unavailable`` with the reason where this member goes without its object."""
+        if self._absence.is_absent:
+            raise Unavailable(f"group {self.definition.group} has no object here: {self._absence.why}")
 
     def _submit(self, record: Record, count: int = 1) -> Position:
         body = encode_record(record)
@@ -504,6 +622,10 @@ class Replica(ABC):
         if execution is not None and not execution.is_at_rest:
             for outgoing in self._calling_out.to_send(execution.line, self.sequence.committed):
                 self._ports.call_out(self._audience.calls_out(outgoing))
+        if execution is not None:
+            reached, committed = execution.position, self.sequence.committed
+            for outgoing in self._sending.to_send(execution.sends, reached, committed):
+                self._ports.call_out(outgoing)
 
     def _fire_timers(self) -> None:
         execution = self.execution

@@ -10,7 +10,9 @@ from collections.abc import Callable
 from holdfast.model.ids import ClientId, Epoch, Position
 from holdfast.model.outcome import Poisoned, encode_outcome
 from holdfast.model.ports import Clock
+from holdfast.sequence.fitness import NEAR, Fitness
 from holdfast.sequence.ports import Captured, Kept
+from holdfast.storage.record import ORIGIN
 from holdfast.styles.attempts import Attempts
 from holdfast.styles.audience import Audience
 from holdfast.styles.context import Scope
@@ -110,11 +112,14 @@ class Stateless:
     def on_committed(self, up_to: Position) -> None:
         return None
 
-    def capture(self) -> Kept:
+    def capture(self, at_least: Position = ORIGIN.position) -> Kept | None:
         return Captured(Position(0), b"")
 
     def install(self, kept: Kept) -> None:
         return None
 
-    def is_near(self) -> bool:
-        return True
+    def fitness(self) -> Fitness:
+        return NEAR
+
+    def on_forced(self) -> None:
+        return None

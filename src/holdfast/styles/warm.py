@@ -6,6 +6,7 @@ from contextlib import suppress
 from holdfast.model.errors import Overloaded
 from holdfast.model.ids import Position
 from holdfast.sequence.ports import Captured, Kept
+from holdfast.storage.record import ORIGIN
 from holdfast.storage.record import Record as Stored
 from holdfast.styles.capture import InvalidUpdate
 from holdfast.styles.config import StyleConfig
@@ -34,9 +35,9 @@ class Warm(Passive):
         self._stepped_at = self._ports.clock.now()
         self._has_base = False
 
-    def capture(self) -> Kept:
+    def capture(self, at_least: Position = ORIGIN.position) -> Kept | None:
         self._has_base = False  # the object may be asked for its state
-        return super().capture()
+        return super().capture(at_least)
 
     # --- as primary
 
@@ -45,6 +46,7 @@ class Warm(Passive):
         is_due = self._checkpointing.is_due(execution)
         if is_due:
             self._has_base = False  # it is asked for its state
+            self._captured = None
             if execution.is_idle:
                 state = self._checkpointing.capture(execution)
             else:
@@ -62,33 +64,35 @@ class Warm(Passive):
             step = Step.REPLAY  # cheap as it is to replay, backups need a checkpoint as well
         if step is not Step.NOTHING:
             self._stepped_at, self._spent_ns = self._ports.clock.now(), 0
-            self._step_by(execution, self._record_for(step, execution, state))
+            self._step_by(execution, self._record_for(step, execution, state, is_mark=is_due))
             if is_captured:
                 self._checkpointing.nothing_since(execution.position)
 
-    def _record_for(self, step: Step, execution: Execution, state: bytes | None) -> Record:
-        """*state*: if it was captured just now."""
+    def _record_for(self, step: Step, execution: Execution, state: bytes | None, *, is_mark: bool) -> Record:
+        """*state*: if it was captured just now. *is_mark*: something is captured for a checkpoint."""
         if not execution.is_idle:
             # Backups replay into the middle of a call: an update since the last one would bring it twice.
             self._has_base = False
-            return Forward()
+            return self._forward(is_mark=is_mark)
         if step is Step.UPDATE:
-            update = self._checkpointing.ask(execution.get_update)
+            update = self._checkpointing.update_of(execution)
             self._has_base = update is not None
-            timers = execution.timers.save()
-            if update is None or len(update) + len(timers) > self._config.record_bytes:
-                return Forward()
-            return Update(update, timers)
+            timers, sends = execution.timers.save(), execution.sends.save()
+            if update is None or len(update) + len(timers) + len(sends) > self._config.record_bytes:
+                return self._forward(is_mark=is_mark)
+            return Update(update, timers, sends)
         if step is Step.STATE and not self._checkpointing.is_large(execution):
-            state = state or self._checkpointing.ask(execution.save)
+            if state is None and self._checkpointing.is_pausing:
+                return self._forward(is_mark=is_mark)
+            state = state or self._checkpointing.state_of(execution)
             self._state_bytes = len(state) if state is not None else None
             if state is not None and len(state) <= self._config.sent_state_bytes_max:
                 return State(state)
-            return Forward()
+            return self._forward(is_mark=is_mark)
         if self.definition.capture.is_updateable:
             # Backups replay up to here: what changed so far must not come again in the next update.
-            self._has_base = self._checkpointing.ask(execution.get_update) is not None
-        return Forward()
+            self._has_base = self._checkpointing.update_of(execution) is not None
+        return self._forward(is_mark=is_mark)
 
     # --- as backup
 
@@ -124,6 +128,7 @@ class Warm(Passive):
         if isinstance(step, State):
             self._check_sent(Position(records[-1].first - 1), step)
             self._replace(Execution.load(self.definition, step.saved))
+            self._maybe_keep(Captured(Position(records[-1].first - 1), step.saved))
         else:
             yield from self._make_object()
             execution = self._object()
@@ -133,13 +138,20 @@ class Warm(Passive):
                     raise InvalidUpdate("an update follows where nothing waits, and here a call does")
                 for record in before:
                     execution.keep_account(record.first, decode_record(record.body))
-                execution.set_update(step.update, step.timers)
+                execution.set_update(step.update, step.timers, step.sends)
             else:
-                yield from replay(execution, before, self._ports)
+                yield from replay(execution, before, self._ports, self._forgiven)
         execution = self._object()
+        if isinstance(step, Forward) and step.is_mark:
+            # Where the primary has: it is compared with that one's (E8).
+            self._checkpointing.capture_at_rest(execution)
         execution.apply(records[-1].first, step)
-        self._checkpointing.maybe_capture(execution)
         self._checkpointing.on_committed(execution.position)
+
+    def _maybe_keep(self, sent: Captured) -> None:
+        """A state that the primary sent is as good as its own checkpoint."""
+        if self._checkpointing.is_due(self._object()):
+            self._checkpointing.keep_sent(sent)
 
     def _check_sent(self, position: Position, step: State) -> None:
         """A state of other code is no object here; but it is a checkpoint (E7)."""

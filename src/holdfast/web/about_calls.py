@@ -10,7 +10,8 @@ from holdfast.model.calls import CallOutcomeUnknown, RequestId
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.outcome import CallPoisoned, CallRefused, MethodRaised
 from holdfast.model.units import SECOND
-from holdfast.web.about_groups import NAME_SCHEMA
+from holdfast.styles.sends import LIST_QUERY
+from holdfast.web.about_groups import NAME_SCHEMA, require_sight
 from holdfast.web.bounds import DURATION_S_DEFAULT, DURATION_S_MAX
 from holdfast.web.calls import Arguments, as_json
 from holdfast.web.endpoint import Asked, Endpoint, Parameter, Reply
@@ -54,6 +55,44 @@ async def call(site: Site, asked: Asked) -> Reply:
         return Reply(Returned(result=as_json(await calls.call(group, method, arguments, policy, trace))))
     result, request = await calls.call_keyed(who.name, key, group, method, arguments, policy, trace)
     return Reply(Returned(result=as_json(result), request_id=str(request)))
+
+
+class WaitingSend(Struct, frozen=True, kw_only=True):
+    """A call that is still to be sent."""
+
+    number: int
+    group: str
+    method: str
+    expires_ns: int
+
+
+class FailedSend(Struct, frozen=True, kw_only=True):
+    """A call that came to nothing."""
+
+    number: int
+    group: str
+    method: str
+    code: str
+    text: str
+    ended_ns: int
+
+
+class SendList(Struct, frozen=True, kw_only=True):
+    """The calls that a group sends and waits for nobody with; of those that wait the first hundred."""
+
+    waiting: tuple[WaitingSend, ...]
+    waiting_count: int
+    bytes: int
+    failed: tuple[FailedSend, ...]
+    failures: int
+
+
+async def list_sends(site: Site, asked: Asked) -> Reply:
+    name = asked.path["name"]
+    require_sight(asked.caller, name)
+    policy, trace = _policy(None), trace_of(asked.headers)
+    found = await site.inside.calls.call(name, LIST_QUERY, [], policy, trace)
+    return Reply(msgspec.convert(found, SendList))
 
 
 async def ask_outcome(site: Site, asked: Asked) -> Reply:
@@ -114,6 +153,17 @@ ENDPOINTS = (
             ),
         ),
         path_schemas={**NAME_SCHEMA, "method": {"type": "string", "minLength": 1, "maxLength": 200}},
+    ),
+    Endpoint(
+        "GET",
+        "/v1/groups/{name}/sends",
+        "list_sends",
+        "What a group has still to send",
+        "Calls that its methods sent and wait for nobody with, and the latest that came to nothing.",
+        list_sends,
+        SendList,
+        "client",
+        path_schemas=NAME_SCHEMA,
     ),
     Endpoint(
         "POST",

@@ -170,6 +170,8 @@ class _Host(Collector):
         yield _gauge("groups_ready", "That take calls here", sum(each.is_ready for each in housed))
         halted = sum(each.member.role is Role.HALTED for each in housed)
         yield _gauge("groups_halted", "Whose member here has stopped for good", halted)
+        without = sum(each.style.fitness().is_without for each in housed)
+        yield _gauge("groups_without_object", "Whose member here holds no object, and cannot serve", without)
         short = sum(each.is_primary and _in_sync(each) < each.record.min_in_sync for each in housed)
         yield _gauge("groups_short", "Whose primary is here, with fewer in sync than min_in_sync", short)
         named = {name: _per_group(name, text) for name, text in _PER_GROUP.items()}
@@ -180,6 +182,8 @@ class _Host(Collector):
             named["min_in_sync"].add_metric(label, each.record.min_in_sync)
             named["primary"].add_metric(label, each.is_primary)
             named["committed"].add_metric(label, each.member.committed)
+            named["checkpoint_failed"].add_metric(label, bool(each.why_no_checkpoint))
+            named["without_object"].add_metric(label, each.style.fitness().is_without)
         yield from named.values()
 
 
@@ -188,6 +192,8 @@ _PER_GROUP: Final = {
     "in_sync": "Members in sync, in that view",
     "min_in_sync": "Members that must hold an operation before it is acknowledged",
     "primary": "Whether the primary is here",
+    "checkpoint_failed": "Whether the last checkpoint here failed: `group show` says why",
+    "without_object": "Whether the member here holds no object and cannot serve; `holdfast explain` says why",
     "committed": "The last position of its sequence known here to be final: operations so far",
 }
 

@@ -111,3 +111,35 @@ class Shop:
 @hf.interleaved
 class BusyShop(Shop):
     """The same, for many who buy at once."""
+
+
+class Herald:
+    """Tells others, and waits for nobody."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def tell(self, line: str, *to: str) -> int:
+        self.told.append(line)
+        for name in to:
+            hf.context.send(name).hear(line)
+        return len(self.told)
+
+    def tell_soon(self, line: str, to: str) -> None:
+        hf.context.send(to, expires_s=2).hear(line)
+
+    @hf.query
+    def lines(self) -> list[str]:
+        return self.told
+
+
+class Listener:
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+
+    def hear(self, line: str) -> None:
+        self.heard.append(line)
+
+    @hf.query
+    def lines(self) -> list[str]:
+        return self.heard

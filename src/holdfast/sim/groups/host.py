@@ -20,6 +20,7 @@ from holdfast.housing.housed import Housed
 from holdfast.housing.nesting import Nesting
 from holdfast.housing.ports import HousePorts
 from holdfast.model.calls import ToClient, decode_to_host, encode_message
+from holdfast.model.code import Code
 from holdfast.model.ids import GroupId, HostId, Incarnation, Revision
 from holdfast.sequence.messages import Died, GroupMessage, HostMessage
 from holdfast.sim.authority.asking import authority_client
@@ -36,6 +37,7 @@ from holdfast.sim.sequence.opening import HostProcess, Opened
 from holdfast.sim.streams import Acceptor, Packet, Stream
 from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Outgoing
+from holdfast.styles.replica import Replica
 
 LOOK_NS: Final = 300 * MILLISECOND
 
@@ -77,7 +79,7 @@ class Host(HostProcess):
         self._authority = SimAuthority(ports)
         self._recipes = Recipes(self._authority)
         self._authority.on_authority = self._recipes.on_authority
-        self._opened = Opened(ports, self._recipes, self._begin, has_clock=True)
+        self._opened = Opened(ports, self._recipes, self._begin, has_clock=True, codes=self._codes())
 
     @property
     def incarnation(self) -> Incarnation | None:
@@ -133,6 +135,7 @@ class Host(HostProcess):
             stage.config,
         )
         self._watch_nested_calls(groups.nesting)
+        self._watch_office(groups)
         for (host, incarnation), during in self.book.deaths.attempts.items():
             groups.suspects.on_death(host, incarnation, during)
         Following(
@@ -164,6 +167,19 @@ class Host(HostProcess):
 
         nesting.call = watched  # type: ignore[method-assign]  # to see what leaves, and change nothing
 
+    def _watch_office(self, groups: Groups) -> None:
+        """Who takes calls has a state that is right, whatever it is (E8)."""
+        on_served = groups.serving.on_served
+
+        def watched(group: GroupId) -> None:
+            housed = groups.housed.get(group)
+            execution = housed.style.execution if housed and isinstance(housed.style, Replica) else None
+            if execution is not None:
+                self.book.health.swaying.took_office(group, execution.line.instance)
+            on_served(group)
+
+        groups.serving.on_served = watched  # type: ignore[method-assign]  # to see it, and change nothing
+
     def _house_ports(self) -> HousePorts:
         ports = self._ports
         node, life = ports.node, ports.life
@@ -190,8 +206,15 @@ class Host(HostProcess):
             beats=self._heart.beats if self._heart is not None else None,
         )
 
+    def _codes(self) -> dict[str, Code]:
+        """Of its classes, as its session announces them (E7)."""
+        return {}
+
+    def _defined(self, record: GroupRecord) -> Definition:
+        return definition_of(record)
+
     def _define(self, record: GroupRecord) -> Definition:
-        definition = definition_of(record)
+        definition = self._defined(record)
         world = self.book.world
 
         def fresh() -> object:
@@ -199,7 +222,7 @@ class Host(HostProcess):
                 world.sometimes("an object could not be made")
                 raise NotHere("a library is missing")
             made = definition.fresh()
-            self.book.health.made(made, self._name)
+            self.book.health.made(made, self._name, record.style)
             return made
 
         return replace(definition, fresh=fresh)
@@ -236,12 +259,18 @@ class Host(HostProcess):
 
     # --- what it reports, and what happens to it
 
+    def _is_meant(self, kind: str, what: str) -> bool:
+        """Whether this run does that to its groups."""
+        return False
+
     def _on_fault(self, group: GroupId, kind: str, what: str) -> None:
         is_meant = (
             kind == "poisoned"
+            or self._is_meant(kind, what)
             or (kind == "state_lost" and group in self.book.losses.groups)
             or (kind == "checkpoint_failed" and KILLED_WHY in what)
             or (kind == "object_failed" and NotHere.__name__ in what)
+            or (kind == "divergence" and self.book.health.swaying.hosts)
         )
         if is_meant:
             return

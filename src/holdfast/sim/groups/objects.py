@@ -6,7 +6,7 @@ import msgspec
 
 from holdfast.model.outcome import CallRefused, NestedOutcomeUnknown
 from holdfast.sim.groups.deaths import die
-from holdfast.sim.groups.health import is_well
+from holdfast.sim.groups.health import changes_otherwise, comes_out_otherwise, is_well
 from holdfast.styles.context import context
 from holdfast.styles.interface import interleaved, query
 
@@ -22,15 +22,21 @@ class Tokens:
     rings: list[str]
     ends: list[tuple[str, str, str]]
     """(the group called, the token, how the call ended)"""
+    appended: int
+    """How many tokens were, which nobody ever asks for."""
 
     def __init__(self) -> None:
         self.tokens = []
         self.notes = []
         self.rings = []
         self.ends = []
+        self.appended = 0
 
     def append(self, token: str) -> tuple[str, int]:
         self.tokens.append(token)
+        self.appended += 1 + changes_otherwise(self)
+        if comes_out_otherwise(self):
+            self.tokens.append(token)
         return token, len(self.tokens)
 
     def fail(self, token: str) -> None:

@@ -30,7 +30,10 @@ from holdfast.sequence.standing import is_volatile
 from holdfast.sim.planted import Planting, replacing
 from holdfast.sim.planted.authority import changing
 from holdfast.styles import warm
+from holdfast.styles.absence import Diverged
 from holdfast.styles.attempts import Attempts
+from holdfast.styles.checkpointing import Checkpointing
+from holdfast.styles.comparing import Comparing
 from holdfast.styles.effects import Effects, Outgoing
 from holdfast.styles.execution import Execution
 from holdfast.styles.forwarding import Step, next_step
@@ -194,6 +197,17 @@ def _stale_at_once(replica: Replica, token: Token, client: ClientId, calls: list
     replica._ports.answer(token, [each.number for each in calls], outcomes)
 
 
+def _only_report(replica: Replica, found: Diverged) -> None:
+    """A replay that came out otherwise is told of, and served from."""
+    replica._ports.fault("divergence", str(found))
+
+
+def _equal_whatever(comparing: Comparing) -> None:
+    """Every digest is taken for the primary's."""
+    if comparing._own is not None and comparing._own[0] in comparing._told:
+        comparing._on_equal(comparing._own[0])
+
+
 _bug: Final = Planting("groups", runs_max=RUNS)
 
 
@@ -344,6 +358,33 @@ PLANTED = (
         "is_reckoned_wrong",
         lambda request, outcome, time_s: False,
         profile="clock-kills",
+    ),
+    _bug(
+        "differing-object-leads",
+        "E8",
+        "a member whose replay came out otherwise keeps its object and serves",
+        Replica,
+        "_differs",
+        _only_report,
+        profile="swayed",
+    ),
+    _bug(
+        "digests-not-compared",
+        "E8",
+        "a state that differs from the primary's is taken for equal",
+        Comparing,
+        "_compared",
+        _equal_whatever,
+        profile="swayed",
+    ),
+    _bug(
+        "uncompared-checkpoint",
+        "E8",
+        "a backup's state becomes a checkpoint before it was found equal to the primary's",
+        Checkpointing,
+        "_may_count",
+        lambda checkpointing, position: True,
+        profile="swayed",
     ),
     _bug("timer-rings-again", "E6", "a timer that has rung stays set", Timers, "fire", _rings_again),
     _bug(

@@ -19,6 +19,7 @@ import msgspec
 from holdfast.authority.groups import DISK, MEMORY, WAIT, GroupRecord
 from holdfast.housing.housed import Housed
 from holdfast.model.ids import GroupId, HostId
+from holdfast.sequence.ports import Kept
 from holdfast.sim.authority.asking import AUTHORITY
 from holdfast.sim.authority.leases import LeaseBook
 from holdfast.sim.authority.server_node import AuthorityNode
@@ -32,7 +33,7 @@ from holdfast.sim.faults import (
     PROCESS_KINDS,
     FaultKind,
 )
-from holdfast.sim.groups import breaking, timekeeping
+from holdfast.sim.groups import breaking, swaying, timekeeping
 from holdfast.sim.groups.book import Book
 from holdfast.sim.groups.caller import Caller
 from holdfast.sim.groups.deaths import Deaths
@@ -59,7 +60,7 @@ DEMANDED: Final = 3
 
 class Groups(Scenario):
     name = "groups"
-    nodes = (AUTHORITY, *HOSTS)
+    nodes: ClassVar[tuple[str, ...]] = (AUTHORITY, *HOSTS)
     clients = CLIENTS
     kinds: ClassVar[tuple[str, ...]] = (
         *PROCESS_KINDS,
@@ -68,12 +69,20 @@ class Groups(Scenario):
         *CLOCK_KINDS,
         *DISK_KINDS,
     )
-    own_kinds: ClassVar[tuple[FaultKind, ...]] = (*damage.FAULTS, *turmoil.FAULTS, *breaking.FAULTS, MOVING)
+    own_kinds: ClassVar[tuple[FaultKind, ...]] = (
+        *damage.FAULTS,
+        *turmoil.FAULTS,
+        *breaking.FAULTS,
+        *swaying.FAULTS,
+        MOVING,
+    )
     bounds: ClassVar[tuple[Bound, ...]] = (
         Bound(kinds=damage.NAMES, nodes=1),
         Bound(kinds=(breaking.BREAKS,), nodes=1),
+        Bound(kinds=(swaying.SWAYS,), nodes=1),
     )
     host: ClassVar[type[Host]] = Host
+    caller: ClassVar[type[Caller]] = Caller
     fault_ns: ClassVar[int] = 4 * SECOND
     heal_ns: ClassVar[int] = 6500 * MILLISECOND
 
@@ -97,7 +106,7 @@ class Groups(Scenario):
         for host in stage.hosts:
             world.add_node(host, partial(self.host, book=book, stage=stage))
         for name in CLIENTS:
-            world.add_node(name, partial(Caller, book=book, stage=stage))
+            world.add_node(name, partial(self.caller, book=book, stage=stage))
         Agents(world, tuple(stage.hosts)).start()
 
     def drawn(self, world: World) -> Stage:
@@ -106,6 +115,7 @@ class Groups(Scenario):
 
     def healed(self, world: World) -> None:
         # Connections hide loss in production; here each lost message costs its sender a deadline.
+        self.book.health.swaying.end()
         world.network.weather(msgspec.structs.replace(world.options.network, loss=0.0))
         world.after(self.heal_ns - ENDING_NS, self._begin_ending)
         if turmoil.deaf_host(world.options) is not None:
@@ -223,6 +233,10 @@ class Groups(Scenario):
                 found[name] = housed
         return found
 
+    def replayed(self, record: GroupRecord, kept: Kept | None, housed: Housed) -> Replay:
+        """What a member holds, read once more."""
+        return Replay(definition_of(record), kept, housed)
+
     def _check_objects(self, world: World, record: GroupRecord, members: dict[str, Housed]) -> Tokens:
         objects: dict[str, Tokens] = {}
         digests: dict[bytes, str] = {}
@@ -230,11 +244,12 @@ class Groups(Scenario):
         for name, housed in members.items():
             host: Host = world.nodes[name].core
             assert host.groups is not None
-            replay = Replay(definition_of(record), host.groups.kept(record), housed)
+            replay = self.replayed(record, host.groups.kept(record), housed)
             live = housed.replica.execution
             if live is not None and replay.execution.position <= live.position <= up_to:
                 replay.run_to(live.position)
-                if live.digest() != replay.execution.digest():
+                is_misled = record.group in self.book.health.swaying.misled
+                if live.digest() != replay.execution.digest() and not is_misled:
                     world.violation("E1", f"{record.name} on {name} differs from a replay at {live.position}")
             replay.run_to(up_to)
             if replay.divergence:
@@ -251,7 +266,7 @@ class Groups(Scenario):
         if max(housed.member.committed for housed in members.values()) > up_to + UNSETTLED_MAX:
             said = {name: housed.member.committed for name, housed in members.items()}
             world.violation("progress", f"{record.name}: members are not equal in the end: {said}")
-        elif len(digests) > 1:
+        elif len(digests) > 1 and record.group not in self.book.health.swaying.misled:
             world.violation("converged", f"{record.name}: the states of {list(digests.values())} differ")
         if record.group not in self.book.losses.groups:
             self.book.check_objects(record.group, record.name, objects)

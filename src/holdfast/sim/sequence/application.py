@@ -16,12 +16,13 @@ from msgspec import Struct
 
 from holdfast.model.errors import HoldfastError, Overloaded
 from holdfast.model.ids import ClientId, Epoch, GroupId, Position
+from holdfast.sequence.fitness import FAR, NEAR, Fitness
 from holdfast.sequence.member import Member
 from holdfast.sequence.ports import Captured, Kept, chunks_of
 from holdfast.sequence.retention import Fresh, Repeated, Retention
 from holdfast.sim.sequence.book import Book
 from holdfast.sim.sequence.messages import Ask, Elsewhere, Reply
-from holdfast.storage.record import Record
+from holdfast.storage.record import ORIGIN, Record
 
 CHUNK_BYTES: Final = 600
 """Of a state on its way to a learner: so small that there are several."""
@@ -80,7 +81,7 @@ class TokenList:
     def on_committed(self, up_to: Position) -> None:
         self.catch_up()
 
-    def capture(self) -> Captured:
+    def capture(self, at_least: Position = ORIGIN.position) -> Captured:
         return Captured(self.applied, self._save(), CHUNK_BYTES)
 
     def install(self, kept: Kept) -> None:
@@ -92,9 +93,16 @@ class TokenList:
         self.applied = self.checkpointed = position
         self._book.applied(self.group, self._generation(), position, self._digest, self._process)
 
-    def is_near(self) -> bool:
+    @property
+    def is_ready(self) -> bool:
+        return self.member.is_serving
+
+    def fitness(self) -> Fitness:
         """As if a state that was kept or installed just now had to be loaded first."""
-        return not self.applied or self.applied > self.checkpointed
+        return NEAR if not self.applied or self.applied > self.checkpointed else FAR
+
+    def on_forced(self) -> None:
+        return
 
     def catch_up(self) -> None:
         """Execute what is committed and was not yet."""

@@ -1,0 +1,204 @@
+"""New code: what was acknowledged stays as it was, and what comes next is computed by the new one (E7)."""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Awaitable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from domain import HOLDFAST, WAIT_S, Domain, is_whole
+from group_client import Client, run
+
+from holdfast.cli.ordering import give_at
+from holdfast.client.proxy import Group
+from holdfast.model.ids import HostId
+from holdfast.model.orders import ExplainGroup, GroupExplained, GroupHistory, GroupInfo, ShowHistory
+
+pytestmark = pytest.mark.cluster
+
+ADDING = """
+class Counter:
+    version = "{version}"
+
+    def __init__(self):
+        self.count = 0
+
+    def add(self, by):
+        self.count += by * {times}
+        return self.count
+"""
+STYLES = ("cold_passive", "warm_passive", "active")
+
+
+class App:
+    """An application's directory with one class, and a domain that has groups of it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory / "app"
+        self.directory.mkdir()
+        self.write("1", 1)
+        self.domain = Domain(directory / "d", "--app", str(self.directory))
+
+    def write(self, version: str, times: int) -> None:
+        (self.directory / "adding.py").write_text(ADDING.format(version=version, times=times))
+
+    def up(self) -> None:
+        self.domain.up()
+        self.domain.wait("every host hears every other", is_whole)
+
+    def kill(self) -> None:
+        """kill -9 of everything."""
+        status = self.domain.status()
+        pids = [
+            status["agent"]["pid"],
+            status["authority"]["pid"],
+            *(each["pid"] for each in status["hosts"]),
+        ]
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.domain.run("down")  # waits until they are gone
+
+    def group(self, *words: str, check: bool = True) -> "subprocess.CompletedProcess[str]":
+        """`holdfast group` with these words."""
+        command = [*HOLDFAST, "group", *words, "--dir", str(self.domain.directory)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=4 * WAIT_S, check=False)
+        assert not check or done.returncode == 0, f"{words}: {done.stderr}"
+        return done
+
+    def forget_code(self) -> None:
+        for host in (self.domain.directory / "hosts").iterdir():
+            shutil.rmtree(host / "code")
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[App]:
+    made = App(tmp_path)
+    with made.domain:
+        made.domain.wait("every host hears every other", is_whole)
+        yield made
+
+
+async def created(client: Client, style: str) -> Group[Any]:
+    return await client._insist(lambda: client.connection.create("adding:Counter", name=style, style=style))
+
+
+def history(client: Client, name: str) -> Awaitable[GroupHistory]:
+    return give_at(client.layout, ShowHistory(name=name), GroupHistory)
+
+
+def explained(client: Client, name: str) -> Awaitable[GroupExplained]:
+    return give_at(client.layout, ExplainGroup(name=name), GroupExplained)
+
+
+def complaints(status: dict[str, Any]) -> list[str]:
+    """What the hosts tell their agent of their groups."""
+    return [line for host in status["hosts"] if host["report"] for line in host["report"]["complaints"]]
+
+
+async def told(client: Client, name: str) -> list[str]:
+    """The changes of its code, as soon as there is one: histories are written at leisure."""
+    for _ in range(200):
+        found = await history(client, name)
+        if found.code_changes:
+            return [f"{each.from_code[0]} to {each.to_code[0]}" for each in found.code_changes]
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"the history of {name} tells of no other code: {found}")
+
+
+async def ten_calls(client: Client) -> None:
+    for style in STYLES:
+        group = await created(client, style)
+        assert [await group.add(1) for _ in range(10)] == list(range(1, 11))
+
+
+async def twelve(client: Client) -> None:
+    for style in STYLES:
+        assert await (await client.group(style)).add(1) == 12
+        assert await told(client, style) == ["1 to 2"]
+
+
+def test_what_was_acknowledged_before_an_edit_stays_as_it_was(app: App) -> None:
+    """Ten add(1), down, the method adds twice as much, up: the value is 10, and one more makes 12."""
+    run(app.domain, ten_calls)
+    app.domain.run("down")
+    app.write("2", 2)
+    app.up()
+    run(app.domain, twelve)
+
+
+def test_the_same_when_everything_was_killed(app: App) -> None:
+    """The calls are in the log alone, and are replayed by the code that made them."""
+    run(app.domain, ten_calls)
+    app.kill()
+    app.write("2", 2)
+    app.up()
+    run(app.domain, twelve)
+
+
+def test_without_the_kept_copy_it_waits_for_a_person(app: App) -> None:
+    """Who is told in one line what to do; what they order may change what was acknowledged."""
+
+    async def ten(client: Client) -> None:
+        group = await created(client, "active")
+        assert [await group.add(1) for _ in range(10)] == list(range(1, 11))
+
+    run(app.domain, ten)
+    app.kill()
+    app.write("2", 2)
+    app.forget_code()
+    app.up()
+
+    def is_told(status: dict[str, Any]) -> bool:
+        return any("--replay" in line for line in complaints(status))
+
+    said = " ".join(complaints(app.domain.wait("somebody says why it is not served", is_told)))
+    assert "10 operations since the beginning were made by code 1" in said
+    assert "`holdfast group upgrade active --replay`" in said
+    app.group("upgrade", "active", "--replay", "--yes")
+
+    async def replayed(client: Client) -> None:
+        assert await (await client.group("active")).add(1) == 22
+
+    run(app.domain, replayed)
+
+
+def test_new_code_on_one_host_only_waits_and_says_so(app: App) -> None:
+    """It acknowledges what the others order, and is not handed the group; with the old code back it serves as
+    any other."""
+
+    async def begun(client: Client) -> None:
+        group = await created(client, "warm_passive")
+        assert await group.add(1) == 1
+        info = await client.wait_in_sync("warm_passive")
+        stray = next(host for host in info.placed_on if host != info.primary)
+        app.write("2", 2)
+        await client.kill(stray)
+        info = await client.wait("warm_passive", "it is back", lambda found: _version(found, stray) == "2")
+        await client.wait_in_sync("warm_passive")
+        found = await explained(client, "warm_passive")
+        assert found.is_served
+        assert any(f"{stray} has code 2" in line for line in found.code_says)
+        assert [await group.add(1) for _ in range(9)] == list(range(2, 11))
+
+    run(app.domain, begun)
+    app.domain.wait(
+        "its host says so", lambda status: any("here is 2" in each for each in complaints(status))
+    )
+
+    async def killed(client: Client) -> None:
+        """The primary dies: another with the old code serves, not the stray."""
+        await client.kill_primary("warm_passive")
+        assert await (await client.group("warm_passive")).add(1) == 11
+
+    app.write("1", 1)
+    run(app.domain, killed)
+
+
+def _version(info: GroupInfo, host: HostId) -> str:
+    return info.codes[host].version if host in info.codes else ""
