@@ -24,6 +24,7 @@ pytestmark = pytest.mark.cluster
 APPS = Path(__file__).parent / "apps"
 STYLES = ("warm_passive", "cold_passive", "active")
 CALLERS = 4
+ROUNDS_MAX = 20
 
 
 @pytest.fixture(scope="module")
@@ -113,11 +114,14 @@ def test_groups_that_call_each_other_at_once_all_go_on(whole: Domain, style: str
     async def work(client: Client) -> tuple[list[str], float, int, list[list[str]]]:
         name = f"both ways {style}"
         both = await banks(client, name, 2, style)
-        began = time.monotonic()
-        ended = await asyncio.gather(
-            *(both[each % 2].transfer(f"{name} {1 - each % 2}", 10 + each) for each in range(6))
-        )
-        took_s = time.monotonic() - began
+        ended: list[str] = []
+        took_s = 0.0
+        while "call_cycle" not in ended and len(ended) < 6 * ROUNDS_MAX:  # they may just miss each other
+            began = time.monotonic()
+            ended += await asyncio.gather(
+                *(both[each % 2].transfer(f"{name} {1 - each % 2}", 10 + each) for each in range(6))
+            )
+            took_s = max(took_s, time.monotonic() - began)
         said = [await each.said() for each in both]
         return ended, took_s, sum([await each.holds() for each in both]), said
 

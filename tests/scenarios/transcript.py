@@ -59,11 +59,15 @@ SENTENCES: dict[str, Callable[..., str]] = {
     "installed": lambda host, position, **_: f"{host} has the state at {position}",
     "doubt_settled": lambda host, **_: f"{host} has compared its doubtful tail",
     "lost": lambda host, **_: f"{host}: the group's state is lost",
-    "without_object": lambda host, why, **_: f"{host} is without its object: {why}",
+    "without_object": lambda host, why, **_: f"{host} is without its object: {DIGEST.sub('…', why)}",
     "with_object": lambda host, **_: f"{host} has one again",
     "state_taken": lambda host, position, **_: f"{host} has taken the state at {position}",
     "halted": lambda host, why, **_: f"{host} halts: {why}",
 }
+
+
+DIGEST = re.compile(r"\b[0-9a-f]{32}\b")
+"""Of a state: another one with every change to how states are saved, and none of the story's business."""
 
 
 def _starred(primary: str, members: list[str]) -> str:

@@ -22,6 +22,7 @@ from holdfast.storage.record import ORIGIN
 from holdfast.storage.record import Record as Stored
 from holdfast.styles.active import Active
 from holdfast.styles.attempts import Attempts
+from holdfast.styles.capture import NotCapturable
 from holdfast.styles.cold import Cold
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.continuing import continued
@@ -60,6 +61,8 @@ class FakeCopies:
     def __init__(self, member: "FakeMember") -> None:
         self.is_busy = False
         """With a copy for another group: a process has one at a time."""
+        self.begun = 0
+        self._refused = ""
         self._member = member
         self._running: tuple[Captured, bytes, Callable[[Copied | NotCopied], None]] | None = None
         self._written: Captured | None = None
@@ -67,16 +70,22 @@ class FakeCopies:
     def begin(self, snapshot: Snapshot, then: Callable[[Copied | NotCopied], None]) -> bool:
         if self.is_busy or self._running is not None or self._written is not None:
             return False
-        state = b"".join(snapshot.pieces())
-        self._running = (Captured(snapshot.position, state), snapshot.digest(), then)
+        self.begun += 1
+        self._refused, state, digest = "", b"", b""
+        try:
+            state, digest = b"".join(snapshot.pieces()), snapshot.digest()
+        except NotCapturable as error:
+            self._refused = str(error)
+        self._running = (Captured(snapshot.position, state), digest, then)
         return True
 
     def end(self, why: str = "") -> None:
         """The copy that runs ends; *why* it failed, if it did."""
         if self._running is not None:
             (captured, digest, then), self._running = self._running, None
-            self._written = None if why else captured
-            then(NotCopied(why) if why else Copied(len(captured.state), digest))
+            refused = NotCopied(why) if why else NotCopied(self._refused, is_of_state=True)
+            self._written = None if refused.why else captured
+            then(refused if refused.why else Copied(len(captured.state), digest))
 
     def keep(self, then: Callable[[bool], None]) -> None:
         captured, self._written = self._written, None

@@ -10,6 +10,7 @@ from holdfast.authority.history import (
     GivenUp,
     History,
     Steps,
+    Unkept,
     read_history,
     write_history,
 )
@@ -82,6 +83,15 @@ def test_the_history_goes_with_its_group_and_no_late_writer_brings_it_back(bench
     assert bench.run(read_history(group)) == History(group=group)
     assert bench.run(write_history(group, (chapter(3),), nonce=bench.nonce())) == NoGroup(group)
     assert bench.run(read_history(group)) == History(group=group)
+
+
+def test_each_host_says_of_its_own_checkpoints_whether_they_fail() -> None:
+    failed = [Unkept(host=HostId(name), why="a set", at_ns=5) for name in "ba"]
+    history = History(group=GROUP).with_unkept(failed[0]).with_unkept(failed[1])
+    assert [each.host for each in history.unkept] == ["a", "b"]
+    again = history.with_unkept(Unkept(host=HostId("a"), why=""))
+    assert again.unkept == (failed[0],)
+    assert again.with_unkept(Unkept(host=HostId("c"), why="")) == again
 
 
 def test_calls_that_were_given_up_are_remembered_once_and_not_without_end() -> None:

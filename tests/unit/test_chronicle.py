@@ -1,11 +1,12 @@
 """A host's chronicle of a group: which views it saw, and the steps of its own claims."""
 
-from holdfast.authority.history import Chapter, Steps
-from holdfast.authority.views import Cause, View, Why
+from holdfast.authority.history import Chapter, Steps, Unkept
+from holdfast.authority.views import Cause, View, ViewMember, Why
 from holdfast.housing.chronicle import FIRST_ANSWER_NS, GROUND_NS, VIEWS_KEPT, Chronicle
-from holdfast.model.ids import Epoch, GroupId, HostId, Nonce
+from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Nonce, Opening, StoreId
 
 A, B = HostId("a"), HostId("b")
+ME = ViewMember(host=A, store=StoreId("s"), incarnation=Incarnation(3), opening=Opening(1))
 
 
 class Hands:
@@ -38,7 +39,7 @@ class Story:
         self.clock = Hands()
         self.news = 0
         self.trace = Heard()
-        self.chronicle = Chronicle(self.trace, self.clock, self._on_news)
+        self.chronicle = Chronicle(self.trace, self.clock, self._on_news, ME)
 
     def _on_news(self) -> None:
         self.news += 1
@@ -143,6 +144,15 @@ def test_an_object_that_is_made_again_without_a_claim_changes_nothing() -> None:
     assert story.chronicle.chapters() == before
 
 
+def test_a_checkpoint_that_failed_is_news_until_one_is_made() -> None:
+    story = Story()
+    story.note(5, "checkpoint_failed", why="Held.at holds a float")
+    assert (story.chronicle.unkept.why, story.chronicle.unkept.host) == ("Held.at holds a float", "a")
+    story.note(6, "checkpoint_again")
+    assert story.chronicle.unkept == Unkept(host=A, why="", incarnation=Incarnation(3))
+    assert story.news == 2
+
+
 def test_only_the_latest_views_are_kept() -> None:
     story = Story()
     for epoch in range(1, VIEWS_KEPT + 5):
@@ -153,7 +163,7 @@ def test_only_the_latest_views_are_kept() -> None:
 def test_how_long_a_failover_took_is_noted_once_it_serves() -> None:
     """For histograms; an object that is taken up again without a claim is no failover."""
     heard, clock = Heard(), Hands()
-    chronicle = Chronicle(heard, clock, lambda: None)
+    chronicle = Chronicle(heard, clock, lambda: None, ME)
     for at, kind in ((110, "claim"), (120, "won"), (130, "serving"), (150, "taken_up"), (190, "taken_up")):
         clock.at = at
         chronicle.note(kind, epoch=2)

@@ -215,6 +215,51 @@ def test_the_command_reports_as_json_and_ends_with_1(tmp_path: Path) -> None:
     assert (Path(first["file"]).name, first["line"]) == ("faulty_shop.py", 17)
 
 
+def test_the_command_calls_the_methods_and_shows_what_leads_to_a_mistake(tmp_path: Path) -> None:
+    source = """
+        from dataclasses import dataclass
+        from datetime import datetime
+
+
+        @dataclass
+        class Job:
+            due: datetime | None = None
+
+
+        class Scheduler:
+            jobs: dict[str, Job]
+
+            def __init__(self):
+                self.jobs = {}
+
+            def add(self, name: str) -> None:
+                self.jobs[name] = Job()
+
+            def put_off(self, name: str, seconds: float) -> None:
+                self.jobs[name].due = seconds
+
+            def run(self, name: str, how: type) -> None:
+                pass
+    """
+    (tmp_path / "putting_off.py").write_text(dedent(source), encoding="utf-8")
+    done = run(tmp_path, "putting_off:Scheduler", "--output", "json", "--operations", "200", "--seed", "3")
+    assert done.returncode == 1, done.stderr
+    report = msgspec.json.decode(done.stdout)
+    assert report["captured"] == "yes", "of the fresh object there is nothing to say"
+    (found,) = report["tried"]["found"]
+    assert "].due: annotated datetime | None, holds float" in found["what"]
+    assert [each.partition("(")[0] for each in found["operations"]] == ["add", "put_off"]
+    assert report["tried"]["seed"] == 3
+    assert list(report["tried"]["not_called"]) == ["run"]
+    (warning,) = report["warnings"]
+    assert (warning["kind"], warning["method"]) == ("state", "put_off")
+    told = run(tmp_path, "putting_off:Scheduler")
+    assert told.returncode == 1
+    assert "after add(name=" in told.stdout
+    assert "not called: run: no value is known for how" in " ".join(told.stderr.split())
+    assert run(tmp_path, "putting_off:Scheduler", "--operations", "0").returncode == 0
+
+
 def test_a_clean_class_ends_with_0_and_a_bad_name_with_2(tmp_path: Path) -> None:
     source = """
         class Till:

@@ -259,7 +259,7 @@ def test_a_call_that_waits_for_another_group_is_told(tmp_path: Path) -> None:
         assert (result.outgoing.group, result.outgoing.method, result.outgoing.position) == (
             "other",
             "total",
-            2,
+            3,
         )
         assert result.outgoing.caller == (ClientId("c"), 3)
 

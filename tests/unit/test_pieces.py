@@ -63,7 +63,7 @@ def restored(capture: Capture, pieces: list[bytes], cls: Any) -> Any:
 def test_an_object_comes_back_from_its_pieces(count: int) -> None:
     """Every attribute with its type, and the order of what has one."""
     instance, capture = Large(count), Capture(Large)
-    back = restored(capture, list(capture.pieces_of(instance)), Large)
+    back = restored(capture, list(capture.pieces_of(instance, Large)), Large)
     assert vars(back) == vars(instance)
     assert list(back.purse) == list(instance.purse)
     assert all(type(each) is Money for each in back.purse.values())
@@ -75,7 +75,7 @@ def test_pieces_are_small_whatever_the_items_weigh() -> None:
     heavy = Large(0)
     heavy.rows = ["x" * 30_000] * 200
     for instance in (light, heavy):
-        sizes = [len(piece) for piece in Capture(Large).pieces_of(instance)]
+        sizes = [len(piece) for piece in Capture(Large).pieces_of(instance, Large)]
         assert len(sizes) > 20
         # A tuple is never cut; everything else is near the measure.
         assert sorted(sizes)[-2] < 20 * PIECE_BYTES
@@ -85,10 +85,10 @@ def test_a_state_of_the_classs_own_is_given_back_whole() -> None:
     capture = Capture(Own)
     instance = Own()
     instance.text = "x" * 3_000_000
-    pieces = list(capture.pieces_of(instance))
+    pieces = list(capture.pieces_of(instance, Own))
     assert len(pieces) > 1
     assert restored(capture, pieces, Own).text == instance.text
-    assert restored(capture, list(capture.pieces_of(Own())), Own).text == ""
+    assert restored(capture, list(capture.pieces_of(Own(), Own)), Own).text == ""
 
 
 def test_an_execution_is_loaded_from_chunks_of_any_size() -> None:

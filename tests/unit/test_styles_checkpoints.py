@@ -24,7 +24,8 @@ class Fickle:
     """A Checkpointable whose state is sometimes not to be had, or not to be taken."""
 
     unavailable = 0
-    invalid = False
+    taken: int | None = None
+    """So many more states are taken, by any object; None: all."""
 
     def __init__(self) -> None:
         self.value = 0
@@ -40,16 +41,18 @@ class Fickle:
         return b"%d" % self.value
 
     def set_state(self, state: bytes) -> None:
-        if Fickle.invalid:
-            raise InvalidState("no")
+        if Fickle.taken is not None:
+            Fickle.taken -= 1
+            if Fickle.taken < 0:
+                raise InvalidState("no")
         self.value = int(state)
 
 
 @pytest.fixture
 def _fickle() -> Any:
-    Fickle.unavailable, Fickle.invalid = 0, False
+    Fickle.unavailable, Fickle.taken = 0, None
     yield
-    Fickle.unavailable, Fickle.invalid = 0, False
+    Fickle.unavailable, Fickle.taken = 0, None
 
 
 @pytest.mark.covers("FTC-293", "FTC-296", "FTC-306", "FTC-311")
@@ -92,7 +95,7 @@ def test_an_object_is_asked_for_its_state_once_per_checkpoint(
 def test_an_object_that_refuses_its_state_counts_as_failed() -> None:
     made = group("warm", Fickle)
     made.replicas["a"].on_calls("t", sent(call(1, "add")))
-    Fickle.invalid = True
+    Fickle.taken = 1  # where the primary tries it
     pass_interval(made)
     assert {(name, kind) for name, kind, _ in made.faults} == {("b", "object_failed"), ("c", "object_failed")}
     assert made.replicas["b"].execution is None
@@ -413,7 +416,9 @@ def test_a_log_too_long_for_calls_gets_the_second_checkpoint_that_lets_it_go(sty
 
 
 class Broken:
-    """Its state can be neither given nor taken."""
+    """Its state can be neither given nor, when it *refuses*, taken."""
+
+    refuses = False
 
     def __init__(self) -> None:
         self.value = 0
@@ -428,7 +433,8 @@ class Broken:
         return b"0"
 
     def set_state(self, state: bytes) -> None:
-        raise KeyError("set")
+        if self.refuses:
+            raise KeyError("set")
 
 
 @pytest.mark.parametrize("style", ALL)
@@ -458,9 +464,12 @@ def test_an_object_that_cannot_give_its_state_is_asked_now_and_then_however_long
 
 
 @pytest.mark.parametrize("style", PASSIVE)
-def test_a_member_that_can_make_no_object_does_not_serve_and_says_so(style: str) -> None:
+def test_a_member_that_can_make_no_object_does_not_serve_and_says_so(
+    style: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = group(style, Broken)
     made.members["b"].checkpoint = made.replicas["a"].capture()
+    monkeypatch.setattr(Broken, "refuses", True)
     made.replicas["b"].install(Captured(Position(0), b""))
     made.fail_over("b", is_crash=True)
     assert [(name, kind) for name, kind, _ in made.faults][-1] == ("b", "object_failed")

@@ -16,7 +16,7 @@ from holdfast.authority.groups import GroupRecord
 from holdfast.authority.outcome import ATTEMPTS_MAX, Contended, InDoubt, answering, change, put, read
 from holdfast.authority.recipe import Recipe
 from holdfast.authority.views import Cause, NoGroup, View
-from holdfast.model.ids import Epoch, GroupId, HostId, Nonce
+from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Nonce
 
 CHAPTERS_MAX: Final = 64
 """Views of one group that are remembered: about 15 kB."""
@@ -68,6 +68,18 @@ class GivenUp(msgspec.Struct, frozen=True, kw_only=True):
     """The wall clock of who gave it up."""
 
 
+class Unkept(msgspec.Struct, frozen=True, kw_only=True):
+    """A member whose last checkpoint failed: its state could not be captured, or not be read back (E9)."""
+
+    host: HostId
+    why: str
+    """Empty: it is well again."""
+    at_ns: int = 0
+    """The wall clock of its host."""
+    incarnation: Incarnation = Incarnation(0)
+    """Of the process: of another one of the host it says nothing."""
+
+
 class CodeChange(msgspec.Struct, frozen=True, kw_only=True):
     """The group went on with other code (E7)."""
 
@@ -84,6 +96,8 @@ class History(msgspec.Struct, frozen=True, kw_only=True, tag="history"):
     group: GroupId
     chapters: tuple[Chapter, ...] = ()
     given_up: tuple[GivenUp, ...] = ()
+    unkept: tuple[Unkept, ...] = ()
+    """Members whose last checkpoint failed, by host."""
     code_changes: tuple[CodeChange, ...] = ()
 
     def with_chapters(self, more: Iterable[Chapter]) -> "History":
@@ -100,6 +114,14 @@ class History(msgspec.Struct, frozen=True, kw_only=True, tag="history"):
         known = {each.request: each for each in (*more, *self.given_up)}
         latest = sorted(known.values(), key=lambda each: each.at_ns)[-GIVEN_UP_MAX:]
         return msgspec.structs.replace(self, given_up=tuple(latest))
+
+    def with_unkept(self, news: Unkept) -> "History":
+        """With the latest that one host says of its checkpoints."""
+        known = {each.host: each for each in (*self.unkept, news)}
+        if not news.why:
+            del known[news.host]
+        unkept = tuple(known[host] for host in sorted(known))
+        return msgspec.structs.replace(self, unkept=unkept)
 
     def with_code_changes(self, more: Iterable[CodeChange]) -> "History":
         """With *more*, each position once."""
@@ -121,10 +143,11 @@ def write_history(
     chapters: tuple[Chapter, ...],
     given_up: tuple[GivenUp, ...] = (),
     code_changes: tuple[CodeChange, ...] = (),
+    unkept: Unkept | None = None,
     *,
     nonce: Nonce,
 ) -> Recipe[History | NoGroup | Contended | InDoubt]:
-    """Add these. Run again after a doubt it adds them once."""
+    """Add these, and what a host says of its checkpoints. Run again after a doubt it adds them once."""
     for _ in range(ATTEMPTS_MAX):
         record = yield from read(keys.group(group), GroupRecord)
         if record.value is None:
@@ -132,6 +155,7 @@ def write_history(
         found = yield from read(keys.history(group), History)
         known = found.value if found.value is not None else History(group=group)
         wanted = known.with_chapters(chapters).with_given_up(given_up).with_code_changes(code_changes)
+        wanted = wanted.with_unkept(unkept) if unkept is not None else wanted
         if wanted == known:
             return known
         # Compared with the record, too: a late writer must not leave a history of a group that was removed.

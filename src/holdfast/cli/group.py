@@ -8,7 +8,7 @@ import uvloop
 from cyclopts import App, Parameter
 
 from holdfast.cli.domain import Dir
-from holdfast.cli.history import print_codes, print_history, print_poisoned
+from holdfast.cli.history import print_codes, print_history, print_poisoned, print_unkept
 from holdfast.cli.members import add_member, primary_set, remove_member, set_primary
 from holdfast.cli.ordering import check_host, give_at, order_at
 from holdfast.cli.output import Output, is_agreed, print_json, print_table, talk
@@ -129,8 +129,8 @@ def list_(
 
 @app.command
 def show(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
-    """Show one group, its members without their object, and the calls that it gave up because they ended too
-    many processes.
+    """Show one group, its members without their object, why checkpoints failed, and the calls that it gave
+    up because they ended too many processes.
 
     Parameters
     ----------
@@ -143,7 +143,11 @@ def show(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -
     if output == "json":
         print_json(
             msgspec.to_builtins(found.group)
-            | {"poisoned": found.poisoned, "code_changes": found.code_changes}
+            | {
+                "poisoned": found.poisoned,
+                "code_changes": found.code_changes,
+                "checkpoints_failed": found.checkpoints_failed,
+            }
         )
         return 0
     _print((found.group,))
@@ -151,6 +155,7 @@ def show(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -
         said = f"{each.host} has no object{', and never leads' if each.never_leads else ''}: {each.why}"
         talk.print(said, style="yellow", markup=False, soft_wrap=True)
     print_codes(found.group)
+    print_unkept(found)
     if found.poisoned:
         print_poisoned(found)
     return 0

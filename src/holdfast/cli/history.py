@@ -58,6 +58,13 @@ def print_poisoned(history: GroupHistory) -> None:
     )
 
 
+def print_unkept(history: GroupHistory) -> None:
+    """The members whose last checkpoint failed, and why; the service goes on until the log is full."""
+    for each in history.checkpoints_failed:
+        said = f"{each.host}: the last checkpoint failed ({_at(each.at_ns)} UTC), because {each.why}"
+        talk.print(said, style="red", markup=False, soft_wrap=True)
+
+
 def in_words(view: ViewInfo) -> str:
     """Why the view came to be."""
     words = _WORDS.get(view.why, "nobody wrote down why").format(host=view.host, primary=view.primary)

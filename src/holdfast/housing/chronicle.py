@@ -19,10 +19,11 @@ from holdfast.authority.history import (
     GivenUp,
     History,
     Steps,
+    Unkept,
     write_history,
 )
 from holdfast.authority.recipe import Recipes
-from holdfast.authority.views import NoGroup, View
+from holdfast.authority.views import NoGroup, View, ViewMember
 from holdfast.housing.ports import MakeTimers
 from holdfast.model.ids import Epoch, GroupId, HostId, Nonce
 from holdfast.model.ports import Clock, Trace
@@ -46,9 +47,10 @@ FIRST_ANSWER_NS: Final = 5 * SECOND
 
 
 class Chronicle:
-    """Of one group. A Trace: everything is passed on to *trace*. *on_news*: there is something to write."""
+    """Of one group, at the member *me*. A Trace: everything is passed on to *trace*. *on_news*: there is
+    something to write."""
 
-    def __init__(self, trace: Trace, clock: Clock, on_news: Callable[[], None]) -> None:
+    def __init__(self, trace: Trace, clock: Clock, on_news: Callable[[], None], me: ViewMember) -> None:
         self._trace = trace
         self._clock = clock
         self._on_news = on_news
@@ -60,6 +62,8 @@ class Chronicle:
         self._steps: dict[Epoch, Steps] = {}
         self._views: dict[Epoch, View] = {}
         self._given_up: dict[str, GivenUp] = {}
+        self.unkept = Unkept(host=me.host, why="", incarnation=me.incarnation)
+        """How this process's last checkpoint failed, if it did."""
         self._code_change: CodeChange | None = None
         """Ordered, and not yet served by."""
         self._code_changes: list[CodeChange] = []
@@ -116,8 +120,17 @@ class Chronicle:
                 if len(self._given_up) > GIVEN_UP_MAX:
                     del self._given_up[next(iter(self._given_up))]
                 self._on_news()
+            case "checkpoint_failed", {"why": str(why)}:
+                self._on_unkept(why)
+            case "checkpoint_again", _:
+                self._on_unkept("")
             case _:
                 return
+
+    def _on_unkept(self, why: str) -> None:
+        at_ns = self._clock.wall() if why else 0
+        self.unkept = msgspec.structs.replace(self.unkept, why=why, at_ns=at_ns)
+        self._on_news()
 
     def _take_code_change(self) -> None:
         """What was ordered is committed, or calls would not be taken."""
@@ -213,6 +226,7 @@ class Histories:
             chronicle.chapters(),
             chronicle.given_up(),
             chronicle.code_changes(),
+            chronicle.unkept,
             nonce=self._nonce(),
         )
         self._recipes.start(recipe, partial(self._written, group, chronicle))

@@ -350,7 +350,9 @@ class Groups:
 
     def _chronicle(self, group: GroupId) -> Chronicle:
         ports = self._house
-        chronicle = Chronicle(ports.trace, ports.clock, lambda: self._histories.tell(group, chronicle))
+        chronicle = Chronicle(
+            ports.trace, ports.clock, lambda: self._histories.tell(group, chronicle), self.me
+        )
         seen = self.directory.views.get(group)
         if seen is not None:
             chronicle.on_view(seen.value)

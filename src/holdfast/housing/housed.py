@@ -121,6 +121,11 @@ class Housed:
         return self.member.is_serving and self.style.is_ready
 
     @property
+    def why_no_checkpoint(self) -> str:
+        """Why the last checkpoint here failed (E9); empty when it did not."""
+        return "" if isinstance(self.style, Stateless) else self.style.why_no_checkpoint
+
+    @property
     def why_not_ready(self) -> str:
         """Why its primary, which is here, takes no calls, for people; empty: it does, or soon."""
         return self.style.why_not_ready if isinstance(self.style, Replica) else ""

@@ -23,9 +23,8 @@ def why_not_upgrade(
     """Why a primary whose class is *here* waits, where the group's code is *made_by*; empty: it may go on."""
     if made_by.is_same(here):
         return ""
-    if record.upgrade is not None:
-        wished = record.upgrade.code
-        return "" if wished.is_same(here) else f"{wished} is wished for; here is {here}"
+    if record.upgrade is not None and record.upgrade.code.is_same(here):
+        return ""
     placed = record.placed_on
     codes = {
         host: sessions[host].codes.get(record.class_name, UNKNOWN) for host in placed if host in sessions

@@ -289,12 +289,22 @@ class GivenUpInfo(Struct, frozen=True, kw_only=True):
     attempts: int
 
 
+class UnkeptInfo(Struct, frozen=True, kw_only=True):
+    """A member whose last checkpoint failed, and why (E9): the one before and the log after it stay, until
+    that is too long. An interface: changes by adding."""
+
+    at_ns: int
+    host: HostId
+    why: str
+
+
 class GroupHistory(Struct, frozen=True, kw_only=True, tag="group_history"):
     """The latest views of a group, and the latest calls that it gave up, oldest first."""
 
     group: GroupInfo
     views: tuple[ViewInfo, ...]
     poisoned: tuple[GivenUpInfo, ...] = ()
+    checkpoints_failed: tuple[UnkeptInfo, ...] = ()
     code_changes: tuple[CodeChangeInfo, ...] = ()
 
 

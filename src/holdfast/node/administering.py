@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from holdfast.authority.history import Chapter, History, read_history
+from holdfast.authority.history import Chapter, History, Unkept, read_history
 from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Authority, perform
 from holdfast.authority.views import NoGroup, read_view
@@ -40,6 +40,7 @@ from holdfast.model.orders import (
     RemoveMember,
     SetPrimary,
     ShowHistory,
+    UnkeptInfo,
     ViewInfo,
 )
 from holdfast.model.property_orders import (
@@ -166,6 +167,11 @@ class Administering:
             GivenUpInfo(at_ns=each.at_ns, request=each.request, call=each.call, attempts=each.attempts)
             for each in history.given_up
         )
+        unkept = (
+            UnkeptInfo(at_ns=each.at_ns, host=each.host, why=each.why)
+            for each in history.unkept
+            if each.host in info.placed_on and self._may_run(each)
+        )
         changes = (
             CodeChangeInfo(
                 at_ns=each.at_ns, from_code=each.from_code, to_code=each.to_code, position=each.position
@@ -173,8 +179,17 @@ class Administering:
             for each in history.code_changes
         )
         return GroupHistory(
-            group=info, views=tuple(views), poisoned=tuple(poisoned), code_changes=tuple(changes)
+            group=info,
+            views=tuple(views),
+            poisoned=tuple(poisoned),
+            code_changes=tuple(changes),
+            checkpoints_failed=tuple(unkept),
         )
+
+    def _may_run(self, unkept: Unkept) -> bool:
+        """Whether no later process of the host is known: that says itself what becomes of its checkpoints."""
+        session = self._groups.directory.sessions.get(unkept.host)
+        return session is None or session.incarnation == unkept.incarnation
 
     def _deafen(self, order: Deafen) -> Deafened:
         if not self._allows_chaos:

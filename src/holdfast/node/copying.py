@@ -1,8 +1,8 @@
 """Copies of the host's process that write large checkpoints while the host serves on (E5, decision 0007).
 
 A copy is a fork: at that moment it holds every object as it is, and shares its memory with the host until
-either changes it. It takes the state, writes it to a file of its own, syncs it, says on a pipe what came of
-it, and ends without running anything of the host's.
+either changes it. It takes the state, reads each piece back (E9), writes it to a file of its own, syncs it,
+says on a pipe what came of it, and ends without running anything of the host's.
 
 What makes a fork of a process with threads and an event loop safe here. The copy has one thread, the one that
 forked; it takes no lock another thread may have held: no queue, no log, no loop, no import. It closes what it
@@ -35,7 +35,7 @@ from holdfast.node.pages import HugePages
 from holdfast.storage.checkpoint import Framing
 from holdfast.storage.freeing import Freeing
 from holdfast.storage.volume import translated
-from holdfast.styles.capture import NoStateAvailable
+from holdfast.styles.capture import NoStateAvailable, NotCapturable
 from holdfast.styles.ports import NotCopied, Snapshot
 
 COPY_LIMIT_S: Final = 300.0
@@ -62,6 +62,7 @@ class _Report(msgspec.Struct, frozen=True, array_like=True):
     digest: bytes = b""
     failure: str = ""
     error: int = 0
+    is_of_state: bool = False
 
 
 @dataclass(slots=True)
@@ -175,7 +176,7 @@ class ProcessCopies:
         if report.error:
             self._fail(translated(OSError(report.error, report.failure), copy.name))
         if code or report.size == 0:
-            return NotCopied(report.failure)
+            return NotCopied(report.failure, report.is_of_state)
         self._adopt(copy.name)
         log.info(
             "a state was captured",
@@ -272,6 +273,8 @@ def _take(path: Path, framing: Framing, snapshot: Snapshot) -> _Report:
         return _Report()
     except AsideFailed as error:
         return _Report(failure=str(error), error=error.number)
+    except NotCapturable as error:
+        return _Report(failure=str(error)[:WHY_CHARACTERS_MAX], is_of_state=True)
     except BaseException as error:
         # The class's own code, in whatever way it fails.
         return _Report(failure=repr(error)[:WHY_CHARACTERS_MAX])

@@ -92,6 +92,11 @@ NARROW: Final[dict[str, Narrow]] = {
         gap_ns=250 * MILLISECOND,
         about="host_drained",
     ),
+    "deploys": Narrow(
+        kinds=("deploy", "deploy_all", "upgrade_wished", "kill", "quick_restart", "hosts_parted"),
+        gap_ns=250 * MILLISECOND,
+        about="deploy",
+    ),
     "sleepers": Narrow(kinds=("host_sleeps",), gap_ns=300 * MILLISECOND),
     "standing": Narrow(kinds=("loop_stands",), gap_ns=800 * MILLISECOND),
     "sickness": Narrow(kinds=("object_spoilt", "host_sick"), gap_ns=300 * MILLISECOND),

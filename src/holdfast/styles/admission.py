@@ -35,15 +35,18 @@ def in_circle(group: str, chain: tuple[str, ...]) -> bytes:
     return encode_outcome(Refused("call_cycle", f"the groups call each other in a circle: {text}"))
 
 
-def check_room(group: str, in_line: int, log_bytes: int, config: StyleConfig, *, is_nested: bool) -> None:
-    """Raises ``Overloaded`` when too much waits already: calls in line, or a log for its checkpoints. Calls
-    of other groups have some room of their own. *Without it:* a line or a log is full and waits for a group
-    that calls this one; its call is turned away again and again, stands in no line, and nobody sees the
-    circle (E10)."""
+def check_room(
+    group: str, in_line: int, log_bytes: int, config: StyleConfig, *, is_nested: bool, why_none: str = ""
+) -> None:
+    """Raises ``Overloaded`` when too much waits already: calls in line, or a log for its checkpoints, the
+    last of which may have failed: *why_none*. Calls of other groups have some room of their own. *Without
+    it:* a line or a log is full and waits for a group that calls this one; its call is turned away again and
+    again, stands in no line, and nobody sees the circle (E10)."""
     if in_line >= config.in_line_max * (2 if is_nested else 1):
         raise Overloaded(f"group {group}: {in_line} calls stand in line")
     if log_bytes > config.log_bytes_max * (1.25 if is_nested else 1):
-        raise Overloaded(f"group {group}: its log waits for checkpoints")
+        why = f", and the last one failed: {why_none}" if why_none else ""
+        raise Overloaded(f"group {group}: its log waits for checkpoints{why}")
 
 
 def check_length(sent: Sent, operations: list[Call]) -> None:

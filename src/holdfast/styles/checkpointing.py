@@ -3,7 +3,10 @@
 
 A small state is captured between two calls. A large one would stop them for seconds: it is captured in a copy
 of the process (E5), which goes on while the object changes, and its end is an event like any other. Either
-way what was captured waits until its position is committed: what is not final is no checkpoint (E1).
+way what was captured waits until its position is committed: what is not final is no checkpoint (E1). Whoever
+captures a state also reads it back (E9), which takes longer than to write it: a state for which that takes
+too long between two calls goes to a copy as well.
+
 
 And it waits until it is known to be the group's. Who has taken up office has answered, so its state is the
 truth; anybody else's counts when its digest was found equal (E8, :mod:`.comparing`). The log is let go up to
@@ -20,9 +23,10 @@ from holdfast.model.ids import Position
 from holdfast.model.outcome import error_in_words
 from holdfast.model.units import MILLISECOND
 from holdfast.sequence.ports import Captured, Kept
-from holdfast.styles.capture import NoStateAvailable, NoUpdateAvailable
+from holdfast.styles.capture import NoStateAvailable, NotCapturable, NoUpdateAvailable
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.execution import Execution
+from holdfast.styles.failing import Failing
 from holdfast.styles.ports import Copied, NotCopied, Snapshot, StylePorts
 
 BUSY_NS: Final = 100 * MILLISECOND
@@ -33,6 +37,10 @@ AGAIN_NS: Final = 200 * MILLISECOND
 
 STATES_IN_LOG: Final = 4
 """A log so many times as long as the state is replayed in longer than the state is written, by far."""
+
+COPIES_WHEN_SLOW: Final = 16
+"""After a state that took long between two calls so many are captured in copies; then it is tried again, as
+it may have been the machine that was slow."""
 
 OnDigest = Callable[[Position, bytes], None]
 
@@ -87,12 +95,19 @@ class Checkpointing:
         self._state_bytes = 0
         """Of the last state captured or installed."""
         self._not_before = 0
-        self._failures = 0
-        """Copies that failed one after the other."""
+        self._copies_left = 0
+        """Captures for which a copy is made, small as the state is."""
+        self._failing = Failing(ports, config)
 
     def tune(self, config: StyleConfig) -> None:
         """Capture states as *config* says from now on."""
         self._config = config
+        self._failing.tune(config)
+
+    @property
+    def why_none(self) -> str:
+        """Why the last state was not captured or could not be read back; empty when it was."""
+        return self._failing.why
 
     @property
     def is_copying(self) -> bool:
@@ -107,7 +122,7 @@ class Checkpointing:
         while the moment of rest is awaited in which it is captured. *Without it:* a log is long and a method
         waits for another group; whatever says that a checkpoint is due makes the next one due, until the log
         is full."""
-        if self._is_busy or self.awaits(execution) or self._ports.clock.now() < self._not_before:
+        if self._is_busy or self.awaits(execution) or self.is_pausing:
             return False
         if self._is_wanted and execution.position > self.kept:
             return True
@@ -165,7 +180,9 @@ class Checkpointing:
     def is_large(self, execution: Execution) -> bool:
         """Whether the object's state should not be asked for between two calls."""
         limit = self._config.inline_state_bytes_max
-        return self._ports.copies is not None and (self._state_bytes > limit or execution.weighs_over(limit))
+        return self._ports.copies is not None and (
+            self._copies_left > 0 or self._state_bytes > limit or execution.weighs_over(limit)
+        )
 
     @property
     def is_kept_large(self) -> bool:
@@ -209,10 +226,10 @@ class Checkpointing:
             self._begin_copy(execution)
             return None
         self._restart()
-        state = self.ask(execution.save)
+        state = self.state_of(execution)
         if state is None:
-            # However long the log is: marks would follow each other as fast as they are committed.
-            self._not_before = self._ports.clock.now() + self._config.copy_retry_ns
+            if self._failing.why:
+                self._quiet_since = execution.position  # as it is, it fails again
             return None
         self._captured = Captured(execution.position, state)
         self._quiet_since = execution.position
@@ -229,7 +246,7 @@ class Checkpointing:
             return None
         if execution.position > committed or self.is_large(execution):
             return None
-        state = self.ask(execution.save)
+        state = self.state_of(execution)
         return Captured(execution.position, state) if state is not None else None
 
     def settle(self, execution: Execution, committed: Position) -> bool:
@@ -239,6 +256,8 @@ class Checkpointing:
             return True  # a backup's state is no checkpoint before it was compared (E8)
         if self._copying is not None or execution.position > committed or not execution.is_at_rest:
             return False
+        if self._failing.why and self.is_pausing:
+            return True  # its state is none that can be read, and said why
         captured = self.final_state(execution, committed)
         if captured is not None:
             self.keep(captured)
@@ -248,15 +267,46 @@ class Checkpointing:
         self._begin_copy(execution)
         return False
 
-    def ask(self, get: Callable[[], bytes]) -> bytes | None:
-        """What the class's own code gives as state or update; None when it gives none."""
+    def state_of(self, execution: Execution) -> bytes | None:
+        """The object's state as it is, read back; None when the class gives none, or none that can be read.
+        The group serves on, and its log grows until somebody looks."""
+        began_ns = self._ports.clock.now()
         try:
-            return get()
+            state = execution.save()
+        except NoStateAvailable:
+            self._pause()
+            return None
+        except NotCapturable as error:
+            self._failing.failed("checkpoint_failed", str(error))
+            self._pause()
+            return None
+        except Exception as error:
+            self._failing.failed("object_failed", error_in_words(error))
+            self._pause()
+            return None
+        finally:
+            if self._ports.clock.now() - began_ns > self._config.inline_capture_ns_max:
+                self._copies_left = COPIES_WHEN_SLOW
+        self._failing.succeeded()
+        return state
+
+    def _pause(self) -> None:
+        """However long the log is: marks would follow each other as fast as they are committed."""
+        self._not_before = self._ports.clock.now() + self._failing.pause_ns
+
+    @property
+    def is_pausing(self) -> bool:
+        """Whether the object had no state, or none that can be read, only a moment ago."""
+        return self._ports.clock.now() < self._not_before
+
+    def update_of(self, execution: Execution) -> bytes | None:
+        """What the class says has changed; None when it says nothing."""
+        try:
+            return execution.get_update()
         except (NoStateAvailable, NoUpdateAvailable):
             return None
         except Exception as error:
-            # The group serves on, and its log grows until somebody looks.
-            self._ports.fault("object_failed", f"no state could be captured: {error_in_words(error)}")
+            self._failing.mention("object_failed", error_in_words(error))
             return None
 
     def nothing_since(self, position: Position) -> None:
@@ -288,6 +338,7 @@ class Checkpointing:
         if captured.position <= self.kept:
             return
         self.kept = captured.position
+        self._failing.succeeded()
         self._ports.save_checkpoint(captured)
 
     def keep_sent(self, sent: Captured) -> None:
@@ -305,6 +356,7 @@ class Checkpointing:
         self.kept = self._quiet_since = self._committed = kept.position
         self._state_bytes = kept.size
         self._captured = None
+        self._failing.succeeded()
         self._drop_copy()
 
     def kept_elsewhere(self, position: Position, size: int) -> None:
@@ -339,6 +391,7 @@ class Checkpointing:
             self._postpone(BUSY_NS)
             return
         self._copying = copying
+        self._copies_left = max(self._copies_left - 1, 0)
         self._quiet_since = execution.position
         self._is_wanted = False
         self._restart()
@@ -349,21 +402,21 @@ class Checkpointing:
         if isinstance(result, NotCopied):
             self._copying = None
             if result.why:
-                self._failed(result.why)
+                self._failed(result)
             return
-        self._failures = 0
+        self._failing.succeeded()
         self._state_bytes = result.size
         copying.is_written = True
         self._on_digest(copying.position, result.digest)
         self._maybe_keep_copy()
 
-    def _failed(self, why: str) -> None:
-        """The log keeps all that the last checkpoint needs; the next copy comes after a pause."""
-        pause_ns = min(self._config.copy_retry_ns << self._failures, self._config.copy_retry_most_ns)
-        self._failures = min(self._failures + 1, self._config.copy_retry_most_ns.bit_length())
-        self._quiet_since = Position(0)
-        self._postpone(pause_ns)
-        self._ports.fault("checkpoint_failed", f"no state could be captured: {why}")
+    def _failed(self, result: NotCopied) -> None:
+        """The log keeps all that the last checkpoint needs. The next copy comes after a pause, also if
+        nothing is executed meanwhile, unless it would find the same state again."""
+        self._failing.failed("checkpoint_failed", result.why)
+        if not result.is_of_state:
+            self._quiet_since = Position(0)
+        self._postpone(self._failing.pause_ns)
 
     def _postpone(self, pause_ns: int) -> None:
         """It is still due, but not before this."""

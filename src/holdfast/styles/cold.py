@@ -47,6 +47,9 @@ class Cold(Passive):
         if isinstance(step, State):
             if self._execution is not None:
                 self._discard_object()  # it waits for a moment of rest, and here is a later one
+            Execution.load(
+                self.definition.apart(), step.saved
+            ).discard()  # it is no checkpoint otherwise (E9)
             self._checkpointing.keep(Captured(Position(records[-1].first - 1), step.saved))
             return
         if isinstance(step, Upgraded) and records[-1].first == 1:

@@ -34,9 +34,12 @@ class StyleConfig(Struct, frozen=True, kw_only=True):
     And of an update: instead of a longer one, warm backups replay."""
     sent_state_bytes_max: int = 64 * 1024
     """A state up to this size is sent to warm backups whole; beyond, they replay instead."""
-    inline_state_bytes_max: int = 512 * 1024
-    """A state up to this size is captured between two calls, which it stops for some milliseconds; beyond, by
-    a copy of the process. Smaller: more copies, each of which costs the host's page tables."""
+    inline_state_bytes_max: int = 256 * 1024
+    """A state up to this size is captured and read back between two calls, which it stops for some
+    milliseconds; beyond, by a copy of the process. Smaller: more copies, each of which costs the host's page
+    tables."""
+    inline_capture_ns_max: int = 10 * MILLISECOND
+    """One for which that took longer is left to copies for a while, however small it is."""
     copy_retry_ns: int = 1 * SECOND
     """The pause after a copy failed, doubled each time; and after an object had no state to give."""
     copy_retry_most_ns: int = 60 * SECOND

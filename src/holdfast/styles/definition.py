@@ -52,6 +52,11 @@ class Definition:
         """The same of objects that are not the member: to make one changes nothing here."""
         return self if self.own is None else replace(self, own=None)
 
+    def spare(self) -> object:
+        """An object as at creation that is nobody's: to try a state on. What ``__init__`` sets in motion was
+        set in motion once, when the group was created. Raises :class:`NotMade`."""
+        return self.apart().make(Timers())
+
     def make(self, timers: Timers) -> object:
         """The object as at creation. ``__init__`` has a context, so that every member makes the same. Raises
         :class:`NotMade`."""
@@ -72,7 +77,7 @@ class Definition:
         give yet. Raises :class:`NotMade`, ``NotCapturable``."""
         instance = self.make(timers)
         try:
-            self.capture.check(instance)
+            self.capture.check(instance, self.spare, self.code.version)
         except NotCapturable:
             raise
         except NoStateAvailable:

@@ -281,12 +281,15 @@ class Execution:
     # --- state
 
     def save(self) -> bytes:
-        """Everything, as of ``position``. Raises what ``get_state`` raises."""
-        return msgspec.msgpack.encode(self._saved(self.definition.capture.state_of(self.line.instance)))
+        """Everything, as of ``position``, read back (E9). Raises ``NotCapturable``, and what ``get_state``
+        raises."""
+        definition = self.definition
+        state = definition.capture.state_of(self.line.instance, definition.spare, self.code.version)
+        return saving.encoded(self._saved(state), definition.interface)
 
     def pieces(self) -> Iterator[bytes]:
         """The same for a large state, in pieces that follow each other."""
-        return saving.pieces(self._saved(b""), self.definition.capture, self.line.instance)
+        return saving.pieces(self._saved(b""), self.definition, self.line.instance)
 
     def weighs_over(self, limit: int) -> bool:
         """Whether the object's state takes more than *limit* bytes, as far as can be told at a glance."""

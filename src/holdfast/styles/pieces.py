@@ -62,14 +62,16 @@ def is_cut(value: object, kind: Any) -> bool:
     return type(value) in (dict, list, set) and len(value) >= CUT_ITEMS_MIN and not is_typeddict(kind)  # type: ignore[arg-type]  # these have a length
 
 
-def parts(value: Any, encode: Callable[[Any], msgspec.Raw]) -> Iterator[msgspec.Raw]:
-    """The encoded parts of a container, each about ``PIECE_BYTES``, in its order."""
+def parts(value: Any, encode: Callable[[Any, int], msgspec.Raw]) -> Iterator[msgspec.Raw]:
+    """The encoded parts of a container, each about ``PIECE_BYTES``, in its order. *encode* is given each
+    part, and the number of its first item."""
     make: Callable[[Any], Any] = type(value)
     items = iter(value.items() if isinstance(value, dict) else value)
-    count = _FIRST_PART
+    count, first = _FIRST_PART, 0
     while part := list(islice(items, count)):
-        encoded = encode(make(part))
+        encoded = encode(make(part), first)
         yield encoded
+        first += len(part)
         count = max(1, min(count * PIECE_BYTES // max(len(bytes(encoded)), 1), count * _GROWTH_MAX))
 
 

@@ -58,7 +58,8 @@ class Snapshot:
 
     position: Position
     pieces: Callable[[], Iterator[bytes]]
-    """The state, in pieces that follow each other. Raises what the class's own code raises."""
+    """The state, in pieces that follow each other, each of which was read back. Raises ``NotCapturable``,
+    and what the class's own code raises."""
     digest: Callable[[], bytes]
     """Of that state; asked after the pieces."""
 
@@ -76,6 +77,8 @@ class NotCopied:
     """It was not: *why*, or nothing when the object had no state to give just then (FTC-311)."""
 
     why: str
+    is_of_state: bool = False
+    """It was the state, which cannot be captured or read back as it is (E9); not the copy."""
 
 
 class Copies(Protocol):
@@ -199,8 +202,8 @@ class StylePorts:
     """This member cannot serve, and says why: hand the group over to another that may be able, if there is
     one (K5). Not within an event of the sequence."""
     fault: Callable[[str, str], None]
-    """Report a fault of the object: its kind (``divergence``, ``object_failed``, ``poisoned``, ``timer``) and
-    what is known of it."""
+    """Report a fault of the object: its kind (``divergence``, ``object_failed``, ``checkpoint_failed``,
+    ``poisoned``, ``timer``) and what is known of it."""
     copies: Copies | None = None
     """None: every state is captured between two calls, however large."""
     attempts: Attempts = field(default_factory=Attempts)

@@ -278,15 +278,19 @@ class Replica(ABC):
         Raises ``Unavailable``, ``Overloaded`` or ``InvalidRequest`` when nothing was done or what was done is
         known when the frame comes again, ``BadCall`` for what is no frame.
         """
-        execution, group = self._serving(), self.definition.group
+        group = self.definition.group
+        if self._succession.waits is None or group not in sent.chain:
+            self._serving()  # else a method of old code waits for this, and nothing is served before it ends
         calls = calls_in(sent)
         if group in sent.chain and not self.definition.interface.is_interleaved:
             # However full the line is: it only moves on when this is answered.
             outcomes = [in_circle(group, sent.chain)] * len(calls)
             self._ports.answer(token, [each.number for each in calls], outcomes)
             return
+        execution = self._serving()
         in_line, is_nested = execution.line.waiting, bool(sent.chain)
-        check_room(group, in_line, self._log_bytes(), self._config, is_nested=is_nested)
+        why_none = self._checkpointing.why_none
+        check_room(group, in_line, self._log_bytes(), self._config, is_nested=is_nested, why_none=why_none)
         queries, operations = self._asking.split(calls)
         if sent.is_ordered and operations:
             queries, operations = [], calls  # they shall see what those before them have done
@@ -510,6 +514,11 @@ class Replica(ABC):
             self._ports.wake()
             return None
         return kept if kept is not None else Captured(Position(0), Execution(self.definition.apart()).save())
+
+    @property
+    def why_no_checkpoint(self) -> str:
+        """Why this member's last checkpoint failed (E9); empty when it did not."""
+        return self._checkpointing.why_none
 
     def settle(self) -> bool:
         """Before an orderly stop: have a checkpoint of what this member has executed, so that whoever starts

@@ -10,9 +10,13 @@ from holdfast.model.code import Code
 from holdfast.model.csn import Csn
 from holdfast.model.errors import invariant
 from holdfast.model.ids import ClientId, Position
-from holdfast.styles.capture import Capture, Restoring
+from holdfast.sequence.retention import Retention
+from holdfast.styles.capture import Capture, NotCapturable, Restoring
+from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Job
+from holdfast.styles.interface import BadCall, Interface
 from holdfast.styles.pieces import Unframing, framed
+from holdfast.styles.timers import Timers
 
 WHOLE: Final = 1
 """The version of a state in one message."""
@@ -38,10 +42,29 @@ class Saved(msgspec.Struct, frozen=True, array_like=True):
     sends: bytes = b""
 
 
-def pieces(saved: Saved, capture: Capture, instance: object) -> Iterator[bytes]:
-    """*saved* and the state of *instance*, in pieces that follow each other."""
-    yield framed(msgspec.msgpack.encode(msgspec.structs.replace(saved, version=IN_PIECES)))
-    for piece in capture.pieces_of(instance):
+def encoded(saved: Saved, interface: Interface) -> bytes:
+    """*saved* as bytes that were read back (E9). The object's own part is no more than bytes here: it is read
+    back where it is captured. Raises ``NotCapturable``."""
+    whole = msgspec.msgpack.encode(saved)
+    try:
+        back = msgspec.msgpack.decode(whole, type=Saved)
+        retention, timers = Retention.load(back.retention), Timers.load(back.timers)
+    except msgspec.DecodeError as error:
+        raise NotCapturable(f"what belongs to the object cannot be read back: {error}") from None
+    if back != saved or retention.save() != saved.retention or timers.save() != saved.timers:
+        raise NotCapturable("requests, timers or calls in line would not come back as they are")
+    for timer in timers.to_come():
+        try:
+            interface.operation(timer.method).decoded(timer.arguments)
+        except BadCall as error:
+            raise NotCapturable(f"timer {timer.number} calls what cannot be called: {error}") from None
+    return whole
+
+
+def pieces(saved: Saved, definition: Definition, instance: object) -> Iterator[bytes]:
+    """*saved* and the state of *instance*, in pieces that follow each other, each of which was read back."""
+    yield framed(encoded(msgspec.structs.replace(saved, version=IN_PIECES), definition.interface))
+    for piece in definition.capture.pieces_of(instance, definition.spare, saved.code.version):
         yield framed(piece)
 
 

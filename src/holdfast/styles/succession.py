@@ -105,7 +105,11 @@ class Succession:
         only a person or another host can help."""
         if not self.is_met:
             return True
-        if self._is_running or self._ports.clock.now() < self._not_before:
+        if self._is_running:
+            return False
+        if self._ports.clock.now() < self._not_before:
+            if leads and self._failures > 1:
+                raise WaitsForCode(self.why)  # another member may be able
             return False
         tail = self._read(sequence)
         if tail is None:
@@ -164,24 +168,25 @@ class Succession:
     def _bring_through(self, tail: Tail, foreign: Stretch, sequence: Sequence, *, leads: bool) -> None:
         here, old_code = self._definition.code, self._ports.old_code
         self.why = self._in_words(tail, foreign)
-        by = here if leads and self._may_replay(foreign.code) else foreign.code
+        stretch = tail.first()
+        by = here if leads and self._may_replay(stretch.code) else stretch.code
         if old_code is None or not old_code.is_kept(by):
             if leads:
                 raise WaitsForCode(self.why)
             return
         is_long = tail.bytes >= self._config.checkpoint_bytes
-        if not (leads or tail.leads_to(here) or is_long) or self._is_answer_awaited(foreign):
+        if not (leads or tail.leads_to(here) or is_long) or self._is_answer_awaited(stretch):
             return
-        records = self._records(sequence, tail, foreign.last)
-        end, kept = foreign.last, tail.kept
+        records = self._records(sequence, tail, stretch.last)
+        end, kept = stretch.last, tail.kept
         self._is_running = old_code.begin(
-            foreign.code, kept, records, end, lambda result: self._ended(end, result), by
+            stretch.code, kept, records, end, lambda result: self._ended(end, result), by
         )
         if self._is_running:
             self._ports.trace.note(
                 "old_code",
                 group=self._definition.group,
-                code=str(foreign.code),
+                code=str(stretch.code),
                 after=tail.start,
                 up_to=end,
             )
@@ -195,9 +200,9 @@ class Succession:
         is_kept = old_code is not None and old_code.is_kept(code)
         return not is_kept and self._ports.may_replay(code)
 
-    def _is_answer_awaited(self, foreign: Stretch) -> bool:
+    def _is_answer_awaited(self, stretch: Stretch) -> bool:
         """Whether a method waits in the middle where the records end: more of them must come first."""
-        return self.waits is not None and foreign.last <= self.waits_at
+        return self.waits is not None and stretch.last <= self.waits_at
 
     def _records(self, sequence: Sequence, tail: Tail, last: Position) -> Iterator[Stored]:
         for records in pages(sequence, tail.start, last):

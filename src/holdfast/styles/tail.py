@@ -113,6 +113,14 @@ class Tail:
                 return stretch
         return None
 
+    def first(self) -> Stretch:
+        """The first stretch in which anything is executed: it comes first, also where a later one is the
+        reason for which a process with its code is needed."""
+        return next(
+            (each for number, each in enumerate(self.stretches) if each.operations or number),
+            self.stretches[0],
+        )
+
     def leads_to(self, here: Code) -> bool:
         """Whether the class as it is here has gone on somewhere in it, after other code."""
         return any(stretch.code.is_same(here) for stretch in self.stretches[1:])

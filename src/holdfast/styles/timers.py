@@ -5,6 +5,7 @@ the group's time; the primary then orders a firing, which counts only if the tim
 the firing was ordered. So it fires once, and a cancelled one not at all, whatever was on its way.
 """
 
+from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from typing import Final
 
@@ -99,6 +100,10 @@ class Timers:
         """The timer that a firing speaks of; None when that firing is out of date."""
         timer = self._timers.get(number)
         return timer if timer is not None and timer.due_ns == due_ns else None
+
+    def to_come(self) -> Iterable[Timer]:
+        """All of them, in no order."""
+        return self._timers.values()
 
     def methods(self) -> frozenset[str]:
         """What they call."""

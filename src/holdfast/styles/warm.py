@@ -75,21 +75,23 @@ class Warm(Passive):
             self._has_base = False
             return self._forward(is_mark=is_mark)
         if step is Step.UPDATE:
-            update = self._checkpointing.ask(execution.get_update)
+            update = self._checkpointing.update_of(execution)
             self._has_base = update is not None
             timers, sends = execution.timers.save(), execution.sends.save()
             if update is None or len(update) + len(timers) + len(sends) > self._config.record_bytes:
                 return self._forward(is_mark=is_mark)
             return Update(update, timers, sends)
         if step is Step.STATE and not self._checkpointing.is_large(execution):
-            state = state or self._checkpointing.ask(execution.save)
+            if state is None and self._checkpointing.is_pausing:
+                return self._forward(is_mark=is_mark)
+            state = state or self._checkpointing.state_of(execution)
             self._state_bytes = len(state) if state is not None else None
             if state is not None and len(state) <= self._config.sent_state_bytes_max:
                 return State(state)
             return self._forward(is_mark=is_mark)
         if self.definition.capture.is_updateable:
             # Backups replay up to here: what changed so far must not come again in the next update.
-            self._has_base = self._checkpointing.ask(execution.get_update) is not None
+            self._has_base = self._checkpointing.update_of(execution) is not None
         return self._forward(is_mark=is_mark)
 
     # --- as backup

@@ -182,6 +182,7 @@ class _Host(Collector):
             named["min_in_sync"].add_metric(label, each.record.min_in_sync)
             named["primary"].add_metric(label, each.is_primary)
             named["committed"].add_metric(label, each.member.committed)
+            named["checkpoint_failed"].add_metric(label, bool(each.why_no_checkpoint))
             named["without_object"].add_metric(label, each.style.fitness().is_without)
         yield from named.values()
 
@@ -191,6 +192,7 @@ _PER_GROUP: Final = {
     "in_sync": "Members in sync, in that view",
     "min_in_sync": "Members that must hold an operation before it is acknowledged",
     "primary": "Whether the primary is here",
+    "checkpoint_failed": "Whether the last checkpoint here failed: `group show` says why",
     "without_object": "Whether the member here holds no object and cannot serve; `holdfast explain` says why",
     "committed": "The last position of its sequence known here to be final: operations so far",
 }

@@ -10,6 +10,7 @@ from holdfast.sim.checkers import History, exactly_once
 from holdfast.sim.checkers.history import Operation
 from holdfast.sim.checkers.unique import check_list
 from holdfast.sim.groups.deaths import Deaths
+from holdfast.sim.groups.deploys import Deploys
 from holdfast.sim.groups.health import Health
 from holdfast.sim.groups.losses import Losses
 from holdfast.sim.groups.objects import Tokens, Woven
@@ -37,6 +38,7 @@ class Book:
     callers: dict[str, "Caller"] = field(default_factory=dict)
     """The clients, by name."""
     health: Health = field(init=False)
+    deploys: Deploys = field(init=False)
     began_ns: dict[str, int] = field(default_factory=dict)
     """When each host's latest process took up its groups."""
     draining: dict[HostId, None] = field(default_factory=dict)
@@ -46,6 +48,7 @@ class Book:
 
     def __post_init__(self) -> None:
         self.health = Health(self.world)
+        self.deploys = Deploys(self.world)
 
     def done(self, group: GroupId) -> None:
         self.world.operation()

@@ -13,6 +13,7 @@ from holdfast.sim.node import NodePorts
 from holdfast.sim.options import MILLISECOND
 from holdfast.sim.sequence.opening import DIRECTORY
 from holdfast.storage.checkpoint import Framing
+from holdfast.styles.capture import NotCapturable
 from holdfast.styles.ports import NotCopied, Snapshot
 
 TAKES_NS: Final = (1 * MILLISECOND, 400 * MILLISECOND)
@@ -38,15 +39,20 @@ class SimulatedCopies:
         if self._running is not None:
             return False
         pieces = [framing.header]
-        for piece in snapshot.pieces():
-            pieces.extend(framing.framed(piece))
-        pieces.append(framing.end())
-        self._running = (name, Written(framing.described, snapshot.digest()), then)
+        failure: NotCopied | None = None
+        try:
+            for piece in snapshot.pieces():
+                pieces.extend(framing.framed(piece))
+            pieces.append(framing.end())
+        except NotCapturable as error:
+            failure = NotCopied(str(error), is_of_state=True)
+        self._running = (name, Written(framing.described, b"" if failure else snapshot.digest()), then)
         self._number += 1
         number, is_killed = self._number, self._random.random() < KILLED
         node, life = self._ports.node, self._ports.life
         takes_ns = self._random.randint(*TAKES_NS)
-        node.world.after(takes_ns, node.run, life, lambda: self._write(number, pieces, is_killed))
+        failure = NotCopied(KILLED_WHY) if is_killed else failure
+        node.world.after(takes_ns, node.run, life, lambda: self._write(number, pieces, failure))
         node.world.sometimes("a state was captured in a copy")
         return True
 
@@ -55,13 +61,14 @@ class SimulatedCopies:
             self._remove(self._running[0])
             self._running = None
 
-    def _write(self, number: int, pieces: list[bytes], is_killed: bool) -> None:
+    def _write(self, number: int, pieces: list[bytes], failure: NotCopied | None) -> None:
         if self._running is None or number != self._number:
             return
         name = self._running[0]
-        if is_killed:
-            self._ports.node.world.sometimes("a copy was killed")
-            self._end(NotCopied(KILLED_WHY))
+        if failure is not None:
+            is_killed = failure.why == KILLED_WHY
+            self._ports.node.world.sometimes("a copy was killed" if is_killed else "a copy was refused")
+            self._end(failure)
             return
         try:
             self._remove(name)

@@ -20,6 +20,7 @@ from holdfast.housing.housed import Housed
 from holdfast.housing.nesting import Nesting
 from holdfast.housing.ports import HousePorts
 from holdfast.model.calls import ToClient, decode_to_host, encode_message
+from holdfast.model.code import Code
 from holdfast.model.ids import GroupId, HostId, Incarnation, Revision
 from holdfast.sequence.messages import Died, GroupMessage, HostMessage
 from holdfast.sim.authority.asking import authority_client
@@ -78,7 +79,7 @@ class Host(HostProcess):
         self._authority = SimAuthority(ports)
         self._recipes = Recipes(self._authority)
         self._authority.on_authority = self._recipes.on_authority
-        self._opened = Opened(ports, self._recipes, self._begin, has_clock=True)
+        self._opened = Opened(ports, self._recipes, self._begin, has_clock=True, codes=self._codes())
 
     @property
     def incarnation(self) -> Incarnation | None:
@@ -205,8 +206,15 @@ class Host(HostProcess):
             beats=self._heart.beats if self._heart is not None else None,
         )
 
+    def _codes(self) -> dict[str, Code]:
+        """Of its classes, as its session announces them (E7)."""
+        return {}
+
+    def _defined(self, record: GroupRecord) -> Definition:
+        return definition_of(record)
+
     def _define(self, record: GroupRecord) -> Definition:
-        definition = definition_of(record)
+        definition = self._defined(record)
         world = self.book.world
 
         def fresh() -> object:
@@ -251,9 +259,14 @@ class Host(HostProcess):
 
     # --- what it reports, and what happens to it
 
+    def _is_meant(self, kind: str, what: str) -> bool:
+        """Whether this run does that to its groups."""
+        return False
+
     def _on_fault(self, group: GroupId, kind: str, what: str) -> None:
         is_meant = (
             kind == "poisoned"
+            or self._is_meant(kind, what)
             or (kind == "state_lost" and group in self.book.losses.groups)
             or (kind == "checkpoint_failed" and KILLED_WHY in what)
             or (kind == "object_failed" and NotHere.__name__ in what)

@@ -8,8 +8,9 @@ from holdfast.model.calls import Request
 from holdfast.model.ids import Position
 from holdfast.sequence.ports import Kept, chunks_of
 from holdfast.styles.definition import Definition
+from holdfast.styles.effects import Effects
 from holdfast.styles.execution import Execution
-from holdfast.styles.operation import Calls, Poison, decode_calls, decode_record, stamp_of
+from holdfast.styles.operation import Calls, Poison, Record, decode_calls, decode_record, stamp_of
 
 
 class Replay:
@@ -43,8 +44,12 @@ class Replay:
                 before, stamp = execution.csn, stamp_of(record)
                 if stamp is not None and stamp.csn <= before:
                     self.went_back = f"{stamp.csn} at {each.first} follows {before}"
-                effects = execution.apply(each.first, record)
+                effects = self.apply(each.first, record)
+                execution = self.execution
                 self.divergence = self.divergence or effects.divergence
+
+    def apply(self, first: Position, record: Record) -> Effects:
+        return self.execution.apply(first, record)
 
 
 def _known(record: Calls, ends: dict[Request, bytes]) -> dict[Request, bytes]:

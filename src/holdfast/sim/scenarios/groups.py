@@ -19,6 +19,7 @@ import msgspec
 from holdfast.authority.groups import DISK, MEMORY, WAIT, GroupRecord
 from holdfast.housing.housed import Housed
 from holdfast.model.ids import GroupId, HostId
+from holdfast.sequence.ports import Kept
 from holdfast.sim.authority.asking import AUTHORITY
 from holdfast.sim.authority.leases import LeaseBook
 from holdfast.sim.authority.server_node import AuthorityNode
@@ -59,7 +60,7 @@ DEMANDED: Final = 3
 
 class Groups(Scenario):
     name = "groups"
-    nodes = (AUTHORITY, *HOSTS)
+    nodes: ClassVar[tuple[str, ...]] = (AUTHORITY, *HOSTS)
     clients = CLIENTS
     kinds: ClassVar[tuple[str, ...]] = (
         *PROCESS_KINDS,
@@ -81,6 +82,7 @@ class Groups(Scenario):
         Bound(kinds=(swaying.SWAYS,), nodes=1),
     )
     host: ClassVar[type[Host]] = Host
+    caller: ClassVar[type[Caller]] = Caller
     fault_ns: ClassVar[int] = 4 * SECOND
     heal_ns: ClassVar[int] = 6500 * MILLISECOND
 
@@ -104,7 +106,7 @@ class Groups(Scenario):
         for host in stage.hosts:
             world.add_node(host, partial(self.host, book=book, stage=stage))
         for name in CLIENTS:
-            world.add_node(name, partial(Caller, book=book, stage=stage))
+            world.add_node(name, partial(self.caller, book=book, stage=stage))
         Agents(world, tuple(stage.hosts)).start()
 
     def drawn(self, world: World) -> Stage:
@@ -232,6 +234,10 @@ class Groups(Scenario):
                 found[name] = housed
         return found
 
+    def replayed(self, record: GroupRecord, kept: Kept | None, housed: Housed) -> Replay:
+        """What a member holds, read once more."""
+        return Replay(definition_of(record), kept, housed)
+
     def _check_objects(self, world: World, record: GroupRecord, members: dict[str, Housed]) -> Tokens:
         objects: dict[str, Tokens] = {}
         digests: dict[bytes, str] = {}
@@ -239,7 +245,7 @@ class Groups(Scenario):
         for name, housed in members.items():
             host: Host = world.nodes[name].core
             assert host.groups is not None
-            replay = Replay(definition_of(record), host.groups.kept(record), housed)
+            replay = self.replayed(record, host.groups.kept(record), housed)
             live = housed.replica.execution
             if live is not None and replay.execution.position <= live.position <= up_to:
                 replay.run_to(live.position)

@@ -15,6 +15,7 @@ from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Recipe, Recipes
 from holdfast.authority.replicas import ensure_replica
 from holdfast.housing.stamps import Stamps
+from holdfast.model.code import Code
 from holdfast.model.errors import Corruption, HoldfastError
 from holdfast.model.ids import HostId, Incarnation, Nonce, Opening, ReplicaId, StoreId
 from holdfast.model.ports import Token
@@ -51,9 +52,16 @@ class Opened:
     """A host's store and session, open."""
 
     def __init__(
-        self, ports: NodePorts, recipes: Recipes, then: Callable[[], None], *, has_clock: bool = False
+        self,
+        ports: NodePorts,
+        recipes: Recipes,
+        then: Callable[[], None],
+        *,
+        has_clock: bool = False,
+        codes: dict[str, Code] | None = None,
     ) -> None:
-        """*has_clock*: the host stamps operations, so its clock is opened too."""
+        """*has_clock*: the host stamps operations, so its clock is opened too. *codes*: of its classes."""
+        self._codes = codes
         self.log: Log
         self.checkpoints: CheckpointStore
         self.store: StoreId
@@ -163,7 +171,11 @@ class Opened:
                 continue
             # A nonce per lease: under the old one a session whose lease ended unseen would stay gone.
             session = yield from sessions.open_session(
-                self._name, lease=granted.lease, address=f"{self._name}:1", nonce=self.nonce()
+                self._name,
+                lease=granted.lease,
+                address=f"{self._name}:1",
+                nonce=self.nonce(),
+                codes=self._codes,
             )
             if isinstance(session, Seen):
                 self.incarnation = session.value.incarnation

@@ -1,0 +1,242 @@
+"""Random sequences of operations under a seed, what they find, and the shortest sequence that still does."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final
+
+from holdfast.model.outcome import Returned, decode_outcome, error_in_words
+from holdfast.sim.exercise.subject import Done, Subject
+from holdfast.sim.exercise.values import CannotMake, Values
+from holdfast.styles.capture import NoStateAvailable, NotCapturable
+from holdfast.styles.definition import Definition
+from holdfast.styles.failing import reason_of
+from holdfast.styles.interface import Operation
+
+SEQUENCE_MAX: Final = 30
+"""Operations on one object; the next sequence begins with a fresh one."""
+CAPTURED_EVERY: Final = (1, 2, 3, 5, 8)
+FOUND_MAX: Final = 8
+SHRINKS_MAX: Final = 200
+"""Sequences that are tried to shorten one."""
+
+Progress = Callable[[int], None]
+
+
+class Unfinished(Exception):
+    """Raised by what runs the operations when there is no time left."""
+
+
+class TooSlow(Exception):
+    """Raised by it when one operation takes too long: its object is given up in the middle of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is wrong with a class: its *kind* is ``state``, ``replay`` or ``query``."""
+
+    kind: str
+    what: str
+    operations: tuple[Done, ...]
+    """That lead to it, the last one being where it showed."""
+
+
+@dataclass(slots=True)
+class Exercised:
+    """What came of it."""
+
+    operations: int = 0
+    found: list[Found] = field(default_factory=list)
+    not_made: dict[str, str] = field(default_factory=dict)
+    """Methods that were not called, and why not."""
+    too_slow: dict[str, str] = field(default_factory=dict)
+    """Methods that took too long, each with one call that did; they are not called any more."""
+    is_finished: bool = True
+
+
+class _Wrong(Exception):
+    def __init__(self, kind: str, what: str) -> None:
+        super().__init__(what)
+        self.kind = kind
+        self.what = what
+
+
+def exercise(
+    definition: Definition,
+    *,
+    operations: int,
+    seed: int,
+    progress: Progress = lambda _: None,
+    run: Callable[[Callable[[], list[bytes]]], list[bytes]] = lambda work: work(),
+) -> Exercised:
+    """Make about so many *operations*. *run* runs each on one object; it may raise
+    :class:`TooSlow` and :class:`Unfinished`."""
+    random = Random(seed)  # fence: of the seed
+    result = Exercised()
+    known: set[str] = set()
+    while result.operations < operations and len(result.found) < FOUND_MAX:
+        length = min(random.randint(1, SEQUENCE_MAX), operations - result.operations)
+        sequence = _Sequence(definition, random.choice(CAPTURED_EVERY), run)
+        values = Values(random)
+        made: list[Done] = []
+        try:
+            while len(made) < length:
+                done = _drawn(definition, random, values, result)
+                if done is None:
+                    return result
+                made.append(done)
+                result.operations += 1
+                progress(result.operations)
+                for outcome in sequence.do(done):
+                    _see(values, outcome)
+            sequence.capture()
+        except _Wrong as wrong:
+            reason = f"{wrong.kind} {reason_of(wrong.what)}"
+            if reason not in known:
+                known.add(reason)
+                result.found.append(_shortest(definition, tuple(made), wrong, reason, run))
+        except TooSlow:
+            result.too_slow[made[-1].method] = str(made[-1])
+        except Unfinished:
+            result.is_finished = False
+            return result
+    return result
+
+
+class _Sequence:
+    """One object, one that replays, and one that was made of the first one's state."""
+
+    def __init__(self, definition: Definition, every: int, run: Callable[..., list[bytes]]) -> None:
+        self._every = every
+        self._run = run
+        self._first = Subject.made(definition)
+        self._second = Subject.made(definition)
+        self._restored: Subject | None = None
+        self._number = 0
+
+    def do(self, done: Done) -> list[bytes]:
+        """Raises :class:`_Wrong`."""
+        self._number += 1
+        before = self._first.execution.digest() if done.is_query and self._first.is_at_rest else b""
+        outcomes = self._on(self._first, done)
+        if before and self._first.execution.digest() != before:
+            raise _Wrong("query", f"{done.method} is marked as a query and changes the state")
+        again = self._on(self._second, done)
+        if again != outcomes:
+            raise _Wrong("replay", f"a replay of {done.method} gives {_said(again)}, not {_said(outcomes)}")
+        if self._restored is not None and (after := self._on(self._restored, done)) != outcomes:
+            raise _Wrong(
+                "state",
+                f"after its state was read back {done.method} gives {_said(after)}, not {_said(outcomes)}",
+            )
+        if self._number % self._every == 0:
+            self.capture()
+        return outcomes
+
+    def capture(self) -> None:
+        if not self._first.is_at_rest:
+            return
+        try:
+            digest = self._first.execution.digest()
+            if self._second.execution.digest() != digest:
+                raise _Wrong("replay", "the state of an object that executed the same is another")
+            if self._restored is not None and self._restored.execution.digest() != digest:
+                raise _Wrong("state", "an object whose state was read back goes on to another state")
+            self._restored = self._first.restored(self._first.execution.save())
+        except NoStateAvailable:
+            self._restored = None
+        except NotCapturable as error:
+            raise _Wrong("state", str(error)) from None
+        except _Wrong:
+            raise
+        except Exception as error:
+            raise _Wrong("state", f"the state cannot be captured: {error_in_words(error)}") from None
+
+    def _on(self, subject: Subject, done: Done) -> list[bytes]:
+        return self._run(lambda: subject.do(self._number, done))
+
+
+def _drawn(definition: Definition, random: Random, values: Values, result: Exercised) -> Done | None:
+    """Of a method whose arguments can be made; None if there is none."""
+    offered = [
+        each
+        for name, each in sorted(definition.interface.operations.items())
+        if name not in result.not_made and name not in result.too_slow
+    ]
+    while offered:
+        operation = random.choice(offered)
+        try:
+            return Done(operation.name, _arguments(operation, random, values), operation.is_query)
+        except CannotMake as error:
+            result.not_made[operation.name] = f"no value is known for {error}"
+            offered.remove(operation)
+    return None
+
+
+def _arguments(operation: Operation, random: Random, values: Values) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    for name, parameter in operation.signature.parameters.items():
+        if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
+            continue
+        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
+            raise CannotMake(f"{name}, which cannot be given by name")
+        if parameter.default is not inspect.Parameter.empty and random.random() < 1 / 3:
+            continue
+        annotated = parameter.annotation is not inspect.Parameter.empty
+        if annotated and name not in operation.types:
+            raise CannotMake(f"{name}: {parameter.annotation}")
+        try:
+            given[name] = values.of(operation.types.get(name, Any))
+        except CannotMake as error:
+            raise CannotMake(f"{name}: {error}") from None
+    return given
+
+
+def _see(values: Values, outcome: bytes) -> None:
+    found = decode_outcome(outcome)
+    if isinstance(found, Returned):
+        values.saw(found.value)
+
+
+def _said(outcomes: list[bytes]) -> str:
+    return "; ".join(str(decode_outcome(each))[:80] for each in outcomes) or "nothing"
+
+
+def _shortest(
+    definition: Definition,
+    made: tuple[Done, ...],
+    wrong: _Wrong,
+    reason: str,
+    run: Callable[..., list[bytes]],
+) -> Found:
+    """The same with fewer operations: parts are left out, larger ones first, as long as it still shows."""
+    best, says = made, wrong
+    tries, size = 0, max(len(made) // 2, 1)
+    while size and tries < SHRINKS_MAX:
+        at = 0
+        while at < len(best) and tries < SHRINKS_MAX:
+            candidate = best[:at] + best[at + size :]
+            tries += 1
+            found = _wrong_with(definition, candidate, run) if candidate else None
+            if found is not None and f"{found[0].kind} {reason_of(found[0].what)}" == reason:
+                says, best = found[0], candidate[: found[1]]
+            else:
+                at += size
+        size //= 2
+    return Found(says.kind, says.what, best)
+
+
+def _wrong_with(
+    definition: Definition, made: tuple[Done, ...], run: Callable[..., list[bytes]]
+) -> tuple[_Wrong, int] | None:
+    """What is wrong after so many of these operations, each of which is captured."""
+    sequence = _Sequence(definition, 1, run)
+    for number, done in enumerate(made, start=1):
+        try:
+            sequence.do(done)
+        except _Wrong as wrong:
+            return wrong, number
+        except (TooSlow, Unfinished):
+            return None
+    return None

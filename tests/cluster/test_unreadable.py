@@ -1,0 +1,130 @@
+"""States that cannot be read back: no checkpoint is made of them, the service goes on, and a restart of all
+hosts serves with everything that was acknowledged (E9)."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from domain import WAIT_S, Domain, is_whole
+from group_client import Client, run
+
+from holdfast.cli.ordering import give_at
+from holdfast.model.orders import GroupHistory, ShowHistory
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+
+APPS = Path(__file__).parent / "apps"
+INTERVAL = 2_000_000
+"""0.2 s, in units of 100 ns."""
+GROUPS: dict[str, tuple[str, str, list[Any], str]] = {
+    "scheduler": (
+        "Scheduler",
+        "warm_passive",
+        [],
+        "Scheduler.jobs['x'].due: annotated datetime | None, holds float 12.5",
+    ),
+    "large": (
+        "Scheduler",
+        "warm_passive",
+        [400_000],
+        "Scheduler.jobs['x'].due: annotated datetime | None, holds float 12.5",
+    ),
+    "refusing": (
+        "Refusing",
+        "cold_passive",
+        [],
+        "Refusing.set_state does not take what Refusing.get_state gave: ValueError: a name ends",
+    ),
+    "changing": (
+        "Changing",
+        "active",
+        [],
+        "Changing.rows[1] holds tuple ('x', 1) and would come back as list ['x', 1]",
+    ),
+}
+
+
+async def why(client: Client, name: str) -> set[str]:
+    """Why its last checkpoints failed, as `holdfast group show` has it."""
+    told = await give_at(client.layout, ShowHistory(name=name), GroupHistory)
+    return {each.why for each in told.checkpoints_failed}
+
+
+async def until_told(client: Client, name: str, expected: str) -> None:
+    """Until that is why checkpoints of the group fail."""
+    async with asyncio.timeout(WAIT_S):
+        while not any(expected in each for each in await why(client, name)):
+            await asyncio.sleep(0.1)
+
+
+async def until_well(client: Client, name: str) -> None:
+    """Until no member's fail any more; backups make theirs when there is something to do."""
+    group = await client.group(name)
+    async with asyncio.timeout(WAIT_S):
+        while await why(client, name):
+            await group.add("again")
+            await asyncio.sleep(0.2)
+
+
+async def look(client: Client, *expected: str) -> None:
+    """Everything is there that was acknowledged, and the groups take calls."""
+    for name in GROUPS:
+        group = await client.group(name)
+        assert await group.names() == ["first", "x", *expected], name
+        assert await group.add(f"{len(expected)}") == 3 + len(expected), name
+
+
+def test_states_that_cannot_be_read_back(tmp_path: Path) -> None:
+    """Of every kind, small and large, in every style; all hosts are killed, and stopped in order."""
+    with Domain(tmp_path / "d", "--app", str(APPS)) as domain:
+        domain.wait("every host hears every other", is_whole)
+
+        async def spoil(client: Client) -> None:
+            for name, (cls, style, args, _) in GROUPS.items():
+                group = await client.connection.create(
+                    f"unreadable:{cls}",
+                    name=name,
+                    style=style,
+                    args=args,
+                    properties={"CheckpointInterval": INTERVAL},
+                )
+                await client.wait_in_sync(name)
+                assert await group.add("first") == 1
+            await asyncio.sleep(1.0)  # checkpoints of states that are well
+            for name, (*_, expected) in GROUPS.items():
+                group = await client.group(name)
+                assert await group.spoil("x") == 2
+                await until_told(client, name, expected)
+            await look(client)
+            await client.kill_all()
+            await look(client, "0")
+            # Again, now that all of it was replayed.
+            for name in GROUPS:
+                await client.wait_in_sync(name)
+                await until_told(client, name, GROUPS[name][-1])
+
+        run(domain, spoil)
+        shown = domain.run("group", "show", "scheduler", check=False)
+        assert shown.returncode != 0 or "the last checkpoint failed" in shown.stderr + shown.stdout
+        domain.run("down")
+        domain.up()
+
+        async def mend(client: Client) -> None:
+            await look(client, "0", "1")
+            held = {}
+            for name in GROUPS:
+                group = await client.group(name)
+                await group.mend()
+                await until_well(client, name)
+                held[name] = await group.names()
+            await client.kill_all()
+            for name, names in held.items():
+                assert names[:5] == ["first", "x", "0", "1", "2"]
+                assert await (await client.group(name)).names() == names
+
+        run(domain, mend)
+        said = "".join(path.read_text(encoding="utf-8") for path in domain.directory.rglob("*.log"))
+        told = [line for line in said.splitlines() if "kind=checkpoint_failed" in line]
+        lives, members = 3, 3
+        assert 0 < len(told) <= len(GROUPS) * members * lives, "once per reason, member and process"
