@@ -15,7 +15,7 @@ FITS: Final = 5
 FIT_S: Final = 0.3
 UNREADABLE: Final = "Fitful.mood.since"
 """Named by a fault that is meant."""
-LISTS: Final = ("tokens", "notes", "rings", "ends")
+LISTS: Final = ("tokens", "notes", "rings", "ends", "posts", "heard")
 
 
 class Tokens:
@@ -27,6 +27,10 @@ class Tokens:
     rings: list[str]
     ends: list[tuple[str, str, str]]
     """(the group called, the token, how the call ended)"""
+    posts: list[tuple[str, str]]
+    """(the group that it was sent to, the token)"""
+    heard: list[tuple[str, str]]
+    """(the group that sent it, the token)"""
     appended: int
     """How many tokens were, which nobody ever asks for."""
 
@@ -35,6 +39,8 @@ class Tokens:
         self.notes = []
         self.rings = []
         self.ends = []
+        self.posts = []
+        self.heard = []
         self.appended = 0
 
     def append(self, token: str) -> tuple[str, int]:
@@ -56,6 +62,16 @@ class Tokens:
 
     def ring(self, token: str) -> None:
         self.rings.append(token)
+
+    def post(self, token: str, to: list[str]) -> tuple[str, int]:
+        """Appends, and sends it to other groups, whose answers it does not wait for."""
+        for index, name in enumerate(to):
+            context.send(name).hear(context.this_group, f"{token}>>{index}")
+            self.posts.append((name, f"{token}>>{index}"))
+        return self.append(token)
+
+    def hear(self, sender: str, token: str) -> None:
+        self.heard.append((sender, token))
 
     async def relay(
         self, token: str, to: list[str], timeout_s: float | None = None, through: str = ""
