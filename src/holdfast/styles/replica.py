@@ -352,7 +352,14 @@ class Replica(ABC):
         if self._absence.now is not None:
             return self._absence.now
         if self.execution is None and (why := self._why_unable()):
-            return Fitness(Rank.UNABLE, why, since_ns=self._office.unable_since_ns)
+            wants = self._succession.wants if self._succession.is_met else None
+            return Fitness(
+                Rank.UNABLE,
+                why,
+                wants or Position(0),
+                wants_state=wants is not None,
+                since_ns=self._office.unable_since_ns,
+            )
         return NEAR if self.is_near() else FAR
 
     def _why_unable(self) -> str:
