@@ -248,10 +248,11 @@ class Succession:
 
     def _in_words(self, tail: Tail, foreign: Stretch) -> str:
         group, here = self._definition.group, self._definition.code
-        operations = f"{foreign.operations} operation{'s' if foreign.operations != 1 else ''}"
         since = f"checkpoint {tail.start}" if tail.start else "the beginning"
-        said = (
-            f"{operations} since {since} were made by code {foreign.code}; here is {here}: "
-            f"put {foreign.code} back, or `holdfast group upgrade {group} --replay`"
-        )
-        return said[:WORDS_MAX]
+        were = "operation since {} was" if foreign.operations == 1 else "operations since {} were"
+        said = f"{foreign.operations} {were.format(since)} made by code {foreign.code}; here is {here}: "
+        old_code = self._ports.old_code
+        if old_code is not None and old_code.is_kept(foreign.code):
+            return f"{said}a kept copy of {foreign.code} executes them"[:WORDS_MAX]
+        helps = f"put {foreign.code} back, or `holdfast group upgrade {group} --replay`"
+        return f"{said}{helps}"[:WORDS_MAX]
