@@ -172,14 +172,13 @@ class Rolling:
         for each in groups.groups:
             if failures == FAILURES_MAX:
                 return
-            # This group's own last primary has handed over by then, or cannot.
             others = [other for other in each.in_sync if other != host]
             if each.primary != host or not others:
                 continue
             served = each.code.code if each.code is not None else Code()
             others.sort(key=lambda other: not has(each, other, served))
-            if each.name == self._name and not has(each, others[0], served):
-                continue
+            if each.code is not None and not has(each, others[0], served):
+                continue  # nobody could serve it before this host has other code as well
             wanted = SetPrimary(name=each.name, host=others[0], is_any_style=True)
             try:
                 await self._give(wanted, HandedOver)
