@@ -387,6 +387,7 @@ class Groups:
             checkpoint=lambda: housed.ground.keeping.newest(housed.group),
             save_checkpoint=lambda captured: housed.ground.keeping.keep(housed.group, captured),
             pass_on=housed.pass_on,
+            void_checkpoints=partial(housed.ground.keeping.void, housed.group),
             fault=partial(ports.on_fault, housed.group),
             copies=housed.copies,
             attempts=self.suspects.of(housed.group),

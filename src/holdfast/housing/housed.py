@@ -91,6 +91,11 @@ class Housed:
             self.style.bind(self.member)
         if kept is not None:
             self.style.install(kept)
+        if isinstance(self.style, Replica):
+            self.style.begin_unproven()
+        void_up_to = ground.keeping.void_up_to(record.group)
+        if void_up_to is not None and isinstance(self.style, Replica):
+            self.style.begin_void(void_up_to)
 
     def on_record(self, seen: Seen[GroupRecord]) -> None:
         """The group's record is another: where it shall have members, or what it shall be like."""
