@@ -130,11 +130,6 @@ class Replica(ABC):
         return self._office.is_taken_up
 
     @property
-    def why_not_ready(self) -> str:
-        """Why no calls are taken here though this member is primary, for people; empty: they are, or soon."""
-        return self._office.why_not
-
-    @property
     def awaits_turn(self) -> bool:
         """Whether a commit has brought on something that only a turn does."""
         return True
@@ -181,9 +176,10 @@ class Replica(ABC):
             return None
         execution = self._ready()
         if not execution.is_own:
-            if may_order:
-                self._upgrade(execution)
-            else:
+            if may_order and self.sequence.is_serving:
+                with suppress(Rejected, Unavailable):  # the object was given up, and is made again
+                    self._upgrade(execution)
+            elif not may_order:
                 self._ports.again()
             return None
         self._stamping.resume(*newest_stamp(execution, self.sequence))

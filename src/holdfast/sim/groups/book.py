@@ -19,8 +19,9 @@ from holdfast.sim.world import World
 if TYPE_CHECKING:
     from holdfast.sim.groups.caller import Caller
 
-CALLED: Final = {"noted": (1, 1), "unknown": (0, 1), "expired": (0, 1), "abandoned": (0, 1)}
-"""By how a call from group to group ended: how often it was executed, at least and at most."""
+CALLED: Final = {"noted": (1, 1), "unknown": (0, 1)}
+"""By how a call from group to group ended: how often it was executed, at least and at most. Whatever else is
+said of one is a refusal: it never ran (X3)."""
 
 
 @dataclass(slots=True)
@@ -71,7 +72,7 @@ class Book:
         """Every call from group to group had its effect once; *objects*: one of each group, by its name;
         *is_whole*: of every group that calls others, as it was all the time (E3).
 
-        One that was refused had none, unless an earlier copy's outcome was forgotten meanwhile (X2).
+        One that was refused had none, in line or on its way (X3, E10).
         """
         noted = {name: Counter(found.notes) for name, found in objects.items()}
         for caller, found in objects.items():
@@ -94,6 +95,23 @@ class Book:
             twice = [hop for hop, times in notes.items() if times > 1]
             if twice:
                 self.world.violation("E3", f"{callee} noted {twice[0]} {notes[twice[0]]} times")
+
+    def check_posts(self, objects: Mapping[str, Tokens], *, is_whole: bool) -> None:
+        """Every call that was sent was executed once, in the order of sending; *objects* and *is_whole* as
+        above."""
+        for sender, found in objects.items():
+            for receiver, other in objects.items():
+                posted = [token for to, token in found.posts if to == receiver]
+                heard = [token for by, token in other.heard if by == sender]
+                if posted and heard == posted:
+                    self.world.sometimes("calls that were sent were all heard, in their order")
+                is_right = heard == posted if is_whole else heard == posted[: len(heard)]
+                if not is_right and not (self.losses.groups and not is_whole):
+                    at = next(
+                        (i for i, pair in enumerate(zip(posted, heard, strict=False)) if len({*pair}) > 1), 0
+                    )
+                    said = f"{sender} sent {len(posted)} to {receiver}, which heard {len(heard)}"
+                    self.world.violation("E3", f"{said}; from {at}: {posted[at:][:3]}, {heard[at:][:3]}")
 
     def check_history(self, lost: list[str]) -> None:
         """Answers are linearizable, but for those of the groups whose state was lost."""
