@@ -133,6 +133,22 @@ def test_groups_that_call_each_other_at_once_all_go_on(whole: Domain, style: str
     assert all(any(each in text for each in circles) for texts in said for text in texts)
 
 
+def test_interleaved_groups_that_call_each_other_refuse_nothing(whole: Domain) -> None:
+    """No call stands in line behind an operation that waits: there is no circle, and none is seen."""
+
+    async def work(client: Client) -> tuple[list[str], int]:
+        both = [
+            await client.connection.create("banks:OpenBank", name=f"open {each}", args=[1000])
+            for each in range(2)
+        ]
+        ended = await asyncio.gather(
+            *(both[each % 2].transfer(f"open {1 - each % 2}", 10 + each) for each in range(40))
+        )
+        return ended, sum([await each.holds() for each in both])
+
+    assert run(whole, work) == (["done"] * 40, 2000)
+
+
 def test_a_ring_of_three_groups_goes_on(whole: Domain) -> None:
     """Each transfers to the next, some of them through it to the one after: circles of two and of three."""
 

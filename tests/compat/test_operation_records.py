@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from holdfast.model.calls import Request
+from holdfast.model.circles import Root
 from holdfast.model.code import Code
 from holdfast.model.csn import Csn
 from holdfast.model.ids import ClientId, Position, ReplicaId
@@ -35,6 +36,7 @@ from holdfast.styles.operation import (
     Unmarked,
     Update,
     Upgraded,
+    Withdrawn,
     decode_calls,
     decode_record,
 )
@@ -69,6 +71,10 @@ RECORDS: dict[str, Record] = {
 }
 RECORDS_3: dict[str, Record] = {
     "unmarked": Unmarked(),
+    "withdrawn": Withdrawn(STAMP, CLIENT, 12, b"\x93\x02\xaacall_cycle\xa0"),
+    "nested_calls": Calls(
+        STAMP, msgspec.structs.replace(SENT, root=Root(1_700_000_000_000_000_007, "outer", CLIENT, 3))
+    ),
     "send_ended": SendEnded(STAMP, 9, "expired", "no answer"),
     "update": Update(b"update", b"timers", b"sends"),
 }

@@ -79,12 +79,12 @@ def outgoing(*, may_have_left: bool = False) -> Outgoing:
         "stock",
         "reserve",
         msgspec.Raw(b"\x90"),
-        1000,
+        1110,
         ("shop",),
         Position(3),
         may_have_left,
         root=Root(5, "shop", ClientId("c"), 7),
-        deadline_ns=990 * SECOND,
+        deadline_ns=1100 * SECOND,
     )
 
 
@@ -139,7 +139,7 @@ class Calling:
             nonce=Nonce("n"),
             name="stock",
         )
-        clock = FakeClock()
+        self.clock = clock = FakeClock()
         ports = SimpleNamespace(
             clock=clock,
             callees=self.callees,
@@ -194,3 +194,16 @@ def test_a_member_whose_session_is_heard_of_after_its_view_is_reached() -> None:
     assert sorted(calling.callees.kept) == ["a:7400", "b:7400"]
     calling.meet(B)
     assert sorted(calling.callees.kept) == ["a:7400", "b:7400"], "where it did listen is worth a try"
+
+
+def test_a_call_whose_time_was_up_before_it_could_leave_does_not_leave() -> None:
+    """Its group was busy, or could not commit for so long: it is not made, and its caller knows."""
+    calling = Calling(view(4, A))
+    calling.meet(A)
+    calling.nesting.on_up(A)
+    calling.callees.sent.clear()
+    calling.clock.time_ns = 1200 * SECOND
+    caller = Caller()
+    calling.nesting.call(cast(Any, caller), outgoing())
+    assert [each for each in caller.told if isinstance(each, Refused)] == caller.told != []
+    assert not [message for _, message in calling.callees.sent if isinstance(message, Nested)]

@@ -68,10 +68,13 @@ class Called:
             yield invocations.reference
 
     def call(self, reference: Reference, awaited: Awaited, sent: Sent, left_ns: int, time_ns: int) -> None:
-        """Make the call in *sent*, which expires in *left_ns*; *time_ns*: that group's time, if it was not
+        """Make the call in *sent*, which is waited for *left_ns*; *time_ns*: that group's time, if it was not
         called before. Raises ``Overloaded``."""
+        if left_ns <= 0 and not awaited.outgoing.may_have_left:
+            awaited.tell_of_nobody("its time was up before it could leave")
+            return
         invocations, outgoing = self._to(reference, time_ns), awaited.outgoing
-        shortest_ns = ATTEMPT_NS if outgoing.may_have_left else 1
+        shortest_ns = ATTEMPT_NS if outgoing.may_have_left else 0
         policy = CallPolicy(duration_ns=max(left_ns, shortest_ns), outcome_ns=0)
         invocations.relay(
             Attempt(awaited, sent, invocations),

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from heapq import heappop, heappush
 from typing import Final
 
 from msgspec import structs
@@ -44,7 +45,6 @@ MESSAGES_MAX: Final = 256
 class _Watched:
     housed: Housed
     outgoing: Outgoing
-    due_ns: int
     pause_ns: int = FIRST_NS
 
 
@@ -66,16 +66,16 @@ class Circling:
         self._soon = guard.soon
         self._timers = guard.timers(self._on_timer)
         self._alarm = Alarm(self._timers, ports.clock, "ask")
-        self._watched: list[_Watched] = []
+        self._watched: list[tuple[int, int, _Watched]] = []
+        """A heap of calls, by when they are asked about next; those that have ended are found out then."""
+        self._number = 0
         self._window_ns = 0
         """Since when messages are counted."""
         self._sent = 0
 
     def watch(self, housed: Housed, outgoing: Outgoing) -> None:
         """A group here calls another one of this domain."""
-        due_ns = self._ports.clock.now() + FIRST_NS
-        self._watched.append(_Watched(housed, outgoing, due_ns))
-        self._alarm.by(due_ns)
+        self._push(_Watched(housed, outgoing), self._ports.clock.now() + FIRST_NS)
 
     def close(self) -> None:
         self._watched.clear()
@@ -83,18 +83,23 @@ class Circling:
 
     # --- asking
 
+    def _push(self, watched: _Watched, due_ns: int) -> None:
+        self._number += 1
+        heappush(self._watched, (due_ns, self._number, watched))
+        self._alarm.by(due_ns)
+
     def _on_timer(self, tag: Hashable) -> None:
         self._alarm.rang()
         now = self._ports.clock.now()
-        self._watched = [each for each in self._watched if self._is_waiting(each.housed, each.outgoing)]
-        for each in self._watched:
-            if each.due_ns <= now:
-                each.due_ns = now + each.pause_ns
-                each.pause_ns = min(each.pause_ns * 2, LONGEST_NS)
+        while self._watched and self._watched[0][0] <= now + SWEEP_NS:
+            _, _, each = heappop(self._watched)
+            if self._is_waiting(each.housed, each.outgoing):
                 if len(each.outgoing.chain) > 1 or self._holds_up_others(each.housed):
                     self._follow(each.housed, each.outgoing, ())
+                each.pause_ns = min(each.pause_ns * 2, LONGEST_NS)
+                self._push(each, now + each.pause_ns)
         if self._watched:
-            self._alarm.by(max(min(each.due_ns for each in self._watched), now + SWEEP_NS))
+            self._alarm.by(self._watched[0][0])
 
     def _is_waiting(self, housed: Housed, outgoing: Outgoing) -> bool:
         """Whether the call has no outcome yet, and this host is the one to ask for it."""

@@ -126,11 +126,6 @@ class Housed:
         return "" if isinstance(self.style, Stateless) else self.style.why_no_checkpoint
 
     @property
-    def why_not_ready(self) -> str:
-        """Why its primary, which is here, takes no calls, for people; empty: it does, or soon."""
-        return self.style.why_not_ready if isinstance(self.style, Replica) else ""
-
-    @property
     def replica(self) -> Replica:
         """Raises ``Unavailable`` for a stateless group, which has none."""
         if isinstance(self.style, Stateless):

@@ -121,7 +121,9 @@ async def open_groups(
         # Nobody else may have seen it: this may be the only host.
         groups.suspects.on_death(session.host, *last)
     groups.start()
-    asyncio.get_running_loop().call_later(PRUNE_AFTER_S, lambda: codes.prune(groups.directory.records))
+    asyncio.get_running_loop().call_later(
+        PRUNE_AFTER_S, lambda: codes.prune(groups.directory.records, groups.kept)
+    )
     return groups, witness
 
 

@@ -128,11 +128,6 @@ class Replica(ABC):
         return self._office.is_taken_up
 
     @property
-    def why_not_ready(self) -> str:
-        """Why no calls are taken here though this member is primary, for people; empty: they are, or soon."""
-        return self._office.why_not
-
-    @property
     def awaits_turn(self) -> bool:
         """Whether a commit has brought on something that only a turn does."""
         return True
@@ -179,9 +174,10 @@ class Replica(ABC):
             return None
         execution = self._ready()
         if not execution.is_own:
-            if may_order:
-                self._upgrade(execution)
-            else:
+            if may_order and self.sequence.is_serving:
+                with suppress(Rejected, Unavailable):  # the object was given up, and is made again
+                    self._upgrade(execution)
+            elif not may_order:
                 self._ports.again()
             return None
         self._stamping.resume(*newest_stamp(execution, self.sequence))
@@ -343,7 +339,10 @@ class Replica(ABC):
 
     def make_anew(self, why: str) -> None:
         """The object is faulty: give it up, and make another of what is committed. A primary lets another
-        member serve first (K5). Not within an event of the sequence."""
+        member serve first (K5). What it answered stands, though it may come out otherwise now: it was this
+        object that was not right, by its own word. Not within an event of the sequence."""
+        if self._office.is_taken_up:
+            self._forgiven = self.sequence.tail
         self._renounce()
         self._office.failed_in(why)
         self._ports.again()

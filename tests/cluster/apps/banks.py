@@ -4,6 +4,8 @@ import holdfast as hf
 
 
 class Bank:
+    """One transfer at a time: others wait behind one that waits for another bank."""
+
     def __init__(self, balance: int) -> None:
         self.balance = balance
         self.refused: list[str] = []
@@ -52,3 +54,8 @@ class Bank:
     @hf.query
     def said(self) -> list[str]:
         return self.refused
+
+
+@hf.interleaved
+class OpenBank(Bank):
+    """The same, which bears others' operations while one of its own waits."""

@@ -19,8 +19,9 @@ from holdfast.sim.world import World
 if TYPE_CHECKING:
     from holdfast.sim.groups.caller import Caller
 
-CALLED: Final = {"noted": (1, 1), "unknown": (0, 1), "expired": (0, 1), "abandoned": (0, 1)}
-"""By how a call from group to group ended: how often it was executed, at least and at most."""
+CALLED: Final = {"noted": (1, 1), "unknown": (0, 1)}
+"""By how a call from group to group ended: how often it was executed, at least and at most. Whatever else is
+said of one is a refusal: it never ran (X3)."""
 
 
 @dataclass(slots=True)
@@ -71,7 +72,7 @@ class Book:
         """Every call from group to group had its effect once; *objects*: one of each group, by its name;
         *is_whole*: of every group that calls others, as it was all the time (E3).
 
-        One that was refused had none, unless an earlier copy's outcome was forgotten meanwhile (X2).
+        One that was refused had none, in line or on its way (X3, E10).
         """
         noted = {name: Counter(found.notes) for name, found in objects.items()}
         for caller, found in objects.items():

@@ -1,5 +1,6 @@
 """The classes whose objects the scenario's groups are: users' code, as plain as users write it."""
 
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -10,6 +11,10 @@ from holdfast.sim.groups.health import changes_otherwise, comes_out_otherwise, i
 from holdfast.styles.context import context
 from holdfast.styles.interface import interleaved, query
 
+FITS: Final = 5
+FIT_S: Final = 0.3
+UNREADABLE: Final = "Fitful.mood.since"
+"""Named by a fault that is meant."""
 LISTS: Final = ("tokens", "notes", "rings", "ends", "posts", "heard")
 
 
@@ -147,6 +152,31 @@ class Woven(Tokens):
     """The same, and others append while one waits for another group."""
 
 
+@dataclass
+class Mood:
+    since: int | None = None
+
+
+class Fitful(Tokens):
+    """The same, and now and then its state is one that can be written and not be read back (E9)."""
+
+    mood: Mood
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mood = Mood()
+
+    def append(self, token: str) -> tuple[str, int]:
+        appended = super().append(token)
+        if len(self.tokens) % FITS == 0:
+            self.mood.since = 0.5  # type: ignore[assignment]  # the mistake
+            context.call_later(FIT_S, self.calm)
+        return appended
+
+    def calm(self) -> None:
+        self.mood.since = len(self.tokens)
+
+
 class Echo:
     """Without state: what it answers depends on the call alone."""
 
@@ -164,6 +194,7 @@ CLASSES: Final[dict[str, type]] = {
     "tokens": Tokens,
     "ledger": Ledger,
     "woven": Woven,
+    "fitful": Fitful,
     "echo": Echo,
 }
 """By the name that a group's record gives."""

@@ -32,6 +32,7 @@ from holdfast.sim.planted.authority import changing
 from holdfast.styles import warm
 from holdfast.styles.absence import Diverged
 from holdfast.styles.attempts import Attempts
+from holdfast.styles.capture import Capture
 from holdfast.styles.checkpointing import Checkpointing
 from holdfast.styles.comparing import Comparing
 from holdfast.styles.effects import Effects, Outgoing
@@ -431,6 +432,14 @@ PLANTED = (
         "_may_count",
         lambda checkpointing, position: True,
         profile="swayed",
+    ),
+    _bug(
+        "checkpoint-not-read-back",
+        "E9",
+        "a state becomes a checkpoint, and what is older is let go, though it was never read back",
+        Capture,
+        "_read_back",
+        lambda capture, name, value, encoded, first: None,
     ),
     _bug("timer-rings-again", "E6", "a timer that has rung stays set", Timers, "fire", _rings_again),
     _bug(
