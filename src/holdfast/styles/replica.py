@@ -548,7 +548,16 @@ class Replica(ABC):
         """Before an orderly stop: have a checkpoint of what this member has executed, so that whoever starts
         next need not replay it (E7); whether there is nothing more to wait for."""
         execution = self.execution
-        return execution is None or self._checkpointing.settle(execution, self.sequence.committed)
+        if execution is None:
+            return True
+        if self._office.is_taken_up and not execution.is_at_rest:
+            self._want_rest(execution)
+        return self._checkpointing.settle(execution, self.sequence.committed)
+
+    def _want_rest(self, execution: Execution) -> None:
+        """Operations that are interleaved might never leave the object at rest: let none begin until then."""
+        execution.line.want_rest()
+        self._ports.wake()
 
     def is_near(self) -> bool:
         """Whether it could serve almost at once: it has its object, or one that is soon loaded."""
