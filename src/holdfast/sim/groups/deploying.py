@@ -60,11 +60,11 @@ class CodedHost(Host):
     """A host with one version of the application, as long as its process lives."""
 
     def __init__(self, ports: NodePorts, book: Book, stage: Stage) -> None:
-        self._label = book.deploys.label(HostId(ports.name))
+        self.label = book.deploys.label(HostId(ports.name))
         super().__init__(ports, book, stage)
 
     def _begin(self) -> None:
-        self.book.deploys.ran(self._name, self._label)
+        self.book.deploys.ran(self._name, self.label)
         super()._begin()
 
     @property
@@ -72,10 +72,10 @@ class CodedHost(Host):
         return self._ports.trace
 
     def _codes(self) -> dict[str, Code]:
-        return dict.fromkeys(CLASSES, code_of(self._label))
+        return dict.fromkeys(CLASSES, code_of(self.label))
 
     def _defined(self, record: GroupRecord) -> Definition:
-        return definition_of(record, self._label)
+        return definition_of(record, self.label)
 
     def _house_ports(self) -> HousePorts:
         old_code = SimulatedOldCode(self._ports, self.book, self._opened.fail)
@@ -99,7 +99,7 @@ class CodedHost(Host):
             self.book.world.sometimes("a member waits for other code")
             self._ports.trace.note("waits", what=what)
             return True
-        is_unable = kind == "object_failed" and self._label == UNABLE
+        is_unable = kind == "object_failed" and self.label == UNABLE
         return is_unable and (CANNOT in what or "the state has no needed" in what)
 
 

@@ -71,9 +71,9 @@ class Deploy(Groups):
         deploys = self.book.deploys
         deploys.are_all_kept = True
         for number, name in enumerate(self.stage.hosts, 1):
-            if deploys.label(name) != deploys.last:
-                deploys.deploy(name, deploys.last)
-                node = world.nodes[name]
+            deploys.deploy(name, deploys.last)
+            node = world.nodes[name]
+            if not isinstance(node.core, CodedHost) or node.core.label != deploys.last:
                 world.after(number * LAST_NS, node.kill)
                 world.after(number * LAST_NS, node.restart, LAST_NS)
 
