@@ -10,8 +10,9 @@ too long between two calls goes to a copy as well.
 
 And it waits until it is known to be the group's. Who has taken up office has answered, so its state is the
 truth; anybody else's counts when its digest was found equal (E8, :mod:`.comparing`). The log is let go up to
-such a checkpoint only. A state that is never compared, since the primary died meanwhile, makes room for the
-next one.
+such a checkpoint only. A state that is never compared, since the primary died meanwhile or could make no copy
+there, makes room for the next one. Only when the log has grown long does one count all the same: with a full
+log a backup acknowledges nothing. Should it be found to differ later, it is void like any other.
 """
 
 from collections.abc import Callable
@@ -168,7 +169,11 @@ class Checkpointing:
             self._drop_copy()
 
     def _may_count(self, position: Position) -> bool:
-        return self._is_trusted or position == self._equal
+        return self._is_trusted or position == self._equal or self._is_log_long
+
+    @property
+    def _is_log_long(self) -> bool:
+        return self._log_bytes() >= self._config.long_log_bytes
 
     def _checkpoint_bytes(self) -> int:
         """The log that is borne since the last checkpoint. Who starts again replays it, so a small state,
