@@ -363,6 +363,12 @@ class Passive(Replica):
         if execution is not None and record is not None:
             self._order(execution, record)
 
+    def _want_rest(self, execution: Execution) -> None:
+        """And capture it in that moment: it may be over when somebody looks again."""
+        if not self._checkpointing.awaits(execution):
+            self._checkpointing.capture_at_rest(execution)
+            self._ports.wake()
+
     def _step_by(self, execution: Execution, record: Record) -> None:
         """Order a record that brings backups forward; on the object itself it has no effect."""
         execution.apply(Position(execution.position + 1), record)

@@ -353,7 +353,14 @@ class Replica(ABC):
         """Whether it could lead, and if not, why (O3, E8)."""
         found = self._absence.now
         if found is None and self.execution is None and (why := self._why_unable()):
-            found = Fitness(Rank.UNABLE, why, since_ns=self._office.unable_since_ns)
+            wants = self._succession.wants if self._succession.is_met else None
+            found = Fitness(
+                Rank.UNABLE,
+                why,
+                wants or Position(0),
+                wants_state=wants is not None,
+                since_ns=self._office.unable_since_ns,
+            )
         if found is None:
             return NEAR if self.is_near() else FAR
         if not found.wants_state and 2 * self._log_bytes() >= self._config.long_log_bytes:
@@ -541,7 +548,16 @@ class Replica(ABC):
         """Before an orderly stop: have a checkpoint of what this member has executed, so that whoever starts
         next need not replay it (E7); whether there is nothing more to wait for."""
         execution = self.execution
-        return execution is None or self._checkpointing.settle(execution, self.sequence.committed)
+        if execution is None:
+            return True
+        if self._office.is_taken_up and not execution.is_at_rest:
+            self._want_rest(execution)
+        return self._checkpointing.settle(execution, self.sequence.committed)
+
+    def _want_rest(self, execution: Execution) -> None:
+        """Operations that are interleaved might never leave the object at rest: let none begin until then."""
+        execution.line.want_rest()
+        self._ports.wake()
 
     def is_near(self) -> bool:
         """Whether it could serve almost at once: it has its object, or one that is soon loaded."""
