@@ -98,7 +98,7 @@ def explained(client: Client, name: str) -> Awaitable[GroupExplained]:
 
 def complaints(status: dict[str, Any]) -> list[str]:
     """What the hosts tell their agent of their groups."""
-    return [line for host in status["hosts"] if host["report"] for line in host["report"]["complaints"]]
+    return [line for host in status["hosts"] if host["report"] for line in host["report"]["other_code"]]
 
 
 async def told(client: Client, name: str) -> list[str]:
@@ -154,10 +154,16 @@ def test_without_the_kept_copy_it_waits_for_a_person(app: App) -> None:
     app.forget_code()
     app.up()
 
-    def is_told(status: dict[str, Any]) -> bool:
-        return any("--replay" in line for line in complaints(status))
+    async def refused(client: Client) -> str:
+        for _ in range(600):
+            found = await explained(client, "active")
+            said = " ".join((*found.group_says, *found.members))
+            if not found.is_served and said.count("--replay") == 3:
+                return said
+            await asyncio.sleep(0.1)
+        raise AssertionError(f"nobody says why: {found}")
 
-    said = " ".join(complaints(app.domain.wait("somebody says why it is not served", is_told)))
+    said = run(app.domain, refused)
     assert "10 operations since the beginning were made by code 1" in said
     assert "`holdfast group upgrade active --replay`" in said
     app.group("upgrade", "active", "--replay", "--yes")
@@ -202,3 +208,63 @@ def test_new_code_on_one_host_only_waits_and_says_so(app: App) -> None:
 
 def _version(info: GroupInfo, host: HostId) -> str:
     return info.codes[host].version if host in info.codes else ""
+
+
+LACKING = """
+class Counter:
+    version = "2"
+
+    def __init__(self):
+        self.count = 0
+        self.made = 0
+
+    def add(self, by):
+        self.count += 2 * by
+        self.made += 1
+        return self.count
+"""
+TAKING_OVER = f"""{LACKING}
+    def upgraded(self, from_version):
+        self.made = 100
+"""
+
+
+def test_a_trial_changes_nothing_and_an_upgrade_does_what_it_told(app: App) -> None:
+    """One that would be refused is refused before anything is started again."""
+
+    async def ten(client: Client) -> None:
+        group = await created(client, "warm_passive")
+        assert [await group.add(1) for _ in range(10)] == list(range(1, 11))
+
+    run(app.domain, ten)
+    pids = [host["pid"] for host in app.domain.status()["hosts"]]
+    same = app.group("upgrade", "warm_passive", "--yes", check=False)
+    assert same.returncode == 1
+    assert "nothing to upgrade" in same.stderr
+    source = app.directory / "adding.py"
+    source.write_text("import nothing_that_there_is")
+    broken = app.group("upgrade", "warm_passive", "--yes", check=False)
+    assert broken.returncode == 2
+    source.write_text(LACKING)
+    refused = app.group("upgrade", "warm_passive", "--dry-run", check=False)
+    assert refused.returncode == 1
+    assert "made" in refused.stderr
+    unasked = app.group("upgrade", "warm_passive", "--yes", check=False)
+    assert unasked.returncode == 1
+    assert "made" in unasked.stderr
+    source.write_text(TAKING_OVER)
+    told = app.group("upgrade", "warm_passive", "--dry-run")
+    assert "made is new" in told.stderr
+    assert "count would be another; it stays as it is" in told.stderr
+    assert pids == [host["pid"] for host in app.domain.status()["hosts"]]
+
+    done = app.group("upgrade", "warm_passive", "--yes")
+    assert "upgraded 1" in done.stderr
+
+    async def eleventh(client: Client) -> None:
+        assert await (await client.group("warm_passive")).add(1) == 12
+        info = await client.info("warm_passive")
+        assert {each.version for each in info.codes.values()} == {"2"}
+        assert len(info.codes) == 3
+
+    run(app.domain, eleventh)

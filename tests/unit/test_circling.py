@@ -23,14 +23,18 @@ YOUNG, OLD = Root(1 << 62, "far", A, 1), Root(1, "far", A, 1)
 
 
 class Host:
-    """A host on which a group is served whose number 1 waits for the group ``called``; 2 stands in line."""
+    """A host on which a group is served whose number 1 waits for the group ``called``; 2 stands in line, and
+    another group waits for it, unless it is a client's own."""
 
-    def __init__(self, style: str) -> None:
+    def __init__(self, style: str, *, is_nested: bool = True) -> None:
         Spy.runs.clear()
         self.made = made = FakeGroup(style, definition(Spy), StyleConfig())
         made.clock.step_ns = 0
         self.replica = made.replicas["a"]
-        self.replica.on_calls("t", sent(call(1, "ask", "asked"), call(2, "write", "second")))
+        self.replica.on_calls("t", sent(call(1, "ask", "asked")))
+        second = sent(call(2, "write", "second"))
+        chain = ("far",) if is_nested else ()
+        self.replica.on_calls("t", msgspec.structs.replace(second, chain=chain))
         made.settle()
         ((_, self.outgoing),) = made.outgoing
         made.outgoing.clear()
@@ -108,6 +112,21 @@ def test_a_call_is_asked_about_when_it_has_waited_and_not_any_more_when_it_has_e
     host.made.clock.time_ns += 10 * FIRST_NS
     host.on_timer("ask")
     assert host.take() == []
+
+
+def test_nobody_is_asked_about_a_call_that_only_clients_wait_for() -> None:
+    """It is in no circle; five hundred interleaved ones would be asked about again and again."""
+    host = Host("warm", is_nested=False)
+    host.circling.watch(host.housed, host.outgoing)
+    host.made.clock.time_ns += FIRST_NS
+    host.on_timer("ask")
+    assert host.take() == []
+    later = msgspec.structs.replace(sent(call(3, "write", "third")), chain=("far",))
+    host.replica.on_calls("t", later)
+    host.made.settle()
+    host.made.clock.time_ns += 10 * FIRST_NS
+    host.on_timer("ask")
+    assert len(host.take()) == 1, "now another group waits for it"
 
 
 def test_a_question_goes_on_from_a_call_in_line_to_whom_the_line_waits_for(host: Host) -> None:

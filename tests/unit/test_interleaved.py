@@ -262,6 +262,24 @@ def test_a_rest_that_does_not_come_holds_up_operations_for_a_bounded_time(style:
 
 
 @pytest.mark.parametrize("style", ALL)
+def test_before_an_orderly_stop_nothing_begins_until_the_state_is_kept(style: str) -> None:
+    """Though callers go on calling."""
+    made = group(style)
+    primary = made.replicas[made.primary]
+    operate(made, 1, "visit", "1")
+    assert not primary.settle()
+    made.settle()
+    operate(made, 2, "visit", "2")
+    assert [outgoing.caller.number for _, outgoing in made.outgoing] == [1]
+    come_back(made, 1)
+    made.settle()
+    kept = made.members[made.primary].checkpoint
+    assert kept is not None
+    assert kept.position >= Position(3)
+    come_back(made, 2)
+
+
+@pytest.mark.parametrize("style", ALL)
 def test_one_that_ends_processes_is_given_up_and_the_others_go_on(style: str) -> None:
     made = group(style)
     for number in (1, 2, 3):

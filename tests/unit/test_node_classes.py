@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.authority.groups import GroupRecord
+from holdfast.faults.notifier import Notifier
 from holdfast.model.ids import GroupId, Nonce
+from holdfast.node import classes
 from holdfast.node.class_source import BadClass
 from holdfast.node.classes import check_makes, definition_of, load_class, offer_classes
 from holdfast.styles.capture import NotCapturable
@@ -163,3 +165,10 @@ def test_an_allowed_class_is_judged_like_any_other(app: Path) -> None:
 
 def test_the_domains_own_classes_need_no_leave() -> None:
     assert load_class("holdfast.faults.notifier:Notifier").__name__ == "Notifier"
+
+
+def test_a_class_that_has_moved_is_found_by_its_older_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group's record names it as the release did that made the group (E7)."""
+    now = f"{Notifier.__module__}:Notifier"
+    monkeypatch.setitem(classes.MOVED, "holdfast.reports.notifier:Notifier", now)
+    assert load_class("holdfast.reports.notifier:Notifier") is load_class(now)

@@ -33,6 +33,11 @@ from holdfast.styles.stateless import Stateless
 CONFIG = StyleConfig(checkpoint_interval_ns=10 * SECOND, scan_positions=1)
 
 
+class Audit:
+    def note(self, item: str) -> None:
+        raise NotImplementedError
+
+
 class Till:
     """Tells others of what it sells, and waits for none of them."""
 
@@ -47,6 +52,12 @@ class Till:
 
     def sell_soon(self, item: str, expires_s: float) -> None:
         hf.context.send("audit", expires_s=expires_s).note(item)
+
+    def sell_typed(self, item: str) -> None:
+        hf.context.send("audit", Audit).call(Audit.note, item)
+
+    def sell_wrongly(self, item: str) -> None:
+        hf.context.send("audit", Audit).note(item, item, item)
 
     def fail(self, item: str) -> None:
         hf.context.send("audit").note(item)
@@ -344,3 +355,13 @@ def test_the_outbox_can_be_asked_for_at_any_time(style: str) -> None:
     assert [each["group"] for each in found.value["waiting"]] == ["stock", "audit"]
     assert [each["text"] for each in found.value["failed"]] == ["ValueError: no"]
     assert (found.value["waiting_count"], found.value["failures"]) == (2, 1)
+
+
+def test_with_the_class_given_a_send_is_checked_before_it_is_made() -> None:
+    execution = Execution(definition(Till))
+    assert run(execution, call(1, "sell_typed", "apple")) == [Returned(None)]
+    assert [(each.group, each.method) for each in execution.sends] == [("audit", "note")]
+    (outcome,) = run(execution, call(2, "sell_wrongly", "apple"))
+    assert isinstance(outcome, Raised)
+    assert "too many positional arguments" in outcome.text
+    assert len(execution.sends) == 1

@@ -22,7 +22,7 @@ def picture(status: DomainStatus) -> RenderableType:
         table.add_row(*_row(host))
     reached = Text(url_in(status), style="dim", overflow="fold")
     doors = (Text(line, style="dim", overflow="fold") for line in _doors(status))
-    said = (*_cuts(status), *_lacking(status), *_complaints(status))
+    said = (*_cuts(status), *_lacking(status), *_other_code(status))
     warnings = (Text(line, style="yellow", overflow="fold") for line in said)
     return Group(table, reached, *doors, *warnings)
 
@@ -84,10 +84,10 @@ def _cuts(status: DomainStatus) -> list[str]:
     return [*lines, "`holdfast chaos heal` mends it"] if lines else []
 
 
-def _complaints(status: DomainStatus) -> list[str]:
-    """What hosts say of their groups."""
+def _other_code(status: DomainStatus) -> list[str]:
+    """Hosts whose classes are others than their groups are served by."""
     told = [host.report for host in status.hosts if host.alive and host.report is not None]
-    return [f"{each.host}: {line}" for each in told for line in each.complaints]
+    return [f"{each.host}: {line}" for each in told for line in each.other_code]
 
 
 def one_line(status: DomainStatus) -> str:

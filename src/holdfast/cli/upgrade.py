@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import uvloop
 from cyclopts import Parameter
 
@@ -13,11 +14,14 @@ from holdfast.cli.ordering import give_at, order_at
 from holdfast.cli.output import Output, is_agreed, print_json, talk
 from holdfast.cli.recover import EXIT_DECLINED
 from holdfast.model.code import Code
+from holdfast.model.code_orders import TryUpgrade, UpgradeTried
 from holdfast.model.errors import Rejected, Unavailable
 from holdfast.model.orders import GroupHistory, GroupInfo, ListGroups, Order
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 from holdfast.node.probing import probe
 from holdfast.node.rolling import Given, Rolling, has, is_served_by, to_restart
+
+EXIT_REFUSED = 1
 
 
 class NothingToUpgrade(Rejected):
@@ -26,9 +30,16 @@ class NothingToUpgrade(Rejected):
     code = "nothing_to_upgrade"
 
 
+class CannotUpgrade(Rejected):
+    """Raised when the new code cannot go on from the group's state."""
+
+    code = "cannot_upgrade"
+
+
 def upgrade(
     name: str,
     *,
+    dry_run: Annotated[bool, Parameter(negative="")] = False,
     replay: Annotated[bool, Parameter(negative="")] = False,
     yes: Annotated[bool, Parameter(negative="")] = False,
     dir: Dir = DIRECTORY_DEFAULT,
@@ -44,6 +55,9 @@ def upgrade(
     ----------
     name
         The group's name.
+    dry_run
+        Change nothing: try the new code on the group's present state, in a process of its own, and list what
+        would differ; ends with 1 when the upgrade would be refused.
     replay
         Replay with the new code also what older code made and no host can replay any more: what was
         acknowledged may change.
@@ -53,9 +67,14 @@ def upgrade(
         `table` for people, `json` for machines.
     """
     layout = Layout(dir)
+    if dry_run:
+        return _show(uvloop.run(_tried(layout, name)), name, output)
     info, new = uvloop.run(_looked(layout, name))
     if is_served_by(info, new) and all(has(info, host, new) for host in info.placed_on):
         raise NothingToUpgrade(f"nothing to upgrade: {name} is served by {new}, which all its hosts have")
+    refused = uvloop.run(_refused(layout, info, new))
+    if refused:
+        raise CannotUpgrade(f"{name} would not go on with {new}: {refused}")
     if not yes and sys.stdin.isatty() and not is_agreed(_question(info, new, replay=replay)):
         talk.print("nothing was changed")
         return EXIT_DECLINED
@@ -66,6 +85,44 @@ def upgrade(
     last = history.code_changes[-1] if history.code_changes else None
     said = change_in_words(last) if last is not None else f"every host has {new}"
     talk.print(f"{name}: {said}", markup=False, soft_wrap=True)
+    return 0
+
+
+async def _tried(layout: Layout, name: str) -> UpgradeTried:
+    """By the primary: its state is the newest."""
+    (info,) = await order_at(layout, ListGroups(name=name))
+    if not info.primary:
+        raise Unavailable(f"{name} has no member yet to try it on")
+    return await give_at(layout, TryUpgrade(name=name), UpgradeTried, host=info.primary)
+
+
+async def _refused(layout: Layout, info: GroupInfo, new: Code) -> str:
+    """Why the group would not go on with it, as far as that can be tried: where nobody has its object there
+    is nothing to try it on, and it may be just what helps."""
+    if is_served_by(info, new):
+        return ""
+    try:
+        found = await _tried(layout, info.name)
+    except Unavailable:
+        return ""
+    return found.refused if found.code.code.is_same(new) else f"{info.class_name} is being edited"
+
+
+def _show(found: UpgradeTried, name: str, output: Output) -> int:
+    is_same = found.code.code.is_same(found.from_code.code)
+    refused = found.refused or ("nothing to upgrade: it is the code that runs" if is_same else "")
+    if output == "json":
+        print_json(msgspec.structs.replace(found, refused=refused))
+        return EXIT_REFUSED if refused else 0
+    for line in found.says:
+        talk.print(line, markup=False, soft_wrap=True)
+    if refused:
+        talk.print(f"{name} would not go on: {refused}", markup=False, soft_wrap=True)
+        return EXIT_REFUSED
+    said = f"{name} would go on with {found.code.code} after position {found.position}"
+    talk.print(
+        f"{said}{'' if found.says else '; nothing of its state differs'}", markup=False, soft_wrap=True
+    )
     return 0
 
 

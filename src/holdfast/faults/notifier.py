@@ -52,6 +52,10 @@ class NotifierState(Struct, frozen=True, array_like=True, tag=1):
 class Notifier:
     """The object of the notifier's group."""
 
+    version = "1"
+    """Of what its methods do and what its state means: another whenever a replay of older calls would come
+    out otherwise (E7). The digest of its sources is not compared."""
+
     def __init__(self, events_kept: int = EVENTS_KEPT) -> None:
         self._ring = Ring(events_max=events_kept)
         self._once: dict[str, int] = {}

@@ -94,7 +94,8 @@ class Circling:
         while self._watched and self._watched[0][0] <= now + SWEEP_NS:
             _, _, each = heappop(self._watched)
             if self._is_waiting(each.housed, each.outgoing):
-                self._follow(each.housed, each.outgoing, ())
+                if len(each.outgoing.chain) > 1 or self._holds_up_others(each.housed):
+                    self._follow(each.housed, each.outgoing, ())
                 each.pause_ns = min(each.pause_ns * 2, LONGEST_NS)
                 self._push(each, now + each.pause_ns)
         if self._watched:
@@ -105,6 +106,13 @@ class Circling:
         is_here = self._housed.get(housed.group) is housed and housed.is_ready
         execution = housed.style.execution if is_here and not isinstance(housed.style, Stateless) else None
         return execution is not None and execution.line.is_waiting_for(outgoing.caller, outgoing.call)
+
+    def _holds_up_others(self, housed: Housed) -> bool:
+        """Whether another group's operation waits for one that stands in line there. If not, and the
+        operation that waits is no other group's either, nobody waits for it but clients: it is in no circle.
+        *Without that:* five hundred interleaved operations wait, and each is asked about again and again."""
+        execution = None if isinstance(housed.style, Stateless) else housed.style.execution
+        return execution is not None and execution.line.holds_up_others
 
     def _follow(self, housed: Housed, outgoing: Outgoing, path: tuple[Waits, ...]) -> None:
         """Ask whom the operation of *housed* that made *outgoing* waits for."""

@@ -52,4 +52,26 @@ class WithdrawUpgrade(Struct, frozen=True, kw_only=True, tag="withdraw_upgrade")
     name: Name
 
 
-CodeOrder = UpgradeGroup | WithdrawUpgrade
+class TryUpgrade(Struct, frozen=True, kw_only=True, tag="try_upgrade"):
+    """What would the code that is in the application's directory now make of the group's state? To a host
+    that has a member of it; nothing is changed. From an admin."""
+
+    name: Name
+
+
+class UpgradeTried(Struct, frozen=True, kw_only=True, tag="upgrade_tried"):
+    """In words, for people; empty where there is nothing to say."""
+
+    code: CodeInfo
+    """The class as it is in the directory now."""
+    from_code: CodeInfo
+    """As the host has it."""
+    position: int
+    """Of the state on which it was tried."""
+    refused: str
+    """Why the group would not go on with it."""
+    says: tuple[str, ...]
+    """What would differ."""
+
+
+CodeOrder = UpgradeGroup | WithdrawUpgrade | TryUpgrade

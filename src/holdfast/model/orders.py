@@ -9,7 +9,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct
 
-from holdfast.model.code_orders import CodeChangeInfo, CodeInfo, CodeOrder
+from holdfast.model.code_orders import CodeChangeInfo, CodeInfo, CodeOrder, UpgradeTried
 from holdfast.model.domain_orders import DomainInspected, DomainOrder
 from holdfast.model.errors import HoldfastError, InvalidRequest
 from holdfast.model.ids import Epoch, GroupId, HostId
@@ -433,6 +433,7 @@ Answer = (
     | FactoryList
     | PropertiesShown
     | FaultNotifierShown
+    | UpgradeTried
 )
 OrderAnswer = Answer | OrderRefused
 

@@ -7,7 +7,7 @@ from holdfast.authority.history import Chapter, History, Unkept, read_history
 from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Authority, perform
 from holdfast.authority.views import NoGroup, read_view
-from holdfast.model.code_orders import CodeChangeInfo, UpgradeGroup, WithdrawUpgrade
+from holdfast.model.code_orders import CodeChangeInfo, TryUpgrade, UpgradeGroup, WithdrawUpgrade
 from holdfast.model.domain_orders import InspectDomain, RecoverDomain
 from holdfast.model.errors import HoldfastError, InvalidRequest
 from holdfast.model.ids import HostId
@@ -67,6 +67,7 @@ from holdfast.node.permission import check_permitted
 from holdfast.node.placing import Placing
 from holdfast.node.propertying import Propertying
 from holdfast.node.recovering import Recovering
+from holdfast.node.trying import Trying
 from holdfast.node.upgrading import Upgrading
 from holdfast.node.wiring import fresh_nonce
 
@@ -97,6 +98,7 @@ class Administering:
         self._objects = Objects(groups.domain, groups.directory, control, creating, self._placing)
         self._properties = Propertying(control, creating, notifying)
         self._upgrading = Upgrading(authority, creating, fresh_nonce)
+        self._trying = Trying(groups, creating)
         self._recovering = Recovering(groups.recovery, creating)
         self._explaining = Explaining(groups.directory, creating, self._recovering, managing)
         self._hosts = Emptying(groups.directory, control, hosts)
@@ -144,6 +146,8 @@ class Administering:
                     return await self._governing.do(order)
                 case UpgradeGroup() | WithdrawUpgrade():
                     return await self._upgrading.do(order)
+                case TryUpgrade():
+                    return await self._trying.do(order)
                 case InspectGroup():
                     return await self._recovering.inspect(order)
                 case RecoverGroup():

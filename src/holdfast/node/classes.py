@@ -41,6 +41,9 @@ class BadObject(BadClass):
 
 SYSTEM_CLASSES: Final = frozenset({f"{Notifier.__module__}:{Notifier.__qualname__}"})
 """Holdfast's own, of which every domain may have groups."""
+MOVED: Final[dict[str, str]] = {}
+"""Names under which Holdfast's own classes were known to earlier releases, and their names now: records of
+groups hold the older ones for ever. A class that moves gets an entry."""
 
 
 @dataclass(slots=True)
@@ -77,6 +80,11 @@ def app_directories() -> tuple[Path, ...]:
     return tuple(_offered.apps)
 
 
+def allowed_classes() -> tuple[str, ...]:
+    """Of which groups may be made wherever they are installed."""
+    return tuple(sorted(_offered.allowed))
+
+
 def load_class(name: str) -> type:
     """The class ``package.module:Class``. It is found before anything is imported, and judged before anything
     is made of it. Raises :class:`BadClass` with the one reason."""
@@ -85,6 +93,7 @@ def load_class(name: str) -> type:
 
 def load_code(name: str) -> tuple[type, ClassCode]:
     """The same, with its code: of the sources that were imported, whatever the files hold by now (E7)."""
+    name = MOVED.get(name, name)
     known = _offered.loaded.get(name)
     if known is not None and sys.modules.get(known[0].__name__) is known[0]:
         return known[1:]

@@ -10,7 +10,7 @@ import os
 import signal
 from collections.abc import Coroutine, Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -77,8 +77,8 @@ from holdfast.storage.lock import DirectoryLock, Holder
 ANY_LOOPBACK_PORT: Final = Address("127.0.0.1", 0)
 EARLY_MAX: Final = 1_000
 """Frames of clients kept while the host is starting: they connect as soon as it listens."""
-COMPLAINTS_MAX: Final = 5
-"""Groups of which a host tells its agent that something is wrong with them."""
+OTHER_CODE_MAX: Final = 5
+"""Groups of which a host tells its agent that its class is another."""
 
 log = structlog.get_logger("holdfast.host")
 _encode = msgspec.msgpack.Encoder().encode
@@ -315,20 +315,17 @@ class Host:
             deaf_to=self._deafness.to,
             without_object=without_object(groups.housed.values()),
             details=session.details,
-            complaints=self._complaints(),
+            other_code=self._other_code(),
         )
 
-    def _complaints(self) -> tuple[str, ...]:
+    def _other_code(self) -> tuple[str, ...]:
         if self._groups is None:
             return ()
         records, codes = self._groups.directory.records, self._keeper.session.codes
-        unserved = (
-            f"{each.record.name} is not served: {each.why_not_ready}"
-            for each in self._groups.housed.values()
-            if each.why_not_ready
+        found = islice(other_code(records, codes, self._host), OTHER_CODE_MAX)
+        return tuple(
+            f"{each.name} is served by code {each.code}; here is {codes[each.class_name]}" for each in found
         )
-        found = chain(unserved, other_code(records, codes, self._host))
-        return tuple(islice(found, COMPLAINTS_MAX))
 
     def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
         if self._agents is None or self._receiving is None:

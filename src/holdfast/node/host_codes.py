@@ -1,8 +1,11 @@
 """The code of the classes of this host's groups: kept before a member lives, and told to others (E7)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
 from typing import Final
 
+import msgspec
 import structlog
 
 from holdfast.authority.groups import GroupRecord
@@ -11,12 +14,17 @@ from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import GroupId, HostId
 from holdfast.node.class_source import BadClass
 from holdfast.node.classes import definition_of, load_code
-from holdfast.node.code_copies import CODE, CodeCopies
+from holdfast.node.code_copies import CODE, SPARE_MAX, CodeCopies
+from holdfast.node.coding import other_code
+from holdfast.sequence.ports import Kept, chunks_of
 from holdfast.storage.volume import translated
 from holdfast.styles.definition import Definition
+from holdfast.styles.saving import head_of
 
 ANNOUNCED_MAX: Final = 1_000
 """Classes that a host tells others of: its session is one value at the authority."""
+REPORTED_MAX: Final = 100
+"""Groups that are looked at for a report, at a time."""
 OTHER_CODE: Final = "other_code"
 """The fault of a host whose class is not what its group is served by."""
 
@@ -43,6 +51,8 @@ class HostCodes:
         self._on_fault = on_fault
         self.codes: dict[str, Code] = {}
         """Of the classes of groups that were defined here, by their names."""
+        self._seen: dict[GroupId, str] = {}
+        self._told: dict[GroupId, str] = {}
 
     def define(self, record: GroupRecord) -> Definition:
         """What :func:`.classes.definition_of` gives; the class's sources are kept by then, so no record that
@@ -60,10 +70,33 @@ class HostCodes:
             self._on_fault(record.group, OTHER_CODE, said)
         return definition
 
-    def prune(self, records: Mapping[GroupId, GroupRecord]) -> None:
-        """Let go of copies that no group needs, but for the last few (:data:`.code_copies.SPARE_MAX`)."""
+    def look(self, records: Mapping[GroupId, GroupRecord]) -> None:
+        """Report groups whose class is another here than they are served by, if that was so at the last look
+        as well: in between is every upgrade."""
+        seen = {}
+        for record in islice(other_code(records, self.codes, self.host), REPORTED_MAX):
+            here = self.codes[record.class_name]
+            seen[record.group] = f"{record.name} is served by code {record.code}; {self.host} has {here}"
+        for group, said in seen.items():
+            if self._seen.get(group) == said and self._told.get(group) != said:
+                self._told[group] = said
+                self._on_fault(group, OTHER_CODE, said)
+        self._told = {group: said for group, said in self._told.items() if group in seen}
+        self._seen = seen
+
+    def prune(
+        self, records: Mapping[GroupId, GroupRecord], kept: Callable[[GroupRecord], Kept | None]
+    ) -> None:
+        """Let go of copies that no group needs, but for the last few (:data:`.code_copies.SPARE_MAX`). *kept*
+        gives the newest checkpoint of a group here: what follows it was made by its code, or by one that was
+        here since, which is among the last few."""
+        if len(self._copies.listed()) <= SPARE_MAX:
+            return
         needed = {each.digest for each in self.codes.values()}
-        needed.update(each.code.digest for each in records.values())
+        for record in records.values():
+            needed.add(record.code.digest)
+            if self.host in record.placed_on and record.class_name in self.codes:
+                needed.update(_code_of(kept(record)))
         try:
             for digest in self._copies.prune(needed):
                 log.info("a copy of older code is let go", digest=digest)
@@ -80,6 +113,13 @@ class HostCodes:
             failure = translated(error, CODE)
             self._fail(failure)
             raise BadClass(f"the sources of {name} could not be kept: {failure}") from None
+
+
+def _code_of(kept: Kept | None) -> Iterator[str]:
+    """The digest of the code that made a checkpoint; nothing, where that cannot be read."""
+    with suppress(HoldfastError, msgspec.DecodeError):
+        if kept is not None and kept.size:
+            yield head_of(chunks_of(kept)).code.digest
 
 
 def is_changed_under(was: Code, now: Code) -> bool:

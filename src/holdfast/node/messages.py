@@ -68,9 +68,8 @@ class HostReport(Struct, frozen=True, tag="host_report", kw_only=True):
     """Groups whose member here has no object, and why (PROTOCOL O3, E8); the first of them."""
     details: dict[str, str] = {}
     """Of its session: where its doors are, among other things."""
-    complaints: tuple[str, ...] = ()
-    """Of groups that are not served though their primary is here, and of those whose class is another here
-    than they are served by (E7), in words; the first few."""
+    other_code: tuple[str, ...] = ()
+    """Of groups here whose class is another than they are served by, in words; the first few (E7)."""
 
 
 class HostStatus(Struct, frozen=True, kw_only=True):

@@ -117,7 +117,11 @@ task: Final = msgspec.msgpack.Decoder(Task)
 
 def framed(message: Task | ToProcess | FromProcess) -> bytes:
     """With its length before it."""
-    encoded = _encode(message)
+    return framed_raw(_encode(message))
+
+
+def framed_raw(encoded: bytes) -> bytes:
+    """The same of one that is encoded."""
     if len(encoded) > FRAME_BYTES_MAX:
         raise msgspec.ValidationError(f"a message of {len(encoded):,} bytes is too long")
     return _LENGTH.pack(len(encoded)) + encoded

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from holdfast.model.code_orders import UpgradeGroup, WithdrawUpgrade
+from holdfast.model.code_orders import TryUpgrade, UpgradeGroup, WithdrawUpgrade
 from holdfast.model.domain_orders import InspectDomain, RecoverDomain
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.index_orders import CreateIndex, DropIndexes, ListIndexes, ListTransactions
@@ -81,6 +81,7 @@ ROLES: Final[Mapping[type[Order], frozenset[Role]]] = {
     RecoverGroup: ADMINS,
     UpgradeGroup: ADMINS,
     WithdrawUpgrade: ADMINS,
+    TryUpgrade: ADMINS,
     Deafen: ADMINS,
 }
 

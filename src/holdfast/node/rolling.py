@@ -37,6 +37,9 @@ POLL_S: Final = 0.1
 TRIES_MAX: Final = 3
 """Of a host that should come back with the new code, and does with another: somebody edits it."""
 
+FAILURES_MAX: Final = 3
+"""Of hand-overs from one host; the rest fail over when it ends, sooner than one after the other is tried."""
+
 Given = TypeVar("Given", bound=Answer)
 T = TypeVar("T")
 Say = Callable[[str], None]
@@ -80,14 +83,15 @@ class Rolling:
         before = info.code.code if info.code is not None else None
         for host in to_restart(info, self._new):
             info = await self.info()
-            if host == info.primary and len(info.placed_on) > 1 and not is_served_by(info, self._new):
-                await self._go_on(replays=replays)
-            if not has(await self.info(), host, self._new):
-                if len(info.placed_on) == 1:
-                    await self._wish(replays=replays)
+            if host == info.primary and not is_served_by(info, self._new):
+                await self._wish(replays=replays)
+                if await self._hand_over(info):
+                    await self._until_served()
+            if not has(info, host, self._new):
                 await self._restart(host)
         if not is_served_by(await self.info(), self._new):
-            await self._go_on(replays=replays)
+            await self._wish(replays=replays)
+            await self._until_served()
         await self._until("every member is in sync", lambda found: set(found.in_sync) == set(found.placed_on))
         return await self._told(before)
 
@@ -96,24 +100,20 @@ class Rolling:
 
     # --- the group
 
-    async def _go_on(self, *, replays: bool) -> None:
-        """Have it served by the new code: by a wish, and by handing it to somebody who has it."""
-        await self._wish(replays=replays)
-        info = await self.info()
-        if not has(info, info.primary, self._new):
-            await self._hand_over(info)
+    async def _until_served(self) -> None:
         await self._until(f"it is served by {self._new}", lambda found: is_served_by(found, self._new))
         self._say(f"{self._name} is served by {self._new}")
 
     async def _wish(self, *, replays: bool) -> None:
+        """Let whoever has the new code go on with it, when it comes to serve."""
         wanted = UpgradeGroup(
             name=self._name, version=self._new.version, digest=self._new.digest, replays=replays
         )
         await self._insist(lambda: self._give(wanted, GroupList))
 
-    async def _hand_over(self, info: GroupInfo) -> None:
-        """To a member with the new code. If that fails, the old primary's restart does the same, at the price
-        of a fail-over."""
+    async def _hand_over(self, info: GroupInfo) -> bool:
+        """To a member with the new code; whether that was done. If not, the old primary's restart does the
+        same, at the price of a fail-over."""
         for host in info.in_sync:
             if host != info.primary and has(info, host, self._new):
                 try:
@@ -122,7 +122,8 @@ class Rolling:
                     self._say(f"{info.primary} could not hand over to {host}: {error}")
                 else:
                     self._say(f"{info.primary} handed over to {host}")
-                return
+                    return True
+        return False
 
     async def _told(self, before: Code | None) -> GroupHistory:
         """The history, as soon as it says that the group went on with the new code: it is written at
@@ -134,8 +135,8 @@ class Rolling:
         async def history() -> GroupHistory:
             return await self._give(ShowHistory(name=self._name), GroupHistory)
 
-        if before is not None and before.is_same(self._new):
-            return await self._insist(history)
+        if before is None or before.is_same(self._new):
+            return await self._insist(history)  # it may have nothing to tell: no other code served before
         return await self._awaited("its history tells of it", history, is_told)
 
     # --- hosts
@@ -167,19 +168,22 @@ class Rolling:
         """Let others be primary in its place, so that no call waits for a fail-over. Who cannot, fails over
         when the host ends."""
         groups = await self._insist(lambda: self._give(ListGroups(is_whole=True), GroupList))
+        failures = 0
         for each in groups.groups:
-            # This group's own last primary has handed over by then, or cannot.
+            if failures == FAILURES_MAX:
+                return
             others = [other for other in each.in_sync if other != host]
             if each.primary != host or not others:
                 continue
             served = each.code.code if each.code is not None else Code()
             others.sort(key=lambda other: not has(each, other, served))
-            if each.name == self._name and not has(each, others[0], served):
-                continue
+            if each.code is not None and not has(each, others[0], served):
+                continue  # nobody could serve it before this host has other code as well
             wanted = SetPrimary(name=each.name, host=others[0], is_any_style=True)
             try:
                 await self._give(wanted, HandedOver)
             except HoldfastError as error:
+                failures += 1
                 self._say(f"{host} could not hand {each.name} over to {others[0]}: {error}")
 
     async def _status(self, host: HostId) -> HostStatus:

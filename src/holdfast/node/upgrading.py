@@ -8,7 +8,7 @@ from holdfast.authority.recipe import Authority, perform
 from holdfast.authority.upgrading import wish_upgrade, withdraw_upgrade
 from holdfast.authority.views import NoGroup
 from holdfast.model.code import Code
-from holdfast.model.code_orders import CodeOrder, UpgradeGroup
+from holdfast.model.code_orders import UpgradeGroup, WithdrawUpgrade
 from holdfast.model.errors import NoSuchGroup
 from holdfast.model.ids import Nonce
 from holdfast.model.orders import GroupList
@@ -24,7 +24,7 @@ class Upgrading:
         self._creating = creating
         self._nonces = nonces
 
-    async def do(self, order: CodeOrder) -> GroupList:
+    async def do(self, order: UpgradeGroup | WithdrawUpgrade) -> GroupList:
         """It is a wish then; that the group is served by that code shows in what is known of it. Raises
         ``NoSuchGroup``."""
         record, nonce = (await self._creating.found(order.name)).value, self._nonces()

@@ -231,24 +231,45 @@ class OtherGroup(Generic[T]):
         return made
 
 
-class Receiver:
-    """Another group, to which calls are sent that nobody waits for."""
+class Receiver(Generic[T]):
+    """Another group, to which calls are sent that nobody waits for. With its class given they are checked
+    before they are sent, and ``call(Audit.note, text)`` is typed as that method is."""
 
-    def __init__(self, name: str, expires_s: float) -> None:
+    def __init__(self, name: str, interface: Interface | None, expires_s: float) -> None:
+        """Raises ``InvalidRequest`` for what is no time to expire in."""
+        if not 0 < expires_s <= SEND_S_MAX:
+            raise InvalidRequest(f"a send expires within {SEND_S_MAX} s, not {expires_s}")
         self._name = name
+        self._interface = interface
         self._expires_ns = round(expires_s * SECOND)
+
+    @overload
+    def call(
+        self, method: Callable[Concatenate[T, P], Any], /, *args: P.args, **kwargs: P.kwargs
+    ) -> None: ...
+
+    @overload
+    def call(self, method: str, /, *args: Any, **kwargs: Any) -> None: ...
+
+    def call(self, method: Any, /, *args: Any, **kwargs: Any) -> None:
+        """Send a call of a method by name, or as the class has it. Raises ``OutboxFull``, and ``BadCall`` for
+        what does not fit."""
+        name = method if isinstance(method, str) else method.__name__
+        scope, sends = _sender()
+        arguments = encode_arguments(args, kwargs)
+        if self._interface is not None:
+            self._interface.operation(name).decoded(arguments)  # what does not fit is not sent
+        caller, carried = Request(scope.client, scope.number), scope.traceparent.encoded()
+        expires_ns = scope.time_ns + self._expires_ns
+        sends.put(self._name, name, arguments, caller, scope.sent + 1, expires_ns, carried)
+        scope.sent += 1
 
     def __getattr__(self, method: str) -> Callable[..., None]:
         if method.startswith("_"):
             raise AttributeError(f"{method} is private to the group {self._name}")
 
         def send(*args: object, **kwargs: object) -> None:
-            scope, sends = _sender()
-            arguments = encode_arguments(args, kwargs)
-            caller, carried = Request(scope.client, scope.number), scope.traceparent.encoded()
-            expires_ns = scope.time_ns + self._expires_ns
-            sends.put(self._name, method, arguments, caller, scope.sent + 1, expires_ns, carried)
-            scope.sent += 1
+            self.call(method, *args, **kwargs)
 
         return send
 
@@ -321,19 +342,28 @@ class Context:
         interface = interface_of(cls) if cls is not None else None
         return OtherGroup(group_abroad(domain, name) if domain else name, interface, timeout_s)
 
-    def send(self, name: str, *, domain: str = "", expires_s: float = SEND_S) -> Receiver:
+    @overload
+    def send(self, name: str, *, domain: str = "", expires_s: float = SEND_S) -> Receiver[Any]: ...
+
+    @overload
+    def send(
+        self, name: str, cls: type[T], *, domain: str = "", expires_s: float = SEND_S
+    ) -> Receiver[T]: ...
+
+    def send(
+        self, name: str, cls: type | None = None, *, domain: str = "", expires_s: float = SEND_S
+    ) -> Receiver[Any]:
         """Another group, to which this operation sends calls: ``context.send("audit").note(text)`` returns at
         once. The call is made when this operation is committed, executed once, after those that were sent to
         that group before, and repeated until it has been or *expires_s* have passed by this group's time.
         Nobody is told what it returns; one that came to nothing is a fault, and listed by ``holdfast group
-        sends``.
+        sends``. *cls* and *domain* are as in :meth:`group`.
 
         Calling it raises ``OutboxFull`` when too many wait to be sent.
         """
-        if not 0 < expires_s <= SEND_S_MAX:
-            raise InvalidRequest(f"a send expires within {SEND_S_MAX} s, not {expires_s}")
         _sender()
-        return Receiver(group_abroad(domain, name) if domain else name, expires_s)
+        interface = interface_of(cls) if cls is not None else None
+        return Receiver(group_abroad(domain, name) if domain else name, interface, expires_s)
 
     def call_later(self, delay_s: float, method: str | Callable[..., object], *args: object) -> int:
         """Call a method of this object once, *delay_s* from now by the group's time; survives failover.

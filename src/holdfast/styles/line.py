@@ -78,6 +78,7 @@ class Line:
         """Those that wait in the middle, in the order in which they came to wait."""
         self._waits = 0
         self._is_closed = False
+        self._is_rest_wanted = False
         self._is_discarded = False
         self._at_rest: list[Callable[[], object]] = []
         self._before = Before(definition)
@@ -102,7 +103,12 @@ class Line:
     @property
     def needs_gate(self) -> bool:
         """Whether somebody waits for a moment of rest that may never come by itself."""
-        return self._is_interleaved and bool(self._at_rest) and bool(self._running) and not self._is_closed
+        is_wanted = self._is_rest_wanted or bool(self._at_rest)
+        return self._is_interleaved and is_wanted and bool(self._running) and not self._is_closed
+
+    def want_rest(self) -> None:
+        """Somebody looks for a moment of rest."""
+        self._is_rest_wanted = bool(self._running)
 
     @property
     def is_gate_closed(self) -> bool:
@@ -157,6 +163,11 @@ class Line:
     def is_waiting_for(self, caller: Request, call: int) -> bool:
         running = self._running.get(caller)
         return running is not None and running.waits_for.call == call
+
+    @property
+    def holds_up_others(self) -> bool:
+        """Whether a call that another group's operation waits for stands in line."""
+        return any(job.chain for job in self.queue)
 
     def is_in_line(self, request: Request) -> bool:
         """Whether it was ordered and has not begun."""
@@ -283,7 +294,7 @@ class Line:
         waiting, self._at_rest = self._at_rest, []
         for then in waiting:
             then()
-        self._is_closed = False
+        self._is_closed = self._is_rest_wanted = False
 
     def _outgoing(self, running: _Running) -> Outgoing:
         job, nested = running.job, running.waits_for

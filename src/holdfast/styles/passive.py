@@ -37,7 +37,6 @@ from holdfast.model.outcome import error_in_words
 from holdfast.sequence.ports import Kept
 from holdfast.storage.record import Record as Stored
 from holdfast.styles.absence import Diverged
-from holdfast.styles.comparing import Comparing
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
 from holdfast.styles.execution import Execution
@@ -72,7 +71,6 @@ class Passive(Replica):
 
     def __init__(self, definition: Definition, ports: StylePorts, config: StyleConfig) -> None:
         super().__init__(definition, ports, config)
-        self._comparing = Comparing(self._checkpointing.equal)
         self._difference: Diverged | None = None
         """Found where the object could not be given up on the spot."""
         self._captured: tuple[Position, bytes] | None = None
@@ -364,6 +362,12 @@ class Passive(Replica):
         record = self._gate.due(execution.line) if execution is not None else None
         if execution is not None and record is not None:
             self._order(execution, record)
+
+    def _want_rest(self, execution: Execution) -> None:
+        """And capture it in that moment: it may be over when somebody looks again."""
+        if not self._checkpointing.awaits(execution):
+            self._checkpointing.capture_at_rest(execution)
+            self._ports.wake()
 
     def _step_by(self, execution: Execution, record: Record) -> None:
         """Order a record that brings backups forward; on the object itself it has no effect."""

@@ -30,6 +30,7 @@ from holdfast.styles.asking import Asking
 from holdfast.styles.audience import Audience
 from holdfast.styles.calling_out import CallingOut
 from holdfast.styles.checkpointing import Checkpointing
+from holdfast.styles.comparing import Comparing
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.context import Scope
 from holdfast.styles.definition import Definition
@@ -92,6 +93,7 @@ class Replica(ABC):
             ports, config, self._log_bytes, self._on_digest, digests_state=self._digests_state
         )
         self._calling_out = CallingOut()
+        self._comparing = Comparing(self._checkpointing.equal)
         self._absence = Absence(ports.clock)
         self._forgiven = Position(0)
         """What differs up to here a person has seen, and wants the group to go on from this member (V4)."""
@@ -126,11 +128,6 @@ class Replica(ABC):
     def is_ready(self) -> bool:
         """The object has all that is committed, and takes calls."""
         return self._office.is_taken_up
-
-    @property
-    def why_not_ready(self) -> str:
-        """Why no calls are taken here though this member is primary, for people; empty: they are, or soon."""
-        return self._office.why_not
 
     @property
     def awaits_turn(self) -> bool:
@@ -179,9 +176,10 @@ class Replica(ABC):
             return None
         execution = self._ready()
         if not execution.is_own:
-            if may_order:
-                self._upgrade(execution)
-            else:
+            if may_order and self.sequence.is_serving:
+                with suppress(Rejected, Unavailable):  # the object was given up, and is made again
+                    self._upgrade(execution)
+            elif not may_order:
                 self._ports.again()
             return None
         self._stamping.resume(*newest_stamp(execution, self.sequence))
@@ -343,18 +341,33 @@ class Replica(ABC):
 
     def make_anew(self, why: str) -> None:
         """The object is faulty: give it up, and make another of what is committed. A primary lets another
-        member serve first (K5). Not within an event of the sequence."""
+        member serve first (K5). What it answered stands, though it may come out otherwise now: it was this
+        object that was not right, by its own word. Not within an event of the sequence."""
+        if self._office.is_taken_up:
+            self._forgiven = self.sequence.tail
         self._renounce()
         self._office.failed_in(why)
         self._ports.again()
 
     def fitness(self) -> Fitness:
         """Whether it could lead, and if not, why (O3, E8)."""
-        if self._absence.now is not None:
-            return self._absence.now
-        if self.execution is None and (why := self._why_unable()):
-            return Fitness(Rank.UNABLE, why, since_ns=self._office.unable_since_ns)
-        return NEAR if self.is_near() else FAR
+        found = self._absence.now
+        if found is None and self.execution is None and (why := self._why_unable()):
+            wants = self._succession.wants if self._succession.is_met else None
+            found = Fitness(
+                Rank.UNABLE,
+                why,
+                wants or Position(0),
+                wants_state=wants is not None,
+                since_ns=self._office.unable_since_ns,
+            )
+        if found is None:
+            return NEAR if self.is_near() else FAR
+        if not found.wants_state and 2 * self._log_bytes() >= self._config.long_log_bytes:
+            # It makes no checkpoints, and with a full log it could acknowledge nothing (D4): it takes the
+            # primary's, though no object is made of it.
+            return replace(found, wants_state=True, found_at=Position(self._checkpointing.kept + 1))
+        return found
 
     def _why_unable(self) -> str:
         return self._succession.why if self._succession.is_met else self._office.why_unable
@@ -375,6 +388,17 @@ class Replica(ABC):
         was captured of it (E8)."""
         self._ports.fault("divergence", str(found))
         self._absence.differs(found)
+        self._ports.void_checkpoints(self._comparing.last_equal)
+        self._part()
+
+    def begin_unproven(self) -> None:
+        """What an earlier process kept was perhaps never compared: of that nothing is known here (E8)."""
+        self._comparing.last_equal = ORIGIN.position
+
+    def begin_void(self, up_to: Position) -> None:
+        """An earlier process has found that what this host keeps is not of the group's object (E8)."""
+        why = "what this host keeps is of an object that was found to differ from the one that answered"
+        self._absence.begin(why, found_at=up_to, wants_state=True)
         self._part()
 
     def _part(self) -> None:
@@ -528,7 +552,16 @@ class Replica(ABC):
         """Before an orderly stop: have a checkpoint of what this member has executed, so that whoever starts
         next need not replay it (E7); whether there is nothing more to wait for."""
         execution = self.execution
-        return execution is None or self._checkpointing.settle(execution, self.sequence.committed)
+        if execution is None:
+            return True
+        if self._office.is_taken_up and not execution.is_at_rest:
+            self._want_rest(execution)
+        return self._checkpointing.settle(execution, self.sequence.committed)
+
+    def _want_rest(self, execution: Execution) -> None:
+        """Operations that are interleaved might never leave the object at rest: let none begin until then."""
+        execution.line.want_rest()
+        self._ports.wake()
 
     def is_near(self) -> bool:
         """Whether it could serve almost at once: it has its object, or one that is soon loaded."""

@@ -96,6 +96,23 @@ class Book:
             if twice:
                 self.world.violation("E3", f"{callee} noted {twice[0]} {notes[twice[0]]} times")
 
+    def check_posts(self, objects: Mapping[str, Tokens], *, is_whole: bool) -> None:
+        """Every call that was sent was executed once, in the order of sending; *objects* and *is_whole* as
+        above."""
+        for sender, found in objects.items():
+            for receiver, other in objects.items():
+                posted = [token for to, token in found.posts if to == receiver]
+                heard = [token for by, token in other.heard if by == sender]
+                if posted and heard == posted:
+                    self.world.sometimes("calls that were sent were all heard, in their order")
+                is_right = heard == posted if is_whole else heard == posted[: len(heard)]
+                if not is_right and not (self.losses.groups and not is_whole):
+                    at = next(
+                        (i for i, pair in enumerate(zip(posted, heard, strict=False)) if len({*pair}) > 1), 0
+                    )
+                    said = f"{sender} sent {len(posted)} to {receiver}, which heard {len(heard)}"
+                    self.world.violation("E3", f"{said}; from {at}: {posted[at:][:3]}, {heard[at:][:3]}")
+
     def check_history(self, lost: list[str]) -> None:
         """Answers are linearizable, but for those of the groups whose state was lost."""
         for violation in check_list([each for each in self.history.operations() if each.key not in lost]):

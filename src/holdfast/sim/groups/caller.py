@@ -41,7 +41,7 @@ SLACK_NS: Final = 20 * MILLISECOND
 """By how much a call may overrun its duration: clocks differ in rate."""
 STALE_MS: Final = 300
 DELAYS_S: Final = (0.0, 0.05, 0.5, 1.5)
-WORK: Final = ("append", "append", "fail", "read", "read", "stale", "lane", "once", "later", "relay")
+WORK: Final = ("append", "append", "fail", "read", "read", "stale", "lane", "once", "later", "relay", "post")
 DEADLY: Final = 0.05
 HOPS_MAX: Final = 3
 CIRCLE: Final = 0.1
@@ -236,6 +236,8 @@ class Caller:
                 return "later", bytes(encode_arguments((token, self._rng.choice(DELAYS_S)), {}))
             case "relay":
                 return "relay", bytes(encode_arguments((token, *self._hops(record)), {}))
+            case "post":
+                return "post", bytes(encode_arguments((token, self._receivers()), {}))
             case "echo" | "fail" | "die":
                 return kind, bytes(encode_arguments((token,), {}))
             case _:
@@ -254,6 +256,16 @@ class Caller:
         hops = [self._rng.choice(others) for _ in range(self._rng.randint(1, HOPS_MAX))]
         through = self._rng.choice(groups) if self._rng.random() < THROUGH else ""
         return hops, self._rng.choice(TIMEOUTS_S), through
+
+    def _receivers(self) -> list[str]:
+        """Groups that a call is sent to; the sender may be among them. One whose state may be lost for good
+        would never hear it."""
+        groups = [
+            each.name
+            for each in self._stage.groups
+            if each.durability == DISK and each.is_begun and each.style != "stateless"
+        ]
+        return [self._rng.choice(groups) for _ in range(self._rng.randint(1, HOPS_MAX))] if groups else []
 
     def _have_asked(self, work: Work, request: RequestId) -> None:
         """Have somebody ask what became of it: this client later, or another at once, which a copy that is

@@ -9,18 +9,19 @@ import msgspec
 
 from holdfast.authority.groups import GroupRecord
 from holdfast.authority.upgrading import wish_upgrade
+from holdfast.housing.directory import NO_GROUP
 from holdfast.housing.housed import Housed
 from holdfast.housing.ports import HousePorts, Written
 from holdfast.model.code import UNKNOWN, Code
 from holdfast.model.errors import DISK_ERRORS, DiskFailed, HoldfastError
 from holdfast.model.ids import HostId, Nonce, Position
 from holdfast.model.outcome import Raised, Returned
-from holdfast.model.ports import Token
+from holdfast.model.ports import Token, Trace
 from holdfast.sequence.ports import Kept, chunks_of
 from holdfast.sim.faults import FaultKind, Field, Parameters
 from holdfast.sim.faults.kind import duration, later
 from holdfast.sim.groups.book import Book
-from holdfast.sim.groups.caller import Caller, Work
+from holdfast.sim.groups.caller import HOPS_MAX, Caller, Work
 from holdfast.sim.groups.host import Host
 from holdfast.sim.groups.moving import records
 from holdfast.sim.groups.reading import Replay
@@ -65,6 +66,10 @@ class CodedHost(Host):
         self.book.deploys.ran(self._name, self._label)
         super()._begin()
 
+    @property
+    def trace(self) -> Trace:
+        return self._ports.trace
+
     def _codes(self) -> dict[str, Code]:
         return dict.fromkeys(CLASSES, code_of(self._label))
 
@@ -73,7 +78,20 @@ class CodedHost(Host):
 
     def _house_ports(self) -> HousePorts:
         old_code = SimulatedOldCode(self._ports, self.book, self._opened.fail)
-        return replace(super()._house_ports(), old_code=old_code)
+        return replace(super()._house_ports(), old_code=old_code, trace=_Watched(self))
+
+    def on_upgraded(self, name: str, from_code: str, to_code: str) -> None:
+        """Nobody who is known to have the old code is left behind, unless a person wishes it."""
+        assert self.groups is not None
+        directory = self.groups.directory
+        record = directory.records[directory.find(name) or NO_GROUP]
+        wished = str(record.upgrade.code) if record.upgrade is not None else ""
+        for host in record.placed_on:
+            session = directory.sessions.get(host)
+            code = session.codes.get(record.class_name, UNKNOWN) if session is not None else UNKNOWN
+            if str(code) == from_code and wished != to_code and code != UNKNOWN:
+                said = f"{name} goes on with {to_code} on {self._name}; {host} has {from_code}"
+                self.book.world.violation("E7", said)
 
     def _is_meant(self, kind: str, what: str) -> bool:
         if kind == "other_code":
@@ -82,6 +100,20 @@ class CodedHost(Host):
             return True
         is_unable = kind == "object_failed" and self._label == UNABLE
         return is_unable and (CANNOT in what or "the state has no needed" in what)
+
+
+class _Watched:
+    """What a host notes, and what of it is judged."""
+
+    def __init__(self, host: CodedHost) -> None:
+        self._host = host
+        self._trace = host.trace
+
+    def note(self, kind: str, **fields: object) -> None:
+        self._trace.note(kind, **fields)
+        match kind, fields:
+            case "upgraded", {"group": str(name), "from_code": str(from_code), "to_code": str(to_code)}:
+                self._host.on_upgraded(name, from_code, to_code)
 
 
 class SimulatedOldCode:
@@ -179,6 +211,12 @@ class SimulatedOldCode:
 
 class CodedCaller(Caller):
     """A client that remembers by which version each call was answered."""
+
+    def _hops(self, record: GroupRecord) -> tuple[list[str], float | None, str]:
+        """None calls back another's callers: two groups whose old code waits for each other are served only
+        when those calls have expired."""
+        others = [each.name for each in self._stage.groups if each.group > record.group] or [record.name]
+        return [self._rng.choice(others) for _ in range(self._rng.randint(1, HOPS_MAX))], None, ""
 
     def _on_outcome(self, work: Work, subject: Work, outcome: Any) -> None:
         match outcome:

@@ -40,7 +40,7 @@ def let_out(world: World, stage: Stage, look_ns: int) -> list[str]:
     return busy
 
 
-def _lines(world: World, stage: Stage) -> Iterator[tuple[str, object, int, int]]:
+def _lines(world: World, stage: Stage) -> Iterator[tuple[str, object, tuple[int, ...]]]:
     """What each group has still to do, as its primary sees it; different whenever any of it is done."""
     for name in stage.hosts:
         for housed in _housed(world, name):
@@ -48,11 +48,12 @@ def _lines(world: World, stage: Stage) -> Iterator[tuple[str, object, int, int]]
             if execution is not None and not _is_done(execution):
                 outgoing = execution.outgoing()
                 waits_for = (outgoing.caller, outgoing.call) if outgoing is not None else None
-                yield housed.record.name, waits_for, len(execution.line.queue), len(execution.timers)
+                to_come = (len(execution.line.queue), len(execution.timers), len(execution.sends))
+                yield housed.record.name, waits_for, to_come
 
 
 def _is_done(execution: Execution) -> bool:
-    return execution.is_idle and not len(execution.timers)
+    return execution.is_idle and not len(execution.timers) and not len(execution.sends)
 
 
 def _learners(world: World, stage: Stage) -> Iterator[object]:

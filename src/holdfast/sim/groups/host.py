@@ -30,6 +30,7 @@ from holdfast.sim.groups.connections import Connections
 from holdfast.sim.groups.copies import KILLED_WHY, SimulatedCopies
 from holdfast.sim.groups.deaths import Slot
 from holdfast.sim.groups.heart import Heart
+from holdfast.sim.groups.objects import UNREADABLE
 from holdfast.sim.groups.stage import Stage, definition_of
 from holdfast.sim.node import NodePorts
 from holdfast.sim.options import MILLISECOND
@@ -268,8 +269,8 @@ class Host(HostProcess):
             kind == "poisoned"
             or self._is_meant(kind, what)
             or (kind == "state_lost" and group in self.book.losses.groups)
-            or (kind == "checkpoint_failed" and KILLED_WHY in what)
-            or (kind == "object_failed" and NotHere.__name__ in what)
+            or (kind == "checkpoint_failed" and (KILLED_WHY in what or UNREADABLE in what))
+            or (kind in ("object_failed", "checkpoint_failed") and NotHere.__name__ in what)
             or (kind == "divergence" and self.book.health.swaying.hosts)
         )
         if is_meant:

@@ -1,5 +1,6 @@
 """The classes whose objects the scenario's groups are: users' code, as plain as users write it."""
 
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -10,7 +11,11 @@ from holdfast.sim.groups.health import changes_otherwise, comes_out_otherwise, i
 from holdfast.styles.context import context
 from holdfast.styles.interface import interleaved, query
 
-LISTS: Final = ("tokens", "notes", "rings", "ends")
+FITS: Final = 5
+FIT_S: Final = 0.3
+UNREADABLE: Final = "Fitful.mood.since"
+"""Named by a fault that is meant."""
+LISTS: Final = ("tokens", "notes", "rings", "ends", "posts", "heard")
 
 
 class Tokens:
@@ -22,6 +27,10 @@ class Tokens:
     rings: list[str]
     ends: list[tuple[str, str, str]]
     """(the group called, the token, how the call ended)"""
+    posts: list[tuple[str, str]]
+    """(the group that it was sent to, the token)"""
+    heard: list[tuple[str, str]]
+    """(the group that sent it, the token)"""
     appended: int
     """How many tokens were, which nobody ever asks for."""
 
@@ -30,6 +39,8 @@ class Tokens:
         self.notes = []
         self.rings = []
         self.ends = []
+        self.posts = []
+        self.heard = []
         self.appended = 0
 
     def append(self, token: str) -> tuple[str, int]:
@@ -51,6 +62,16 @@ class Tokens:
 
     def ring(self, token: str) -> None:
         self.rings.append(token)
+
+    def post(self, token: str, to: list[str]) -> tuple[str, int]:
+        """Appends, and sends it to other groups, whose answers it does not wait for."""
+        for index, name in enumerate(to):
+            context.send(name).hear(context.this_group, f"{token}>>{index}")
+            self.posts.append((name, f"{token}>>{index}"))
+        return self.append(token)
+
+    def hear(self, sender: str, token: str) -> None:
+        self.heard.append((sender, token))
 
     async def relay(
         self, token: str, to: list[str], timeout_s: float | None = None, through: str = ""
@@ -131,6 +152,31 @@ class Woven(Tokens):
     """The same, and others append while one waits for another group."""
 
 
+@dataclass
+class Mood:
+    since: int | None = None
+
+
+class Fitful(Tokens):
+    """The same, and now and then its state is one that can be written and not be read back (E9)."""
+
+    mood: Mood
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mood = Mood()
+
+    def append(self, token: str) -> tuple[str, int]:
+        appended = super().append(token)
+        if len(self.tokens) % FITS == 0:
+            self.mood.since = 0.5  # type: ignore[assignment]  # the mistake
+            context.call_later(FIT_S, self.calm)
+        return appended
+
+    def calm(self) -> None:
+        self.mood.since = len(self.tokens)
+
+
 class Echo:
     """Without state: what it answers depends on the call alone."""
 
@@ -148,6 +194,7 @@ CLASSES: Final[dict[str, type]] = {
     "tokens": Tokens,
     "ledger": Ledger,
     "woven": Woven,
+    "fitful": Fitful,
     "echo": Echo,
 }
 """By the name that a group's record gives."""

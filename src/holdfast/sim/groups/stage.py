@@ -53,6 +53,8 @@ UNBEGUN: Final = 0.3
 """How often the last group is made without members."""
 WOVEN: Final = 0.5
 """How often a group whose class could be interleaved is."""
+FITFUL: Final = 0.4
+"""How often one whose class is not interleaved is of the other kind (E9)."""
 DEADLY: Final = (0, 1)
 TURNS_NS: Final = (0, 100 * MICROSECOND, 1 * MILLISECOND)
 """How long a host gathers what comes in together."""
@@ -94,7 +96,17 @@ class Stage:
             rng.choice(DEADLY),
         )
         stage = stage.without_members(-1) if rng.random() < UNBEGUN else stage
-        return stage.woven(rng)
+        return stage.woven(rng).fitful(rng)
+
+    def fitful(self, rng: random.Random) -> "Stage":
+        """The same with some of its groups of a class whose state is, at times, unreadable."""
+        groups = [
+            msgspec.structs.replace(each, class_name="fitful")
+            if each.class_name == "tokens" and rng.random() < FITFUL
+            else each
+            for each in self.groups
+        ]
+        return replace(self, groups=tuple(groups))
 
     def woven(self, rng: random.Random) -> "Stage":
         """The same with some of its groups interleaved. Drawn last, so that all else is as it was without."""

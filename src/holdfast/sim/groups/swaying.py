@@ -9,6 +9,7 @@ is *misled*, and what its objects hold besides what clients saw is not checked a
 
 import random
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from holdfast.model.ids import GroupId
 from holdfast.sim.authority.asking import AUTHORITY
@@ -31,7 +32,7 @@ class Swaying:
     def __init__(self, world: World) -> None:
         self._world = world
         self._until: dict[tuple[str, str], int] = {}
-        self._silently_changed: dict[int, object] = {}
+        self._silently_changed: WeakKeyDictionary[object, None] = WeakKeyDictionary()
         """Objects that hold what no reply has shown."""
         self.misled: dict[GroupId, None] = {}
         """Groups that such an object has led."""
@@ -60,11 +61,11 @@ class Swaying:
         if not self._is(host, "silent") or not is_compared or self._is_in_office(instance, host):
             return False
         self._world.sometimes("a state differs")
-        self._silently_changed[id(instance)] = instance
+        self._silently_changed[instance] = None
         return True
 
     def took_office(self, group: GroupId, instance: object) -> None:
-        if id(instance) in self._silently_changed:
+        if instance in self._silently_changed:
             self._world.sometimes("a group was misled")
             self.misled[group] = None
 

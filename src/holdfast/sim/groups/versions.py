@@ -10,7 +10,6 @@ from typing import ClassVar, Final
 import msgspec
 
 from holdfast.model.code import Code
-from holdfast.model.outcome import CallRefused, NestedOutcomeUnknown
 from holdfast.sim.groups.objects import LISTS, Tokens
 from holdfast.styles.capture import InvalidState
 from holdfast.styles.context import context
@@ -57,18 +56,13 @@ class Coded(Tokens):
         context.call_later(delay_s, self.ring, token)
         return self.append(token)
 
-    async def relay(self, token: str, to: list[str]) -> tuple[str, int, str]:  # type: ignore[override]  # as above
+    async def relay(  # type: ignore[override]  # as above
+        self, token: str, to: list[str], timeout_s: float | None = None, through: str = ""
+    ) -> tuple[str, int, str]:
         place = self._add(token)
         for index, name in enumerate(to):
-            hop = f"{token}>{index}"
-            try:
-                answer = await context.group(name).note(hop)
-                end = "noted" if answer == hop else f"got the reply to {answer}"
-            except NestedOutcomeUnknown:
-                end = "unknown"
-            except CallRefused as refusal:
-                end = refusal.reason
-            self.ends.append((name, hop, end))
+            is_through = bool(through) and index == len(to) - 1
+            await self._have_noted(name, f"{token}>{index}", timeout_s, through if is_through else "")
         return token, place, self.label
 
     def _add(self, token: str) -> int:

@@ -1,6 +1,6 @@
 """Bugs planted in the styles and the housing of groups: each is a rule of PROTOCOL left out."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -32,6 +32,7 @@ from holdfast.sim.planted.authority import changing
 from holdfast.styles import warm
 from holdfast.styles.absence import Diverged
 from holdfast.styles.attempts import Attempts
+from holdfast.styles.capture import Capture
 from holdfast.styles.checkpointing import Checkpointing
 from holdfast.styles.comparing import Comparing
 from holdfast.styles.effects import Effects, Outgoing
@@ -44,6 +45,8 @@ from holdfast.styles.operation import Call, Marked, NestedReply, Sent, Unmarked
 from holdfast.styles.passive import Passive
 from holdfast.styles.ports import Token
 from holdfast.styles.replica import Replica
+from holdfast.styles.sending import Sending
+from holdfast.styles.sends import Send, Sends
 from holdfast.styles.timers import Timer, Timers
 from holdfast.styles.waiting import Answer, Waiting
 
@@ -58,6 +61,7 @@ _read = Serving._read
 _keep_away = Membership._keep_away
 _gate_due = Gate.due
 _resume = Execution._resume
+_take_up_sending = Sending.take_up
 
 
 # --- exactly once
@@ -144,6 +148,24 @@ def _resume_the_oldest(execution: Execution, record: NestedReply, effects: Effec
         client, number = waits.caller
         other = msgspec.structs.replace(record, client=client, number=number, call=waits.call)
         _resume(execution, other, effects)
+
+
+def _final_at_once(sending: Sending, sends: Sends, reached: Position, committed: Position) -> None:
+    """Whatever is in the outbox leaves, whether what put it there is committed or not."""
+    sending._final = sends.issued
+
+
+def _send_the_newest(sends: Sends) -> Iterator[Send]:
+    """To each receiver the newest first."""
+    for numbers in sends._to.values():
+        yield sends._sends[max(numbers)]
+
+
+def _take_up_nothing(sending: Sending, sends: Sends) -> None:
+    """A new primary sends only what is sent under it."""
+    _take_up_sending(sending, sends)
+    for each in sends:
+        sending._in_flight[each.number] = each.group
 
 
 def _by_process(nesting: Nesting, awaited: Any, reference: Reference) -> None:
@@ -253,6 +275,31 @@ PLANTED = (
         Execution,
         "_resume",
         _resume_the_oldest,
+    ),
+    _bug(
+        "send-before-commit",
+        "E3",
+        "a call is sent before the operation that sends it is committed",
+        Sending,
+        "_take_final",
+        _final_at_once,
+        profile="views",
+    ),
+    _bug(
+        "send-forgotten",
+        "E3",
+        "what a primary has not sent when it ends is sent by no other",
+        Sending,
+        "take_up",
+        _take_up_nothing,
+    ),
+    _bug(
+        "newest-sent-first",
+        "E3",
+        "of several calls to one receiver the newest is sent first",
+        Sends,
+        "first_to_each",
+        _send_the_newest,
     ),
     _bug(
         "reads-behind-the-client",
@@ -385,6 +432,14 @@ PLANTED = (
         "_may_count",
         lambda checkpointing, position: True,
         profile="swayed",
+    ),
+    _bug(
+        "checkpoint-not-read-back",
+        "E9",
+        "a state becomes a checkpoint, and what is older is let go, though it was never read back",
+        Capture,
+        "_read_back",
+        lambda capture, name, value, encoded, first: None,
     ),
     _bug("timer-rings-again", "E6", "a timer that has rung stays set", Timers, "fire", _rings_again),
     _bug(

@@ -24,7 +24,7 @@ from holdfast.sim.groups.host import Host
 from holdfast.sim.groups.objects import Tokens
 from holdfast.sim.groups.reading import Replay
 from holdfast.sim.groups.stage import HOSTS, Stage
-from holdfast.sim.groups.versions import Coded
+from holdfast.sim.groups.versions import CLASSES, Coded
 from holdfast.sim.options import MILLISECOND, SECOND
 from holdfast.sim.scenario import Bound
 from holdfast.sim.scenarios.groups import Groups
@@ -58,7 +58,8 @@ class Deploy(Groups):
         groups = [each for each in stage.groups if each.style != "stateless"][:GROUPS_MAX]
 
         def kept(record: GroupRecord) -> GroupRecord:
-            return msgspec.structs.replace(record, durability=DISK)
+            class_name = record.class_name if record.class_name in CLASSES else "tokens"
+            return msgspec.structs.replace(record, durability=DISK, class_name=class_name)
 
         style = msgspec.structs.replace(stage.config.style, in_line_max=IN_LINE_MAX)
         config = msgspec.structs.replace(stage.config, style=style)

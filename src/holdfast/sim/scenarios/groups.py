@@ -139,6 +139,7 @@ class Groups(Scenario):
             stateful = [each for each in self.stage.groups if each.style != "stateless"]
             is_whole = len(objects) == len(stateful) and not self.book.losses.groups
             self.book.check_relays(objects, is_whole=is_whole)
+            self.book.check_posts(objects, is_whole=is_whole)
 
     def _is_any_in_doubt(self, world: World) -> bool:
         """Whether a group waits for a person, as it must."""
@@ -258,6 +259,8 @@ class Groups(Scenario):
                 world.violation("S1", f"{record.name} on {name}: {replay.went_back}")
             timekeeping.check(self.book, record.name, replay.execution.time_ns)
             digests.setdefault(replay.execution.digest(), name)
+            if len(replay.execution.sends):
+                world.violation("progress", f"{record.name} on {name}: a call is still to be sent in the end")
             if not replay.execution.is_idle:
                 world.violation("progress", f"{record.name} on {name}: a call waits in the end")
             instance = replay.execution.line.instance

@@ -1,0 +1,182 @@
+"""What new code would make of a group's state, tried in a process of its own that changes nothing (E7).
+
+``python -m holdfast.node.trial PID`` imports the class as a host that starts now would, loads the state that
+comes through its standard input, lets it go on with the new code, and says what it finds; then it replays
+what was executed since the checkpoint with the new code, and compares.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.authority.groups import GroupRecord
+from holdfast.machine.parent import end_with
+from holdfast.model.code import Code
+from holdfast.model.ids import Position
+from holdfast.model.outcome import error_in_words
+from holdfast.node.classes import definition_of, offer_classes
+from holdfast.node.old_messages import Chunk, Ordered, ToProcess, framed_raw, read_frame, to_process
+from holdfast.node.old_process import own_output, step_back
+from holdfast.sequence.ports import Captured
+from holdfast.storage.record import Record, decode
+from holdfast.styles.capture import Capture, attribute_names
+from holdfast.styles.continuing import continued
+from holdfast.styles.definition import Definition
+from holdfast.styles.execution import Execution
+from holdfast.styles.operation import Upgraded
+from holdfast.styles.timers import Timers
+
+SAYS_MAX: Final = 100
+"""Differences that are named."""
+WORDS_MAX: Final = 500
+
+
+class Trial(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be tried. The chunks of the group's state follow, then those of the checkpoint, then the
+    records after it, and ``End``."""
+
+    record: GroupRecord
+    app: str
+    allowed: tuple[str, ...]
+    memory_bytes: int
+    position: Position
+    """Of the state."""
+    state_chunks: int
+    checkpoint_position: Position
+    checkpoint_chunks: int
+    """0: the group began without any."""
+
+
+class Tried(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of it."""
+
+    code: Code = Code()
+    """The class as it is there now."""
+    refused: str = ""
+    """Why the group would not go on with it."""
+    says: tuple[str, ...] = ()
+    """What would differ."""
+
+
+def tried(wanted: Trial, state: bytes, checkpoint: bytes | None, records: list[Record]) -> Tried:
+    """Try it. *checkpoint*: None when the group began without any."""
+    offer_classes(Path(wanted.app), wanted.allowed)
+    definition = definition_of(wanted.record)
+    try:
+        execution = Execution.load(definition, state)
+        loaded = attributes(definition, execution.line.instance)
+        before = execution.code
+        says = list(shape(definition, execution.line.instance))
+        execution.apply(Position(execution.position + 1), Upgraded(before, definition.code))
+    except Exception as error:
+        # The class's own code, in whatever way it fails.
+        return Tried(code=definition.code, refused=error_in_words(error)[:WORDS_MAX])
+    says += added(loaded, attributes(definition, execution.line.instance))
+    says += replayed(definition, before, wanted, loaded, checkpoint, records)
+    return Tried(code=definition.code, says=tuple(each[:WORDS_MAX] for each in says[:SAYS_MAX]))
+
+
+def shape(definition: Definition, instance: object) -> Iterator[str]:
+    """How the state's attributes differ from those of a new object."""
+    made = definition.apart().make(Timers())
+    old, new = set(attribute_names(instance)), set(attribute_names(made))
+    for name in sorted(old - new):
+        yield f"the state has {name}, and a new object has not: it is kept as it is"
+    for name in sorted(old & new):
+        was, now = getattr(instance, name), getattr(made, name)
+        if type(was) is not type(now) and was is not None and now is not None:
+            yield f"{name} is of type {type(was).__name__} in the state, {type(now).__name__} in a new object"
+
+
+def added(before: dict[str, bytes], after: dict[str, bytes]) -> Iterator[str]:
+    """What the class did to the state as it took it over."""
+    for name in sorted(after.keys() - before.keys()):
+        yield f"{name} is new"
+    for name in sorted(before.keys() & after.keys()):
+        if before[name] != after[name]:
+            yield f"{name} is changed as the class is upgraded"
+    for name in sorted(before.keys() - after.keys()):
+        yield f"{name} is removed as the class is upgraded"
+
+
+def replayed(
+    definition: Definition,
+    made_by: Code,
+    wanted: Trial,
+    loaded: dict[str, bytes],
+    checkpoint: bytes | None,
+    records: list[Record],
+) -> Iterator[str]:
+    """What would have come of the calls since the checkpoint, had the new code executed them."""
+    if not records or records[-1].last != wanted.position:
+        return
+    since = f"{wanted.position - wanted.checkpoint_position} positions since {wanted.checkpoint_position}"
+    kept = Captured(wanted.checkpoint_position, checkpoint) if checkpoint is not None else None
+    try:
+        came = continued(replace(definition, code=made_by), kept, records)
+    except Exception as error:
+        yield f"the new code could not execute the {since}: {error_in_words(error)}"
+        return
+    if isinstance(came, Execution):
+        found = attributes(definition, came.line.instance)
+        for name in sorted(found.keys() | loaded.keys()):
+            if found.get(name) != loaded.get(name):
+                yield f"had the new code executed the {since}, {name} would be another; it stays as it is"
+
+
+def attributes(definition: Definition, instance: Any) -> dict[str, bytes]:
+    """Each in a form that is equal for equal values; of a class that gives its state itself, that alone."""
+    if definition.capture.is_checkpointable:
+        return {"the state": definition.capture.digest_of(instance)}
+    return {name: _encoded(definition.capture, instance, name) for name in attribute_names(instance)}
+
+
+def _encoded(capture: Capture, instance: Any, name: str) -> bytes:
+    class Alone:
+        pass
+
+    alone = Alone()
+    setattr(alone, name, getattr(instance, name))
+    return capture.digest_of(alone)
+
+
+def read(wanted: Trial, following: Callable[[], ToProcess]) -> tuple[bytes, bytes | None, list[Record]]:
+    """What follows the trial in the pipe."""
+
+    def chunks(count: int) -> bytes:
+        found = [following() for _ in range(count)]
+        return b"".join(each.data for each in found if isinstance(each, Chunk))
+
+    state = chunks(wanted.state_chunks)
+    checkpoint = chunks(wanted.checkpoint_chunks) if wanted.checkpoint_chunks else None
+    records = []
+    while isinstance(found := following(), Ordered):
+        records.append(decode(found.data))
+    return state, checkpoint, records
+
+
+def main() -> None:
+    """Live, once."""
+    end_with(int(sys.argv[1]), signal.SIGKILL)
+    answers, take = own_output(), sys.stdin.buffer.read
+    wanted = msgspec.msgpack.decode(read_frame(take), type=Trial)
+    step_back(wanted.memory_bytes)
+    try:
+        given = read(wanted, lambda: to_process.decode(read_frame(take)))
+        found = tried(wanted, *given)
+    except BaseException as error:
+        # The module's own code, as it is imported; or memory has run out.
+        found = Tried(refused=error_in_words(error)[:WORDS_MAX])
+    answers.write(framed_raw(msgspec.msgpack.encode(found)))
+    answers.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

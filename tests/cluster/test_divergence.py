@@ -1,0 +1,141 @@
+"""A host on which a class computes otherwise: it has no object, says so, leads nobody, comes back (E8)."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from domain import HOLDFAST, WAIT_S, Domain, is_whole
+from group_client import Client, run
+
+from holdfast.cli.ordering import give_at
+from holdfast.model.errors import OutcomeUnknown, Unavailable
+from holdfast.model.ids import HostId
+from holdfast.model.orders import ExplainGroup, GroupExplained, GroupInfo
+
+pytestmark = pytest.mark.cluster
+
+APPS = Path(__file__).parent / "apps"
+OFTEN = {"CheckpointInterval": 500_000}
+"""In units of 100 ns: states are compared twenty times a second, while anything happens."""
+
+
+@pytest.fixture(scope="module")
+def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
+    with Domain(tmp_path_factory.mktemp("divergence") / "d", "--app", str(APPS)) as made:
+        made.wait("every host hears every other", is_whole)
+        yield made
+
+
+class Adder:
+    """Adds 1 again and again, and knows what that comes to."""
+
+    def __init__(self, group: Any) -> None:
+        self.group = group
+        self.total = 0
+
+    async def add(self) -> None:
+        assert await self.group.add(1) == self.total + 1
+        self.total += 1
+
+
+async def explained(
+    client: Client, adder: Adder, name: str, holds: Callable[[GroupExplained], bool]
+) -> GroupExplained:
+    """Go on adding until *holds* of what is said of the group."""
+    deadline = time.monotonic() + WAIT_S
+    found = None
+    while time.monotonic() < deadline:
+        await adder.add()
+        try:
+            found = await give_at(client.layout, ExplainGroup(name=name), GroupExplained)
+        except (Unavailable, OutcomeUnknown):
+            continue
+        if holds(found):
+            return found
+    raise AssertionError(f"did not happen within {WAIT_S:g} s: {found}")
+
+
+def told(domain: Domain, *words: str) -> "subprocess.CompletedProcess[str]":
+    """What `holdfast` says to a person."""
+    command = [*HOLDFAST, *words, "--dir", str(domain.directory)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=2 * WAIT_S, check=False)
+
+
+def lacking(found: GroupInfo) -> list[HostId]:
+    return [each.host for each in found.without_object]
+
+
+@pytest.mark.parametrize("style", ["active", "warm_passive"])
+def test_a_host_that_computes_otherwise_leads_nobody(domain: Domain, tmp_path: Path, style: str) -> None:
+    """It stays in sync and acknowledges; `explain`, `group show` and `status` say why; it is not handed the
+    group, and when the primary dies another takes over. Put right and started anew, it is a member again."""
+    name = f"swayed-{style}"
+
+    async def work(client: Client) -> None:
+        made = await client.connection.create(
+            "swayed:Swayed",
+            name=name,
+            args=[str(tmp_path)],
+            style=style,
+            properties=OFTEN if style == "active" else {},
+        )
+        found = await client.wait_in_sync(name)
+        adder = Adder(made)
+        await adder.add()
+        other, swayed = [host for host in found.placed_on if host != found.primary]
+        mark = tmp_path / str(await client.pid(swayed))
+        mark.touch()
+        if style == "warm_passive":
+            # It executes nothing again before it takes over, and then finds other replies than were given.
+            await asyncio.to_thread(told, domain, "group", "handover", name, swayed)
+
+        def stays_without(said: GroupExplained) -> bool:
+            return (
+                lacking(said.group) == [swayed] and "start the host anew" in said.group.without_object[0].why
+            )
+
+        if style == "active":
+            said = await explained(client, adder, name, stays_without)
+            assert said.is_served
+            assert set(said.group.in_sync) == set(found.placed_on), "it holds what is acknowledged"
+            assert any(f"{swayed} has no object" in line for line in said.members)
+            shown = json.loads(
+                (await asyncio.to_thread(told, domain, "group", "show", name, "--output", "json")).stdout
+            )
+            assert [each["host"] for each in shown["without_object"]] == [swayed]
+            status = await asyncio.to_thread(told, domain, "status")
+            assert f"{swayed} has no object of {name}" in "".join(status.stdout.split("\n"))
+            refused = await asyncio.to_thread(told, domain, "group", "handover", name, swayed)
+            assert refused.returncode != 0
+            os.kill(await client.pid(found.primary), signal.SIGKILL)
+            await adder.add()
+            assert (await client.info(name)).primary == other
+        else:
+            said = await explained(client, adder, name, lambda said: said.is_served)
+            assert said.group.primary != swayed
+        assert await made.total() == adder.total
+
+        mark.unlink()
+        os.kill(await client.pid(swayed), signal.SIGKILL)
+        await explained(
+            client,
+            adder,
+            name,
+            lambda said: (
+                not said.group.without_object
+                and said.is_served
+                and set(said.group.in_sync) == set(found.placed_on)
+            ),
+        )
+        await asyncio.to_thread(told, domain, "group", "handover", name, swayed)
+        assert (await client.info(name)).primary == swayed
+        assert await made.total() == adder.total
+
+    run(domain, work)

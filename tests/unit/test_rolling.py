@@ -1,0 +1,73 @@
+"""In which order the hosts of a group get other code (E7)."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from holdfast.model.code import Code
+from holdfast.model.code_orders import CodeInfo
+from holdfast.model.ids import Epoch, GroupId, HostId
+from holdfast.model.orders import GroupInfo
+from holdfast.node.class_source import BadClass
+from holdfast.node.coding import code_says
+from holdfast.node.probing import probe
+from holdfast.node.rolling import is_served_by, to_restart
+
+A, B, C = map(HostId, "abc")
+OLD, NEW = Code("1", "aaaaaaaaaa"), Code("2", "bbbbbbbbbb")
+
+
+def group(
+    primary: HostId, served: Code | None = None, upgrade: Code | None = None, **codes: Code
+) -> GroupInfo:
+    return GroupInfo(
+        name="g",
+        group=GroupId(1),
+        class_name="app:Counter",
+        style="active",
+        epoch=Epoch(1),
+        primary=primary,
+        in_sync=(A, B, C),
+        placed_on=(A, B, C),
+        min_in_sync=2,
+        code=CodeInfo.of(served) if served is not None else None,
+        codes={HostId(host): CodeInfo.of(code) for host, code in codes.items()},
+        upgrade=CodeInfo.of(upgrade) if upgrade is not None else None,
+    )
+
+
+def test_backups_come_before_the_primary_and_who_has_it_not_at_all() -> None:
+    """Interrupted, it goes on with those that are left; one that has not told is started again as well."""
+    assert to_restart(group(B, OLD, a=OLD, b=OLD, c=OLD), NEW) == [A, C, B]
+    assert to_restart(group(B, OLD, a=NEW, b=OLD, c=OLD), NEW) == [C, B]
+    assert to_restart(group(A, NEW, a=NEW, b=OLD), NEW) == [B, C]
+    assert to_restart(group(A, NEW, a=NEW, b=NEW, c=NEW), NEW) == []
+
+
+def test_code_is_the_same_by_its_digest() -> None:
+    assert is_served_by(group(A, Code("another name", NEW.digest)), NEW)
+    assert not is_served_by(group(A), NEW)
+
+
+def test_who_has_other_code_and_what_is_wished_is_said() -> None:
+    assert list(code_says(group(A, OLD, a=OLD, b=OLD, c=OLD))) == []
+    assert list(code_says(group(A, OLD, NEW, a=OLD, b=NEW))) == [
+        "2 (bbbbbbbb) is wished for; it was last served by 1 (aaaaaaaa)",
+        "b has code 2 (bbbbbbbb); the group is served by 1 (aaaaaaaa)",
+    ]
+    (said,) = code_says(group(A, OLD, b=Code("1", "cccc")))
+    assert said.endswith("(both call themselves '1')")
+
+
+def test_a_class_is_looked_at_in_a_process_of_its_own(tmp_path: Path) -> None:
+    """As a host that starts now would have it; what its module prints or raises is its own affair."""
+    (tmp_path / "probed.py").write_text(
+        "print('hello')\nclass Counter:\n    version = '7'\n    def add(self): ...\n"
+    )
+    found = asyncio.run(probe(tmp_path, (), "probed:Counter"))
+    assert found.version == "7"
+    assert len(found.digest) == 32
+    (tmp_path / "probed.py").write_text("class Counter:\n    def add(self): ...\nraise SystemExit('no')\n")
+    with pytest.raises(BadClass, match="no"):
+        asyncio.run(probe(tmp_path, (), "probed:Counter"))
