@@ -119,11 +119,11 @@ class Checkpointing:
         return self._copying is not None and self._copying.position == position
 
     def is_due(self, execution: Execution) -> bool:
-        """Whether the interval is over and something happened in it, or the log has grown long. Not again
-        while the moment of rest is awaited in which it is captured. *Without it:* a log is long and a method
-        waits for another group; whatever says that a checkpoint is due makes the next one due, until the log
-        is full."""
-        if self._is_busy or self.awaits(execution) or self.is_pausing:
+        """Whether the interval is over and something happened in it, or the log has grown long: by that, now
+        and then only while the moment of rest is awaited in which it is captured. *Without it:* a log is long
+        and a method waits for another group; whatever says that a checkpoint is due makes the next one due,
+        until the log is full."""
+        if self._is_busy or self.is_pausing:
             return False
         if self._is_wanted and execution.position > self.kept:
             return True
@@ -134,7 +134,8 @@ class Checkpointing:
         if self._log_bytes() >= self._config.long_log_bytes:
             # It reaches back to the older of two checkpoints, and may be too long for the call that would
             # make the second one due.
-            return not is_quiet or (elapsed_ns >= AGAIN_NS and execution.position > self.kept)
+            is_again = elapsed_ns >= AGAIN_NS and execution.position > self.kept
+            return is_again or (not is_quiet and not self.awaits(execution))
         return elapsed_ns >= self._config.checkpoint_interval_ns and not is_quiet
 
     @property
