@@ -29,6 +29,7 @@ from holdfast.sim.checkers import History
 from holdfast.sim.clocks import ClockOptions
 from holdfast.sim.groups.book import Book
 from holdfast.sim.groups.deaths import Deaths
+from holdfast.sim.groups.deploying import CodedHost
 from holdfast.sim.groups.health import FOR_EVER_NS
 from holdfast.sim.groups.host import Codec, Host
 from holdfast.sim.groups.losses import Losses
@@ -80,7 +81,7 @@ def _in_words(outcome: Any) -> str:
 
 class CalledDomain(Domain):
     """Commands besides those of every domain: ``call``, ``outcome``, ``show``, ``jump``, ``spoil``,
-    ``sway``, ``steady``, ``fitness``."""
+    ``sway``, ``steady``, ``fitness``, ``deploy``, ``lose``."""
 
     def __init__(self, style: StyleConfig | None = None) -> None:
         super().__init__()
@@ -89,8 +90,8 @@ class CalledDomain(Domain):
         self._expirations: dict[str, int] = {}
         """Of requests: one that is sent again expires when it would have."""
 
-    def groups(self, style: str) -> Iterator[str]:
-        """``groups warm_passive``"""
+    def groups(self, style: str, version: str = "") -> Iterator[str]:
+        """``groups warm_passive``; or ``groups warm_passive 1``, of classes that come in versions"""
         world, clock, hosts = self.world, ClockOptions(), tuple(HostId(name) for name in HOSTS)
         world.network.codec = Codec()
         truth = Truth(world)
@@ -103,13 +104,27 @@ class CalledDomain(Domain):
             deadly=0,
         )
         self.book = book = Book(world, History(world.time), Deaths(world, hosts), Losses(world, truth))
+        book.deploys.first = version or book.deploys.first
         node = partial(AuthorityNode, truth=truth, leases=LeaseBook(world))
         world.add_node(AUTHORITY, node, clock=clock)
         for name in HOSTS:
-            world.add_node(name, partial(Host, book=book, stage=stage), clock=clock)
+            host = CodedHost if version else Host
+            world.add_node(name, partial(host, book=book, stage=stage), clock=clock)
         self._run_until(lambda: [len(view.members) for view in damage.views(world)] == [len(HOSTS), 1])
         self._run_until(self._is_served)
         self._time_ns = self._housing("a").stamps.time_ns()
+        yield from ()
+
+    def deploy(self, version: str, *hosts: str) -> Iterator[str]:
+        """``deploy 2 a b``: what these hosts have when they are started next"""
+        for host in hosts:
+            self.book.deploys.deploy(HostId(host), version)
+        yield from ()
+
+    def lose(self, version: str, *hosts: str) -> Iterator[str]:
+        """``lose 1 a b``: its sources are not on these hosts any more"""
+        for host in hosts:
+            self.book.deploys.lose(HostId(host), version)
         yield from ()
 
     def call(self, host: str, number: str, method: str, *arguments: str) -> Iterator[str]:
@@ -241,7 +256,7 @@ class CalledDomain(Domain):
         return housed is not None and housed.is_ready and housed.member.epoch == view.epoch
 
     def _is_told(self, fields: dict[str, Any]) -> bool:
-        return fields.get("group") == GROUP
+        return fields.get("group") in (GROUP, "g")
 
 
 def _record(name: str, style: str, hosts: tuple[HostId, ...]) -> GroupRecord:

@@ -17,7 +17,7 @@ def test_the_domain_does_what_the_transcript_says(path: Path) -> None:
     assert replay(text) == text
 
 
-RULES = ["a5", "v3", "v4", "v5", "r1", "m1", "m2", "m3", "k2", "k3", "x3", "x4", "e3", "e4", "e10"]
+RULES = ["a5", "v3", "v4", "v5", "r1", "m1", "m2", "m3", "k2", "k3", "x3", "x4", "e3", "e4", "e7", "e10"]
 """Those of PROTOCOL A to E that say *Without it*."""
 
 
@@ -34,6 +34,7 @@ BROKEN = {
     "e3_nested_once": "groups-nested-before-commit",
     "e10_circle_broken": "groups-nobody-looks-for-circles",
     "e4_poisoned": "groups-poison-is-taken",
+    "e7_new_code": "deploy-replayed-by-other-code",
     "d2_doubtful_tail": "sequence-doubtful-claims",
     "k2_proof_of_death": "sequence-any-death-will-do",
     "k6_total_outage": "sequence-restarted-never-claims",

@@ -62,12 +62,19 @@ SENTENCES: dict[str, Callable[..., str]] = {
     "without_object": lambda host, why, **_: f"{host} is without its object: {DIGEST.sub('…', why)}",
     "with_object": lambda host, **_: f"{host} has one again",
     "state_taken": lambda host, position, **_: f"{host} has taken the state at {position}",
+    "old_code": lambda host, code, up_to, **_: f"{host} has {_code(code)} bring its state to {up_to}",
+    "upgraded": lambda host, to_code, position, **_: f"{host} goes on with {_code(to_code)} at {position}",
     "halted": lambda host, why, **_: f"{host} halts: {why}",
 }
 
 
 DIGEST = re.compile(r"\b[0-9a-f]{32}\b")
 """Of a state: another one with every change to how states are saved, and none of the story's business."""
+
+
+def _code(said: str) -> str:
+    """By its declared version: what transcripts tell apart."""
+    return f"version {said.partition(' ')[0]}"
 
 
 def _starred(primary: str, members: list[str]) -> str:

@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.authority.groups import GroupRecord
+from holdfast.authority.groups import GroupRecord, Placement
 from holdfast.model.code import Code
 from holdfast.model.errors import HoldfastError
-from holdfast.model.ids import GroupId, HostId, Nonce
+from holdfast.model.ids import GroupId, HostId, Nonce, StoreId
 from holdfast.node import classes
 from holdfast.node.class_source import BadClass
 from holdfast.node.classes import offer_classes
@@ -84,3 +84,24 @@ def test_another_class_under_the_same_version_is_warned_of(tmp_path: Path, was: 
     host = Host(tmp_path)
     host.codes.define(msgspec.structs.replace(RECORD, code=Code(was, "0" * 32)))
     assert [kind for _, kind, _ in host.faults] == ["other_code"] * is_told
+
+
+def test_a_group_that_others_serve_with_other_code_is_reported_once_if_it_stays_so(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    placed = (Placement(host=HostId("a"), store=StoreId("s")),)
+    record = msgspec.structs.replace(RECORD, name="g", members=placed, code=Code("2", "0" * 32))
+    host.codes.define(record)
+    host.codes.look({record.group: record})
+    assert host.faults == []  # an upgrade may be under way
+    host.codes.look({record.group: record})
+    host.codes.look({record.group: record})
+    ((_, kind, said),) = host.faults
+    assert kind == "other_code"
+    assert said.startswith("g is served by code 2 (00000000); a has 3 (")
+    served = msgspec.structs.replace(record, code=host.codes.codes[record.class_name])
+    for _ in range(2):
+        host.codes.look({record.group: served})
+    assert len(host.faults) == 1
+    for _ in range(2):
+        host.codes.look({record.group: record})
+    assert len(host.faults) == 2

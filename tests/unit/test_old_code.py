@@ -62,7 +62,7 @@ class Counter:
 
     def look(self):
         import old_extra
-        return old_extra.x
+        self.count = 1000
 
     async def ask(self):
         return await holdfast.context.group("other").total()
@@ -208,8 +208,11 @@ def test_what_is_replayed_is_what_the_code_of_its_time_makes_of_it(tmp_path: Pat
     assert host.failures == []
 
 
-def test_nothing_is_imported_from_where_the_class_is_another_now(tmp_path: Path) -> None:
-    """Not even what the copy lacks: it fails rather than guess. The host may have been started there."""
+def test_nothing_is_imported_from_where_the_class_is_another_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even what the copy lacks: it fails rather than guess. The host may have been started there, with
+    that directory on its path."""
     app = tmp_path / "app"
     app.mkdir()
     (app / "old_rules.py").write_text("STEP = 100\n")
@@ -221,12 +224,9 @@ def test_nothing_is_imported_from_where_the_class_is_another_now(tmp_path: Path)
         assert isinstance(result, Written)
         assert host.count(result) == 6
 
-    before = os.getcwd()
-    os.chdir(app)
-    try:
-        run(work)
-    finally:
-        os.chdir(before)
+    monkeypatch.chdir(app)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(app), os.environ.get("PYTHONPATH", "")]))
+    run(work)
 
 
 @pytest.mark.parametrize(

@@ -199,3 +199,58 @@ def test_a_host_may_withhold_the_object_for_a_reason_of_its_own(style: str) -> N
     made.fail_over("b", is_crash=True)
     made.settle()
     assert made.replicas["b"].is_ready
+
+
+@pytest.mark.parametrize("style", ["warm", "active"])
+def test_what_was_kept_since_the_last_equal_digest_is_void(style: str) -> None:
+    """Of one that was primary: nobody has compared what it kept then."""
+    made = group(style, config=REPLAYS)
+    write(made, 1)
+    interval(made)
+    kept = made.members["a"].checkpoint
+    assert kept is not None
+    voided: list[Position] = []
+    object.__setattr__(made.ports["a"], "void_checkpoints", voided.append)
+    made.fail_over("b", is_crash=False)
+    made.settle()
+    if style == "warm":
+        made.replicas["a"].keep_up()
+    spoil(made, "a")
+    write(made, 2)
+    interval(made)
+    assert ranks(made)["a"] is Rank.UNFIT
+    assert voided == [0]
+    assert kept.position > 0
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_process_that_finds_its_checkpoints_void_has_no_object(style: str) -> None:
+    made = group(style)
+    write(made, 1)
+    interval(made)
+    write(made, 2)
+    made.settle()
+    replica = made.replicas["b"]
+    replica.begin_void(Position(1))
+    made.settle()
+    assert replica.execution is None
+    fitness = replica.fitness()
+    assert (fitness.rank, fitness.wants_state, fitness.found_at) == (Rank.UNFIT, True, 1)
+    give_state(made, "b")
+    assert ranks(made)["b"] < Rank.UNABLE
+
+
+def test_one_that_stays_without_takes_states_to_keep_its_log_short() -> None:
+    """A full log acknowledges nothing (D4); but no object is made of them."""
+    made = group("warm")
+    write(made, 1)
+    made.settle()
+    replica = made.replicas["b"]
+    replica.go_without("its host has other code")
+    made.settle()
+    assert not replica.fitness().wants_state
+    replica.tune(msgspec.structs.replace(CONFIG, long_log_bytes=1))
+    assert replica.fitness().wants_state
+    give_state(made, "b")
+    assert replica.execution is None
+    assert replica.fitness().rank is Rank.UNFIT

@@ -429,3 +429,30 @@ def stamped() -> Any:
     from group_classes import stamp
 
     return stamp(), sent(call(1, "add", 1))
+
+
+@pytest.mark.parametrize("style", ["warm", "active"])  # a cold one keeps the state that is sent anyway
+def test_who_never_had_the_old_code_takes_the_state_of_who_had(style: str) -> None:
+    """It cannot execute what leads to where its own class goes on, so it asks for the primary's state."""
+    made = group(style)
+    made.kept_classes["b"].clear()
+    add(made, 1, 2)
+    deploy(made, TWO, "a", "b", "c")
+    if made.primary == "b":
+        made.fail_over("c", is_crash=False)
+    settle(made)
+    add(made, 3)
+    settle(made)
+    assert made.replicas["b"].execution is None
+    fitness = made.replicas["b"].fitness()
+    (at,) = (first for first, record in upgrades(made) if record.to_code == TWO.code)
+    assert (fitness.is_without, fitness.wants_state, fitness.found_at) == (True, True, at)
+    state = made.replicas[made.primary].capture(at)
+    assert state is not None
+    made.members["b"].checkpoint = state
+    made.replicas["b"].install(state)
+    settle(made)
+    made.fail_over("b", is_crash=False)
+    settle(made)
+    add(made, 4)
+    assert values(made) == [1, 2, 4, 6]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from holdfast.authority.views import ViewMember
-from holdfast.model.ids import GroupId
+from holdfast.model.ids import GroupId, Position
 from holdfast.sequence.ports import Captured, Checkpoints, HostPorts, Kept
 
 
@@ -26,6 +26,14 @@ class Keeps(Checkpoints, Protocol):
 
     def is_writing(self, group: GroupId) -> bool:
         """Whether one is on its way to where it is kept."""
+        ...
+
+    def void(self, group: GroupId, after: Position) -> None:
+        """What was kept beyond *after* is not of the group's object (E8)."""
+        ...
+
+    def void_up_to(self, group: GroupId) -> Position | None:
+        """What is kept up to here must not be loaded; None when it may."""
         ...
 
     def forget(self, group: GroupId, then: Callable[[], None]) -> None:

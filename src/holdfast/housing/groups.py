@@ -40,7 +40,9 @@ from holdfast.housing.suspects import Suspects
 from holdfast.housing.timekeeping import Timekeeping
 from holdfast.housing.turns import Turns
 from holdfast.housing.upgrading import may_replay, why_not_upgrade
+from holdfast.housing.vacancy import has_vacancy, vacant
 from holdfast.model.circles import GiveWay, Probe
+from holdfast.model.errors import DISK_ERRORS, HoldfastError
 from holdfast.model.ids import ClientId, Epoch, GroupId, HostId, Incarnation
 from holdfast.model.units import MILLISECOND
 from holdfast.sequence.claims import Claims
@@ -65,6 +67,7 @@ from holdfast.sequence.peer_clocks import PeerClocks
 from holdfast.sequence.ports import HostPorts, Kept
 from holdfast.sequence.recovery import Recovery
 from holdfast.sequence.turnstiles import Turnstiles
+from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Outgoing
 from holdfast.styles.lines import CallLines
 from holdfast.styles.ports import StylePorts
@@ -317,10 +320,12 @@ class Groups:
         return self._grounds.of(record).me
 
     def _furnish(self, record: GroupRecord) -> Housed:
-        """A member of that group with all it needs. Raises what the class or the disk gives cause for."""
+        """A member of that group with all it needs; without its object, where there is no class to make it of
+        (O3). Raises what the disk gives cause for, and of a stateless group what the class does."""
+        definition, vacant_for = self._defined(record)
         housed = Housed(
             record,
-            self._house.define(record),
+            definition,
             self._grounds.of(record),
             self._config,
             style_ports=self._style_ports,
@@ -331,9 +336,24 @@ class Groups:
             later=self._turns.later,
             on_ready=self._on_served,
             is_read=self.serving.freshness.is_awaited,
+            vacant_for=vacant_for,
         )
         self.checkups.on_record(record)
         return housed
+
+    def _defined(self, record: GroupRecord) -> tuple[Definition, str]:
+        """The class of that group, or why there is none here."""
+        try:
+            return self._house.define(record), ""
+        except DISK_ERRORS:
+            raise
+        except HoldfastError as error:
+            if not has_vacancy(record):
+                raise
+            why = f"its class cannot be loaded: {error}"
+            self._house.journal.error("a group has no class here", group=record.group, why=why)
+            self._house.on_fault(record.group, "object_failed", why)
+            return vacant(record, error), why
 
     def _on_served(self, group: GroupId) -> None:
         """Calls are taken here: clients may come, and whoever wished for this code has it."""
@@ -387,6 +407,7 @@ class Groups:
             checkpoint=lambda: housed.ground.keeping.newest(housed.group),
             save_checkpoint=lambda captured: housed.ground.keeping.keep(housed.group, captured),
             pass_on=housed.pass_on,
+            void_checkpoints=partial(housed.ground.keeping.void, housed.group),
             fault=partial(ports.on_fault, housed.group),
             copies=housed.copies,
             attempts=self.suspects.of(housed.group),

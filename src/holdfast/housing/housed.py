@@ -19,6 +19,7 @@ from holdfast.housing.tuning import is_self_kept, tuned
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import Epoch, GroupId, Position
 from holdfast.model.ports import Timers
+from holdfast.model.properties import Style
 from holdfast.sequence.fitness import Fitness, Rank
 from holdfast.sequence.member import Member
 from holdfast.sequence.ports import Application, Kept
@@ -52,8 +53,10 @@ class Housed:
         later: Callable[["Housed"], None],
         on_ready: Callable[[GroupId], None],
         is_read: Callable[[GroupId], bool],
+        vacant_for: str = "",
     ) -> None:
-        """*on_ready* is told when calls are taken here, *is_read* says whether reads wait for commits."""
+        """*on_ready* is told when calls are taken here, *is_read* says whether reads wait for commits.
+        *vacant_for*: why there is no class here to make an object of (O3)."""
         kept = ground.keeping.opened(record.group)
         self.record = record
         self._on_ready = on_ready
@@ -71,11 +74,11 @@ class Housed:
         self._timers: list[EndingTimers] = []
         self._make_timers = timers
         self.style = make_member(
-            style_named(record.style),
+            Style.COLD_PASSIVE if vacant_for else style_named(record.style),
             definition,
             style_ports(self),
             tuned(config.style, record),
-            is_self_kept=is_self_kept(record),
+            is_self_kept=is_self_kept(record) and not vacant_for,
         )
         self._config = config
         self.member = Member(
@@ -91,6 +94,13 @@ class Housed:
             self.style.bind(self.member)
         if kept is not None:
             self.style.install(kept)
+        if isinstance(self.style, Replica):
+            self.style.begin_unproven()
+        if vacant_for and isinstance(self.style, Replica):
+            self.style.go_without(vacant_for)
+        void_up_to = ground.keeping.void_up_to(record.group)
+        if void_up_to is not None and not vacant_for and isinstance(self.style, Replica):
+            self.style.begin_void(void_up_to)
 
     def on_record(self, seen: Seen[GroupRecord]) -> None:
         """The group's record is another: where it shall have members, or what it shall be like."""

@@ -81,6 +81,14 @@ class Keeping:
             store.install(point)
         return found
 
+    def void(self, group: GroupId, after: Position) -> None:
+        """What was kept beyond *after* is not of the group's object (E8): whoever starts next does not load
+        it. One that is on its way to the disk was found equal, or is of an object that has answered."""
+        self._checkpoints.void(group, after)
+
+    def void_up_to(self, group: GroupId) -> Position | None:
+        return self._checkpoints.void_up_to(group)
+
     def receive(self, group: GroupId, point: Point) -> "Receiving":
         """A learner's state (:class:`holdfast.sequence.ports.Checkpoints`)."""
         return Receiving(self._checkpoints.begin(group, point), partial(self._finish_received, group))
@@ -136,7 +144,11 @@ class Keeping:
     def _finish_received(
         self, group: GroupId, writer: CheckpointWriter, then: Callable[[Kept], None]
     ) -> None:
-        self._finish(group, writer, lambda done: then(self._checkpoints.stored(done)))
+        def finished(done: Checkpoint) -> None:
+            then(self._checkpoints.stored(done))
+            self.raise_floor(group)  # a member that keeps its log has less need of it (E8)
+
+        self._finish(group, writer, finished)
 
     def _finish(self, group: GroupId, writer: CheckpointWriter, then: Callable[[Checkpoint], None]) -> None:
         self._under_way[group] += 1

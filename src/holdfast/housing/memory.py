@@ -35,6 +35,13 @@ class MemoryKeeping:
         """None: nothing outlives a process."""
         return None
 
+    def void(self, group: GroupId, after: Position) -> None:
+        """Nothing outlives a process, and within it the member knows."""
+        return
+
+    def void_up_to(self, group: GroupId) -> Position | None:
+        return None
+
     def receive(self, group: GroupId, point: Point) -> "MemoryReceiving":
         """A learner's state."""
         return MemoryReceiving(point, partial(self._received, group))
@@ -59,6 +66,7 @@ class MemoryKeeping:
     def _received(self, group: GroupId, captured: Captured, then: Callable[[Kept], None]) -> None:
         self._states[group] = captured
         self._soon(partial(then, captured))
+        self._soon(partial(self._prune, group, captured.position))
 
     def _prune(self, group: GroupId, position: Position) -> None:
         if position > self._log.floor(group).position and self._log.point_at(group, position) is not None:

@@ -22,15 +22,15 @@ def codes_of(record: GroupRecord, sessions: Mapping[HostId, Session]) -> dict[Ho
 
 def other_code(
     records: Mapping[GroupId, GroupRecord], codes: Mapping[str, Code], host: HostId
-) -> Iterator[str]:
-    """Of the groups with a member on *host*, where their classes are *codes*: which of them are served by
+) -> Iterator[GroupRecord]:
+    """Of the groups with a member on *host*, where their classes are *codes*: those that are served by
     others."""
     for record in records.values():
         here = codes.get(record.class_name)
         if here is None or here.is_same(record.code) or record.code == UNKNOWN:
             continue
         if host in record.placed_on:
-            yield f"{record.name} is served by code {record.code}; here is {here}"
+            yield record
 
 
 def code_says(info: GroupInfo) -> Iterator[str]:

@@ -322,7 +322,10 @@ class Host:
         if self._groups is None:
             return ()
         records, codes = self._groups.directory.records, self._keeper.session.codes
-        return tuple(islice(other_code(records, codes, self._host), OTHER_CODE_MAX))
+        found = islice(other_code(records, codes, self._host), OTHER_CODE_MAX)
+        return tuple(
+            f"{each.name} is served by code {each.code}; here is {codes[each.class_name]}" for each in found
+        )
 
     def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
         if self._agents is None or self._receiving is None:

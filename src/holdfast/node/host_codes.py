@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -14,6 +15,7 @@ from holdfast.model.ids import GroupId, HostId
 from holdfast.node.class_source import BadClass
 from holdfast.node.classes import definition_of, load_code
 from holdfast.node.code_copies import CODE, SPARE_MAX, CodeCopies
+from holdfast.node.coding import other_code
 from holdfast.sequence.ports import Kept, chunks_of
 from holdfast.storage.volume import translated
 from holdfast.styles.definition import Definition
@@ -21,6 +23,8 @@ from holdfast.styles.saving import head_of
 
 ANNOUNCED_MAX: Final = 1_000
 """Classes that a host tells others of: its session is one value at the authority."""
+REPORTED_MAX: Final = 100
+"""Groups that are looked at for a report, at a time."""
 OTHER_CODE: Final = "other_code"
 """The fault of a host whose class is not what its group is served by."""
 
@@ -47,6 +51,8 @@ class HostCodes:
         self._on_fault = on_fault
         self.codes: dict[str, Code] = {}
         """Of the classes of groups that were defined here, by their names."""
+        self._seen: dict[GroupId, str] = {}
+        self._told: dict[GroupId, str] = {}
 
     def define(self, record: GroupRecord) -> Definition:
         """What :func:`.classes.definition_of` gives; the class's sources are kept by then, so no record that
@@ -63,6 +69,20 @@ class HostCodes:
             log.warning(said, group=record.group, was=record.code.digest, now=definition.code.digest)
             self._on_fault(record.group, OTHER_CODE, said)
         return definition
+
+    def look(self, records: Mapping[GroupId, GroupRecord]) -> None:
+        """Report groups whose class is another here than they are served by, if that was so at the last look
+        as well: in between is every upgrade."""
+        seen = {}
+        for record in islice(other_code(records, self.codes, self.host), REPORTED_MAX):
+            here = self.codes[record.class_name]
+            seen[record.group] = f"{record.name} is served by code {record.code}; {self.host} has {here}"
+        for group, said in seen.items():
+            if self._seen.get(group) == said and self._told.get(group) != said:
+                self._told[group] = said
+                self._on_fault(group, OTHER_CODE, said)
+        self._told = {group: said for group, said in self._told.items() if group in seen}
+        self._seen = seen
 
     def prune(
         self, records: Mapping[GroupId, GroupRecord], kept: Callable[[GroupRecord], Kept | None]

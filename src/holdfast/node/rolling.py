@@ -34,8 +34,13 @@ from holdfast.node.messages import HostStatus
 STEP_S: Final = 120.0
 """For any one step: a host that starts replays what it holds, and members catch up."""
 POLL_S: Final = 0.1
+HISTORY_S: Final = 15.0
+"""In which a change that was made is in the group's history, however busy the domain is with others."""
 TRIES_MAX: Final = 3
 """Of a host that should come back with the new code, and does with another: somebody edits it."""
+
+FAILURES_MAX: Final = 3
+"""Of hand-overs from one host; the rest fail over when it ends, sooner than one after the other is tried."""
 
 Given = TypeVar("Given", bound=Answer)
 T = TypeVar("T")
@@ -123,18 +128,21 @@ class Rolling:
         return False
 
     async def _told(self, before: Code | None) -> GroupHistory:
-        """The history, as soon as it says that the group went on with the new code: it is written at
-        leisure."""
-
-        def is_told(found: GroupHistory) -> bool:
-            return any(each.to_code == str(self._new) for each in found.code_changes)
+        """The history, as soon as it says that the group went on with the new code: it is written at leisure,
+        and of a group without a state there is nothing to write."""
 
         async def history() -> GroupHistory:
             return await self._give(ShowHistory(name=self._name), GroupHistory)
 
-        if before is not None and before.is_same(self._new):
-            return await self._insist(history)
-        return await self._awaited("its history tells of it", history, is_told)
+        found = await self._insist(history)
+        if before is None or before.is_same(self._new):
+            return found
+        for _ in range(round(HISTORY_S / POLL_S)):
+            if any(each.to_code == str(self._new) for each in found.code_changes):
+                break
+            await asyncio.sleep(POLL_S)
+            found = await self._insist(history)
+        return found
 
     # --- hosts
 
@@ -165,19 +173,22 @@ class Rolling:
         """Let others be primary in its place, so that no call waits for a fail-over. Who cannot, fails over
         when the host ends."""
         groups = await self._insist(lambda: self._give(ListGroups(is_whole=True), GroupList))
+        failures = 0
         for each in groups.groups:
-            # This group's own last primary has handed over by then, or cannot.
+            if failures == FAILURES_MAX:
+                return
             others = [other for other in each.in_sync if other != host]
             if each.primary != host or not others:
                 continue
             served = each.code.code if each.code is not None else Code()
             others.sort(key=lambda other: not has(each, other, served))
-            if each.name == self._name and not has(each, others[0], served):
-                continue
+            if each.code is not None and not has(each, others[0], served):
+                continue  # nobody could serve it before this host has other code as well
             wanted = SetPrimary(name=each.name, host=others[0], is_any_style=True)
             try:
                 await self._give(wanted, HandedOver)
             except HoldfastError as error:
+                failures += 1
                 self._say(f"{host} could not hand {each.name} over to {others[0]}: {error}")
 
     async def _status(self, host: HostId) -> HostStatus:

@@ -42,6 +42,9 @@ from holdfast.styles.attempts import Slot
 PRUNE_AFTER_S: Final = 60.0
 """By then a host has housed what it houses, and knows which code that is of."""
 
+LOOK_S: Final = 10.0
+"""Between two looks at which groups are served by other code than this host has."""
+
 log = structlog.get_logger("holdfast.groups")
 
 
@@ -121,10 +124,17 @@ async def open_groups(
         # Nobody else may have seen it: this may be the only host.
         groups.suspects.on_death(session.host, *last)
     groups.start()
+    _look_again(codes, groups)
     asyncio.get_running_loop().call_later(
         PRUNE_AFTER_S, lambda: codes.prune(groups.directory.records, groups.kept)
     )
     return groups, witness
+
+
+def _look_again(codes: HostCodes, groups: Groups) -> None:
+    """At the codes of groups, every so often, as long as the process lives."""
+    codes.look(groups.directory.records)
+    asyncio.get_running_loop().call_later(LOOK_S, _look_again, codes, groups)
 
 
 def _ports(

@@ -28,6 +28,7 @@ from holdfast.storage.checkpoint import (
 )
 from holdfast.storage.record import Point
 from holdfast.storage.syncing import Syncs
+from holdfast.storage.voiding import Voiding
 
 KEPT: Final = 2
 SMALL_BYTES: Final = 1 << 20
@@ -91,6 +92,7 @@ class CheckpointStore:
         self._salt = salt
         self._chunk_bytes = chunk_bytes
         self._syncs = Syncs(disk, "checkpoint", on_failed)
+        self._voiding = Voiding(disk, self._syncs)
         self._positions: dict[GroupId, list[Position]] = {}
         self._finished_here: dict[GroupId, list[Position]] = {}
         self._whole: dict[str, None] = {}
@@ -107,6 +109,17 @@ class CheckpointStore:
     def positions(self, group: GroupId) -> list[Position]:
         """Where there are checkpoints of *group*, oldest first."""
         return list(self._positions.get(group, ()))
+
+    def void(self, group: GroupId, after: Position) -> None:
+        """Those beyond *after* are not of the group's object (E8). The mark is durable in a moment, and
+        stands until there is one of another member's state in their place."""
+        beyond = [position for position in self.positions(group) if position > after]
+        if beyond:
+            self._voiding.mark(group, beyond[-1])
+
+    def void_up_to(self, group: GroupId) -> Position | None:
+        """Those up to here must not be loaded; None when all may."""
+        return self._voiding.up_to(group)
 
     def floor(self, group: GroupId) -> Position | None:
         """Up to here the log need not keep records: every checkpoint kept can do without them.
@@ -179,6 +192,7 @@ class CheckpointStore:
 
     def forget(self, group: GroupId, then: Callable[[], None] | None = None) -> None:
         """The group has left this host; *then* nothing of it can come back after a power cut."""
+        self._voiding.forget(group)
         for position in self.positions(group):
             self._remove(group, position)
         if then is not None:
@@ -210,7 +224,7 @@ class CheckpointStore:
         del finished[:-KEPT]
         for position in positions[:-KEPT]:
             self._remove(done.group, position)
-        then(done)
+        self._voiding.lift(done.group, done.point.position, lambda: then(done))
 
     def _remove(self, group: GroupId, position: Position) -> None:
         # Not synced: a checkpoint that comes back after a power cut is removed again by the next one.

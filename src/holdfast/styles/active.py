@@ -17,7 +17,6 @@ from holdfast.model.ids import Position
 from holdfast.model.outcome import error_in_words
 from holdfast.sequence.ports import Kept
 from holdfast.styles.absence import Diverged
-from holdfast.styles.comparing import Comparing
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
 from holdfast.styles.effects import Effects
@@ -63,7 +62,6 @@ class Active(Replica):
         """Who waits for a record that this primary ordered, and what to do with its effects, by its first
         position."""
         self._fired: dict[tuple[int, int], None] = {}
-        self._comparing = Comparing(self._checkpointing.equal)
         self._difference: Diverged | None = None
         """Found, and the object is not given up yet."""
         self._digest_to_tell: Digested | None = None
@@ -393,11 +391,13 @@ class Active(Replica):
         if self._office.is_taken_up:
             self._digest_to_tell = Digested(position, digest)
             self._ports.wake()
-        self._found(self._comparing.captured(position, digest))
+        else:
+            self._found(self._comparing.captured(position, digest))
 
     def _compare(self, record: Digested) -> None:
         self._checkpointing.nothing_since(self._execution.position)
-        self._found(self._comparing.told(record))
+        if not self._office.is_taken_up:  # else it is its own word
+            self._found(self._comparing.told(record))
 
     def _found(self, difference: Diverged | None) -> None:
         """The object differs. Who has taken up office has answered, and is right by that; and what a person

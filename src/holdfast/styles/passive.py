@@ -37,7 +37,6 @@ from holdfast.model.outcome import error_in_words
 from holdfast.sequence.ports import Kept
 from holdfast.storage.record import Record as Stored
 from holdfast.styles.absence import Diverged
-from holdfast.styles.comparing import Comparing
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
 from holdfast.styles.execution import Execution
@@ -72,7 +71,6 @@ class Passive(Replica):
 
     def __init__(self, definition: Definition, ports: StylePorts, config: StyleConfig) -> None:
         super().__init__(definition, ports, config)
-        self._comparing = Comparing(self._checkpointing.equal)
         self._difference: Diverged | None = None
         """Found where the object could not be given up on the spot."""
         self._captured: tuple[Position, bytes] | None = None

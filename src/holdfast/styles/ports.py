@@ -218,3 +218,6 @@ class StylePorts:
     may."""
     may_replay: Callable[[Code], bool] = lambda _: False
     """Whether a person has ordered that the class as it is here replay what that code made."""
+    void_checkpoints: Callable[[Position], None] = lambda _: None
+    """What was kept beyond this position is of an object that was not the group's: no process loads it any
+    more (E8)."""

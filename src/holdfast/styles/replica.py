@@ -30,6 +30,7 @@ from holdfast.styles.asking import Asking
 from holdfast.styles.audience import Audience
 from holdfast.styles.calling_out import CallingOut
 from holdfast.styles.checkpointing import Checkpointing
+from holdfast.styles.comparing import Comparing
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.context import Scope
 from holdfast.styles.definition import Definition
@@ -92,6 +93,7 @@ class Replica(ABC):
             ports, config, self._log_bytes, self._on_digest, digests_state=self._digests_state
         )
         self._calling_out = CallingOut()
+        self._comparing = Comparing(self._checkpointing.equal)
         self._absence = Absence(ports.clock)
         self._forgiven = Position(0)
         """What differs up to here a person has seen, and wants the group to go on from this member (V4)."""
@@ -349,11 +351,23 @@ class Replica(ABC):
 
     def fitness(self) -> Fitness:
         """Whether it could lead, and if not, why (O3, E8)."""
-        if self._absence.now is not None:
-            return self._absence.now
-        if self.execution is None and (why := self._why_unable()):
-            return Fitness(Rank.UNABLE, why, since_ns=self._office.unable_since_ns)
-        return NEAR if self.is_near() else FAR
+        found = self._absence.now
+        if found is None and self.execution is None and (why := self._why_unable()):
+            wants = self._succession.wants if self._succession.is_met else None
+            found = Fitness(
+                Rank.UNABLE,
+                why,
+                wants or Position(0),
+                wants_state=wants is not None,
+                since_ns=self._office.unable_since_ns,
+            )
+        if found is None:
+            return NEAR if self.is_near() else FAR
+        if not found.wants_state and 2 * self._log_bytes() >= self._config.long_log_bytes:
+            # It makes no checkpoints, and with a full log it could acknowledge nothing (D4): it takes the
+            # primary's, though no object is made of it.
+            return replace(found, wants_state=True, found_at=Position(self._checkpointing.kept + 1))
+        return found
 
     def _why_unable(self) -> str:
         return self._succession.why if self._succession.is_met else self._office.why_unable
@@ -374,6 +388,17 @@ class Replica(ABC):
         was captured of it (E8)."""
         self._ports.fault("divergence", str(found))
         self._absence.differs(found)
+        self._ports.void_checkpoints(self._comparing.last_equal)
+        self._part()
+
+    def begin_unproven(self) -> None:
+        """What an earlier process kept was perhaps never compared: of that nothing is known here (E8)."""
+        self._comparing.last_equal = ORIGIN.position
+
+    def begin_void(self, up_to: Position) -> None:
+        """An earlier process has found that what this host keeps is not of the group's object (E8)."""
+        why = "what this host keeps is of an object that was found to differ from the one that answered"
+        self._absence.begin(why, found_at=up_to, wants_state=True)
         self._part()
 
     def _part(self) -> None:
@@ -481,7 +506,11 @@ class Replica(ABC):
         send_ns = self._sending.next_ns(execution.sends) if execution is not None else None
         due = (self._next_due_ns(), self._asking.next_ns, gate_ns, send_ns)
         wakes = [at for at in due if at is not None]
-        return self._ports.clock.wall() + min(wakes) - self._ports.clock.now() if wakes else None
+        if not wakes:
+            return None
+        # What is due and was not done in this turn cannot be done yet.
+        ahead_ns = min(wakes) - self._ports.clock.now()
+        return self._ports.clock.wall() + (ahead_ns if ahead_ns > 0 else OVERDUE_NS)
 
     def _next_due_ns(self) -> int | None:
         """When, by the clock, the object is to be looked for, or a timer of its own falls due."""

@@ -58,6 +58,8 @@ class Succession:
         """What this host keeps was made by other code, as far as was seen: no object is made of it here."""
         self.why = ""
         """Why not, for people."""
+        self.wants: Position | None = None
+        """A state of the primary's that stands for so much would help; None: none is needed."""
         self.waits: Waits | None = None
         """At the end of the records a method of the other code waits for this."""
         self._tail: Tail | None = None
@@ -89,6 +91,7 @@ class Succession:
         """What this host keeps is another than before, or what is done for it is not wanted any more."""
         self.drop()
         self.is_met = False
+        self.wants = None
         self.why = ""
 
     def drop(self) -> None:
@@ -114,6 +117,7 @@ class Succession:
         tail = self._read(sequence)
         if tail is None:
             return False
+        self.wants = None
         here = self._definition.code
         foreign = tail.foreign(here)
         if foreign is None:
@@ -173,6 +177,7 @@ class Succession:
         if old_code is None or not old_code.is_kept(by):
             if leads:
                 raise WaitsForCode(self.why)
+            self.wants = self._wanted(tail)
             return
         is_long = tail.bytes >= self._config.checkpoint_bytes
         if not (leads or tail.leads_to(here) or is_long) or self._is_answer_awaited(stretch):
@@ -192,6 +197,13 @@ class Succession:
             )
         else:
             self._not_before = self._ports.clock.now() + self._config.copy_retry_ns
+
+    def _wanted(self, tail: Tail) -> Position | None:
+        """What a backup asks its primary for that cannot bring its own state forward: one from which its own
+        class has gone on, or any newer one before its log is full."""
+        if tail.code.is_same(self._definition.code):
+            return tail.stretches[-1].first
+        return Position(tail.start + 1) if tail.bytes >= self._config.checkpoint_bytes else None
 
     def _may_replay(self, code: Code) -> bool:
         """Whether the class as it is here does it, though other code made it: a person says so, and nobody
@@ -248,10 +260,11 @@ class Succession:
 
     def _in_words(self, tail: Tail, foreign: Stretch) -> str:
         group, here = self._definition.group, self._definition.code
-        operations = f"{foreign.operations} operation{'s' if foreign.operations != 1 else ''}"
         since = f"checkpoint {tail.start}" if tail.start else "the beginning"
-        said = (
-            f"{operations} since {since} were made by code {foreign.code}; here is {here}: "
-            f"put {foreign.code} back, or `holdfast group upgrade {group} --replay`"
-        )
-        return said[:WORDS_MAX]
+        were = "operation since {} was" if foreign.operations == 1 else "operations since {} were"
+        said = f"{foreign.operations} {were.format(since)} made by code {foreign.code}; here is {here}: "
+        old_code = self._ports.old_code
+        if old_code is not None and old_code.is_kept(foreign.code):
+            return f"{said}a kept copy of {foreign.code} executes them"[:WORDS_MAX]
+        helps = f"put {foreign.code} back, or `holdfast group upgrade {group} --replay`"
+        return f"{said}{helps}"[:WORDS_MAX]

@@ -54,6 +54,7 @@ class Stretch:
     """Records that one code made, one after the other."""
 
     code: Code
+    first: Position
     last: Position
     operations: int = 0
     """Positions in it that only that code can execute."""
@@ -66,7 +67,7 @@ class Tail:
         self.kept = kept
         self.start = kept.position if kept is not None else Position(0)
         head = head_of(chunks_of(kept)) if kept is not None and kept.size else None
-        self.stretches = [Stretch(head.code if head is not None else UNKNOWN, self.start)]
+        self.stretches = [Stretch(head.code if head is not None else UNKNOWN, self.start, self.start)]
         if head is not None and head.queue:
             self.stretches[0].operations = len(head.queue)
         self.bytes = 0
@@ -93,7 +94,7 @@ class Tail:
             if tag == UPGRADED:
                 record = decode_record(each.body)
                 assert isinstance(record, Upgraded)
-                self.stretches.append(Stretch(record.to_code, each.last))
+                self.stretches.append(Stretch(record.to_code, each.first, each.last))
                 continue
             if tag == STATE:
                 record = decode_record(each.body)

@@ -33,6 +33,10 @@ class Deploys:
         """Its sources are on that host from here on."""
         self._kept.setdefault(host, {})[label] = None
 
+    def lose(self, host: HostId, label: str) -> None:
+        """And not any more."""
+        self._kept.get(host, {}).pop(label, None)
+
     def is_kept(self, host: HostId, label: str) -> bool:
         return self.are_all_kept or label in self._kept.get(host, {})
 
