@@ -26,6 +26,8 @@ class Coded(Tokens):
     version: ClassVar[str]
     """As it is declared."""
     holds: ClassVar[str] = "marks"
+    marks: list[str]
+    labels: list[str]
     upgrades: list[tuple[str, str]]
     """From which version it was taken over, and by which."""
 
@@ -34,9 +36,9 @@ class Coded(Tokens):
         self.upgrades = []
         setattr(self, self.holds, [])
 
-    def noted(self) -> list[tuple[str, str]]:
-        """By which code each token was appended."""
-        found: list[tuple[str, str]] = getattr(self, self.holds)
+    def noted(self) -> list[str]:
+        """By which code each token was appended, in their order."""
+        found: list[str] = getattr(self, self.holds)
         return found
 
     def upgraded(self, from_version: str) -> None:
@@ -67,38 +69,33 @@ class Coded(Tokens):
 
     def _add(self, token: str) -> int:
         self.tokens.append(token)
-        self.noted().append((token, self.label))
+        self.noted().append(self.label)
         return len(self.tokens)
 
 
 class One(Coded):
     label, version = "1", "1"
-    marks: list[tuple[str, str]]
 
 
 class Two(Coded):
     label, version = "2", "2"
-    marks: list[tuple[str, str]]
 
 
 class OtherTwo(Coded):
     """Somebody forgot to declare another version."""
 
     label, version = "2b", "2"
-    marks: list[tuple[str, str]]
 
 
 class Three(Coded):
     label, version = "3", "3"
     holds = "labels"
-    labels: list[tuple[str, str]]
 
 
 class Four(Coded):
     """Needs what nobody gives it but its own beginning."""
 
     label, version = "4", "4"
-    marks: list[tuple[str, str]]
 
     def __init__(self) -> None:
         super().__init__()

@@ -13,7 +13,6 @@ from holdfast.styles import tail as styles_tail
 from holdfast.styles.execution import Execution
 from holdfast.styles.operation import Forward, Record, Upgraded
 from holdfast.styles.passive import Passive
-from holdfast.styles.replica import Replica
 from holdfast.styles.succession import Succession
 from holdfast.styles.tail import Tail
 from holdfast.styles.upgrade import bring_up_to_date
@@ -150,24 +149,6 @@ PLANTED: Final = (
         Tail,
         "take",
         _one_code_for_all,
-        "deploys",
-    ),
-    _bug(
-        "half-an-operation",
-        "E7",
-        "a state is left to new code while a method of the old one waits",
-        Replica,
-        "_is_way_free",
-        lambda replica, may_order: True,
-        "deploys",
-    ),
-    _bug(
-        "any-state-is-loaded",
-        "E7",
-        "a backup loads a state that other code has made, and goes on from it",
-        Succession,
-        "check_kept",
-        lambda succession, leads: None,
         "deploys",
     ),
     _bug(

@@ -83,7 +83,7 @@ class Deploy(Groups):
     def _check_objects(self, world: World, record: GroupRecord, members: dict[str, Housed]) -> Tokens:
         found = super()._check_objects(world, record, members)
         assert isinstance(found, Coded)
-        done = dict(found.noted())
+        done = dict(zip(found.tokens, found.noted(), strict=True))
         for token, label in self.book.deploys.answered.get(record.name, {}).items():
             if done.get(token) != label:
                 said = f"{record.name}: {token} was answered by {label}, and is there by {done.get(token)}"
