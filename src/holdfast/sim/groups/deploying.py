@@ -43,6 +43,7 @@ from holdfast.styles.saving import head_of
 TAKES_NS: Final = (1 * MILLISECOND, 80 * MILLISECOND)
 KILLED: Final = 0.1
 KILLED_WHY: Final = "its process was killed"
+LOAD: Final = 0.25
 STOP_NS: Final = 150 * MILLISECOND
 """An orderly stop has so long."""
 
@@ -211,6 +212,12 @@ class SimulatedOldCode:
 
 class CodedCaller(Caller):
     """A client that remembers by which version each call was answered."""
+
+    def _work(self) -> None:
+        """Each group has as much to do as in a domain with more of them: where checkpoints take long, logs
+        fill by load alone."""
+        if self._rng.random() < len(self._stage.groups) * LOAD:
+            super()._work()
 
     def _kind(self) -> str:
         """Nothing is sent without waiting: who hears of it is the business of the scenario ``groups``."""
