@@ -99,6 +99,7 @@ async def check_all(client: Client, group: Group[Any], calls: Workload) -> None:
     assert all(each == balances[0] for each in balances)
 
 
+@pytest.mark.timeout(3600)
 def test_upgraded_forth_and_back_under_load_nothing_is_lost_or_changed(
     domain: Domain, app: Path, rounds: Callable[..., int]
 ) -> None:

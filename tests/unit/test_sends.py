@@ -210,7 +210,7 @@ def test_it_is_known_to_its_receiver_by_the_operation_that_sent_it_and_makes_no_
 @pytest.mark.parametrize(
     ("outcome", "code"),
     [
-        (Refused("no_such_group", "there is no group 'audit'"), "no_such_group"),
+        (Refused("bad_call", "it has no method note"), "bad_call"),
         (Raised("ValueError", "no"), "raised"),
         (Poisoned(2), "poisoned"),
     ],
@@ -235,7 +235,13 @@ def test_one_that_comes_to_nothing_is_listed_and_a_fault_and_the_next_one_leaves
 
 
 @pytest.mark.parametrize(
-    "outcome", [Refused("overloaded", "no room"), Refused("not_executed", "nobody"), Unknown("no answer")]
+    "outcome",
+    [
+        Refused("overloaded", "no room"),
+        Refused("not_executed", "nobody"),
+        Refused("no_such_group", "it may be about to be made"),
+        Unknown("no answer"),
+    ],
 )
 @pytest.mark.parametrize("style", ALL)
 def test_one_that_nobody_answers_is_repeated_until_it_has_expired(style: str, outcome: Outcome) -> None:

@@ -83,7 +83,8 @@ def upgrade(
         print_json(history)
         return 0
     last = history.code_changes[-1] if history.code_changes else None
-    said = change_in_words(last) if last is not None else f"every host has {new}"
+    is_told = last is not None and last.to_code == str(new)
+    said = change_in_words(last) if last is not None and is_told else f"every host has {new}"
     talk.print(f"{name}: {said}", markup=False, soft_wrap=True)
     return 0
 

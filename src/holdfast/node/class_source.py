@@ -212,7 +212,7 @@ def _names_in(source: ModuleSource) -> _Names:
 def _names_kept(source: ModuleSource, version: tuple[int, int, int]) -> _Names:
     """Read once for each version of the file: a host may have ten thousand groups of one class."""
     try:
-        with _quiet_parser():
+        with quiet_parser():
             tree = ast.parse(source.read(), filename=str(source.file))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
@@ -255,7 +255,7 @@ def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 
 
 @contextmanager
-def _quiet_parser() -> Iterator[None]:
+def quiet_parser() -> Iterator[None]:
     """Warnings are for the import. CPython 3.11 takes finalizers that run while it builds a syntax tree for a
     mistake of the parser."""
     was_enabled = gc.isenabled()

@@ -34,6 +34,8 @@ from holdfast.node.messages import HostStatus
 STEP_S: Final = 120.0
 """For any one step: a host that starts replays what it holds, and members catch up."""
 POLL_S: Final = 0.1
+HISTORY_S: Final = 15.0
+"""In which a change that was made is in the group's history, however busy the domain is with others."""
 TRIES_MAX: Final = 3
 """Of a host that should come back with the new code, and does with another: somebody edits it."""
 
@@ -126,18 +128,21 @@ class Rolling:
         return False
 
     async def _told(self, before: Code | None) -> GroupHistory:
-        """The history, as soon as it says that the group went on with the new code: it is written at
-        leisure."""
-
-        def is_told(found: GroupHistory) -> bool:
-            return any(each.to_code == str(self._new) for each in found.code_changes)
+        """The history, as soon as it says that the group went on with the new code: it is written at leisure,
+        and of a group without a state there is nothing to write."""
 
         async def history() -> GroupHistory:
             return await self._give(ShowHistory(name=self._name), GroupHistory)
 
+        found = await self._insist(history)
         if before is None or before.is_same(self._new):
-            return await self._insist(history)  # it may have nothing to tell: no other code served before
-        return await self._awaited("its history tells of it", history, is_told)
+            return found
+        for _ in range(round(HISTORY_S / POLL_S)):
+            if any(each.to_code == str(self._new) for each in found.code_changes):
+                break
+            await asyncio.sleep(POLL_S)
+            found = await self._insist(history)
+        return found
 
     # --- hosts
 

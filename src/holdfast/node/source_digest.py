@@ -6,14 +6,11 @@ is how later versions of Python add to the tree.
 """
 
 import ast
-import gc
 import hashlib
-import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final
 
-from holdfast.node.class_source import BadClass
+from holdfast.node.class_source import BadClass, quiet_parser
 
 DIGEST_BYTES: Final = 16
 _PASSED_OVER: Final = frozenset({"ctx", "kind", "type_comment", "type_ignores"})
@@ -24,7 +21,7 @@ _NODE, _FIELD, _VALUE, _END = b"\x01", b"\x02", b"\x03", b"\x04"
 def parsed(source: bytes, name: str) -> ast.Module:
     """The tree of a module's source; *name* is for the refusal. Raises :class:`BadClass`."""
     try:
-        with _quiet_parser():
+        with quiet_parser():
             return ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
@@ -117,18 +114,3 @@ def _imports(func: ast.expr) -> bool:
         case ast.Name(id="__import__" | "import_module") | ast.Attribute(attr="import_module"):
             return True
     return False
-
-
-@contextmanager
-def _quiet_parser() -> Iterator[None]:
-    """Warnings are for the import. CPython 3.11 takes finalizers that run while it builds a syntax tree for a
-    mistake of the parser."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        if was_enabled:
-            gc.enable()

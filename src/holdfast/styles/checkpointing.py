@@ -10,8 +10,9 @@ too long between two calls goes to a copy as well.
 
 And it waits until it is known to be the group's. Who has taken up office has answered, so its state is the
 truth; anybody else's counts when its digest was found equal (E8, :mod:`.comparing`). The log is let go up to
-such a checkpoint only. A state that is never compared, since the primary died meanwhile, makes room for the
-next one.
+such a checkpoint only. A state that is never compared, since the primary died meanwhile or could make no copy
+there, makes room for the next one. Only when the log has grown long does one count all the same: with a full
+log a backup acknowledges nothing. Should it be found to differ later, it is void like any other.
 """
 
 from collections.abc import Callable
@@ -118,11 +119,11 @@ class Checkpointing:
         return self._copying is not None and self._copying.position == position
 
     def is_due(self, execution: Execution) -> bool:
-        """Whether the interval is over and something happened in it, or the log has grown long. Not again
-        while the moment of rest is awaited in which it is captured. *Without it:* a log is long and a method
-        waits for another group; whatever says that a checkpoint is due makes the next one due, until the log
-        is full."""
-        if self._is_busy or self.awaits(execution) or self.is_pausing:
+        """Whether the interval is over and something happened in it, or the log has grown long: by that, now
+        and then only while the moment of rest is awaited in which it is captured. *Without it:* a log is long
+        and a method waits for another group; whatever says that a checkpoint is due makes the next one due,
+        until the log is full."""
+        if self._is_busy or self.is_pausing:
             return False
         if self._is_wanted and execution.position > self.kept:
             return True
@@ -133,7 +134,8 @@ class Checkpointing:
         if self._log_bytes() >= self._config.long_log_bytes:
             # It reaches back to the older of two checkpoints, and may be too long for the call that would
             # make the second one due.
-            return not is_quiet or (elapsed_ns >= AGAIN_NS and execution.position > self.kept)
+            is_again = elapsed_ns >= AGAIN_NS and execution.position > self.kept
+            return is_again or (not is_quiet and not self.awaits(execution))
         return elapsed_ns >= self._config.checkpoint_interval_ns and not is_quiet
 
     @property
@@ -168,7 +170,11 @@ class Checkpointing:
             self._drop_copy()
 
     def _may_count(self, position: Position) -> bool:
-        return self._is_trusted or position == self._equal
+        return self._is_trusted or position == self._equal or self._is_log_long
+
+    @property
+    def _is_log_long(self) -> bool:
+        return self._log_bytes() >= self._config.long_log_bytes
 
     def _checkpoint_bytes(self) -> int:
         """The log that is borne since the last checkpoint. Who starts again replays it, so a small state,

@@ -506,7 +506,11 @@ class Replica(ABC):
         send_ns = self._sending.next_ns(execution.sends) if execution is not None else None
         due = (self._next_due_ns(), self._asking.next_ns, gate_ns, send_ns)
         wakes = [at for at in due if at is not None]
-        return self._ports.clock.wall() + min(wakes) - self._ports.clock.now() if wakes else None
+        if not wakes:
+            return None
+        # What is due and was not done in this turn cannot be done yet.
+        ahead_ns = min(wakes) - self._ports.clock.now()
+        return self._ports.clock.wall() + (ahead_ns if ahead_ns > 0 else OVERDUE_NS)
 
     def _next_due_ns(self) -> int | None:
         """When, by the clock, the object is to be looked for, or a timer of its own falls due."""

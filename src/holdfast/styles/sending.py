@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from holdfast.model.circles import Root
-from holdfast.model.errors import Overloaded
+from holdfast.model.errors import NoSuchGroup, Overloaded
 from holdfast.model.ids import Position
 from holdfast.model.outcome import NestedNotExecuted, Outcome, Poisoned, Raised, Refused, Returned, Unknown
 from holdfast.model.ports import Clock
@@ -103,7 +103,8 @@ def end_of(outcome: Outcome, *, is_expired: bool) -> tuple[str, str] | None:
             return "", ""
         case Raised(type_name=type_name, text=text):
             return "raised", f"{type_name}: {text}"
-        case Refused(code=Overloaded.code | NestedNotExecuted.code, text=text):
+        case Refused(code=Overloaded.code | NestedNotExecuted.code | NoSuchGroup.code, text=text):
+            # A group that is not there may be about to be made.
             return ("expired", f"it was not executed: {text}") if is_expired else None
         case Refused(code=code, text=text):
             return code, text

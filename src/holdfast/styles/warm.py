@@ -64,7 +64,9 @@ class Warm(Passive):
             step = Step.REPLAY  # cheap as it is to replay, backups need a checkpoint as well
         if step is not Step.NOTHING:
             self._stepped_at, self._spent_ns = self._ports.clock.now(), 0
-            self._step_by(execution, self._record_for(step, execution, state, is_mark=is_due))
+            # Where nothing could be captured just now, backups need not either.
+            is_mark = is_due and (is_captured or not execution.is_idle)
+            self._step_by(execution, self._record_for(step, execution, state, is_mark=is_mark))
             if is_captured:
                 self._checkpointing.nothing_since(execution.position)
 
