@@ -423,5 +423,5 @@ class Moody:
 def sends_are_typed_as_the_methods_are() -> None:
     hf.context.send("bank").move(1)
     hf.context.send("bank", Bank, expires_s=5).call(Bank.move, 1)
-    hf.context.send("bank", Bank).call(Bank.move, "1")  # type: ignore[arg-type]  # an amount is a number
+    hf.context.send("bank", Bank).call(Bank.move, "1")  # type: ignore[call-overload]  # an amount is a number
     hf.context.send("bank", expires="soon")  # type: ignore[call-overload]  # it is expires_s

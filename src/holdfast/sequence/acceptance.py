@@ -139,6 +139,8 @@ class Acceptance:
         incarnation, beat = on.ports.leases.latest_beat(self.primary)
         on.confirm(self.primary, incarnation, epoch)
         me = on.me
+        held = on.store.live_bytes
         on.send(
-            self.primary, Accepted(on.group, epoch, me.store, me.incarnation, verified, beat, incarnation)
+            self.primary,
+            Accepted(on.group, epoch, me.store, me.incarnation, verified, beat, incarnation, held),
         )

@@ -43,6 +43,8 @@ class Follower:
     rank_until: int = 0
     why_without: str = ""
 
+    log_bytes: int = 0
+    """What its log holds that no checkpoint of its own stands for, as it last said (D4)."""
     in_flight_bytes: int = 0
     """Of records sent and not acknowledged."""
     _in_flight: deque[tuple[Position, int]] = field(default_factory=deque)

@@ -96,8 +96,10 @@ class Member:
 
     @property
     def log_bytes(self) -> int:
-        """What its records take on this host until a checkpoint stands for them (D4)."""
-        return self._on.store.live_bytes
+        """What its records take until a checkpoint stands for them, on this host; a primary's, where they
+        take most (D4)."""
+        own = self._on.store.live_bytes
+        return own if self.role is not Role.PRIMARY else max(own, self._reign.submission.longest_log())
 
     @property
     def is_serving(self) -> bool:

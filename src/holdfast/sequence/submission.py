@@ -178,6 +178,7 @@ class Submission:
         beat = accepted.beat if accepted.beat_of == on.me.incarnation else 0
         follower.answered(accepted.incarnation, accepted.epoch, beat)
         follower.has(accepted.up_to)
+        follower.log_bytes = accepted.log_bytes
         follower.next = max(follower.next, follower.acknowledged)
         is_square = follower.acknowledged >= on.store.tail.position and accepted.epoch == on.epoch
         follower.owing_since = None if is_square else on.now
@@ -303,6 +304,18 @@ class Submission:
             self._on_serving()
         elif self.is_serving:
             on.advance(point)
+
+    def longest_log(self) -> int:
+        """What the fullest log of those holds who must acknowledge, this member's own left out (D4)."""
+        followers = self._whole_following()
+        if followers is None:
+            found = [self.followers.get(member) for member in self._on.standing.required()]
+            followers = [each for each in found if each is not None]
+        longest = 0
+        for follower in followers:
+            if follower.log_bytes > longest:
+                longest = follower.log_bytes
+        return longest
 
     def is_steady(self) -> bool:
         """Whether the view has no other change in it than that somebody falls silent or behind: every listed

@@ -99,6 +99,8 @@ class Checkpointing:
         self._copies_left = 0
         """Captures for which a copy is made, small as the state is."""
         self._failing = Failing(ports, config)
+        self._unreadable = Position(0)
+        """The state as of there could not be read back; executed again, it is the same."""
 
     def tune(self, config: StyleConfig) -> None:
         """Capture states as *config* says from now on."""
@@ -136,7 +138,8 @@ class Checkpointing:
             # make the second one due.
             is_again = elapsed_ns >= AGAIN_NS and execution.position > self.kept
             return is_again or (not is_quiet and not self.awaits(execution))
-        return elapsed_ns >= self._config.checkpoint_interval_ns and not is_quiet
+        is_interval_over = elapsed_ns >= self._config.checkpoint_interval_ns
+        return is_interval_over and not is_quiet and not self.awaits(execution)
 
     @property
     def _is_busy(self) -> bool:
@@ -225,7 +228,9 @@ class Checkpointing:
         """Capture now; None when the object has no state to give at this moment, or gives it to a copy
         (:attr:`is_copying`). Without any, the log stays as it is, and the next interval tries again
         (FTC-311)."""
-        if not execution.is_at_rest:
+        if not execution.is_at_rest or 0 < execution.position <= max(self.kept, self._unreadable):
+            # What is kept already is not captured again, nor what could not be read back there. *Without
+            # it:* a cold backup meets the same mark at each look, and has no copy left for any later one.
             self._restart()
             return None
         if self.is_large(execution):
@@ -283,6 +288,7 @@ class Checkpointing:
             self._pause()
             return None
         except NotCapturable as error:
+            self._unreadable = execution.position
             self._failing.failed("checkpoint_failed", str(error))
             self._pause()
             return None
@@ -407,6 +413,8 @@ class Checkpointing:
             return
         if isinstance(result, NotCopied):
             self._copying = None
+            if result.is_of_state:
+                self._unreadable = copying.position
             if result.why:
                 self._failed(result)
             return

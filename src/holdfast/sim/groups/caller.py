@@ -265,8 +265,7 @@ class Caller:
             for each in self._stage.groups
             if each.durability == DISK and each.is_begun and each.style != "stateless"
         ]
-        # Few: logs are short here, and each is a record of both groups.
-        return [self._rng.choice(groups) for _ in range(self._rng.choice((1, 1, 2)))] if groups else []
+        return [self._rng.choice(groups) for _ in range(self._rng.randint(1, HOPS_MAX))] if groups else []
 
     def _have_asked(self, work: Work, request: RequestId) -> None:
         """Have somebody ask what became of it: this client later, or another at once, which a copy that is
