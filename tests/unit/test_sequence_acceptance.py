@@ -40,7 +40,7 @@ def test_nothing_is_acknowledged_before_it_is_synced() -> None:
     assert b.around.sent == []
     b.log.flush()
     assert b.around.sent == [
-        Accepted(GROUP, E2, StoreId("b"), Incarnation(1), Position(4), 17),
+        Accepted(GROUP, E2, StoreId("b"), Incarnation(1), Position(4), 17, log_bytes=b.store.live_bytes),
     ]
 
 

@@ -7,7 +7,7 @@ import uvloop
 
 from holdfast.calling.config import CallPolicy
 from holdfast.cli.domain import Dir
-from holdfast.cli.output import Output, print_json, print_table
+from holdfast.cli.output import Output, print_json, print_table, say
 from holdfast.client.domain import connect
 from holdfast.model.units import SECOND
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
@@ -31,7 +31,7 @@ def sends(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") 
     if output == "json":
         print_json(found)
         return 0
-    print(f"{name}: {found['waiting_count']} to send, {found['failures']} came to nothing")
+    say(f"{name}: {found['waiting_count']} to send, {found['failures']} came to nothing")
     if found["waiting"]:
         rows = [(str(each["number"]), _call(each), _time(each["expires_ns"])) for each in found["waiting"]]
         print_table(("number", "to send", "expires"), rows)

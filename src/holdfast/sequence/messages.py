@@ -45,9 +45,9 @@ class Accepted(Struct, frozen=True, array_like=True, tag="accepted"):
     """The process whose heartbeat that was: another begins to count anew. *Without it:* a follower that has
     not heard a new process yet confirms it, by an old number, until that one has beaten as often."""
     log_bytes: int = 0
-    """What my records take that no checkpoint of mine stands for: a primary takes fewer calls in time. *Without
-    it:* a backup's checkpoints fail while the primary's do not; its log is full, it acknowledges nothing any
-    more, and nothing that would free its log is ever committed (D4)."""
+    """What my records take that no checkpoint of mine stands for: a primary takes fewer calls in time.
+    *Without it:* a backup's checkpoints fail while the primary's do not; its log is full, it acknowledges
+    nothing any more, and nothing that would free its log is ever committed (D4)."""
 
 
 class Refused(Struct, frozen=True, array_like=True, tag="refused"):
