@@ -34,8 +34,9 @@ class Till:
         self.total += amount
         return self.total
 
+    @hf.query
     def whose(self) -> str:
-        """Who made the object that executes this."""
+        """Who made the object that executes this. A query: members differ in it, and no replay may (E8)."""
         return self.made_by
 
 
@@ -44,14 +45,18 @@ OWN = Till("the application")
 
 
 class Onlooker:
-    """Sees what there is in the process of its host; to be made without replicas, and stateless."""
+    """Sees what there is in the process of its host; to be made without replicas, and stateless. By
+    queries: they answer otherwise at another time, and no operation may (E8)."""
 
+    @hf.query
     def total_of_own(self) -> int:
         return OWN.total
 
+    @hf.query
     def made_by_factories(self) -> int:
         gc.collect()
         return sum(each.made_by == "a factory" for each in Till.living)
 
+    @hf.query
     def asked(self) -> dict[str, int]:
         return dict(asked)
