@@ -81,7 +81,8 @@ def work(wanted: Task, following: Callable[[], ToProcess], say: Callable[[FromPr
         return
     definition = replace(definition_of(wanted.record), code=wanted.code)
     kept = Streamed(wanted, following) if wanted.size else None
-    came = continued(definition, kept, records(following))
+    is_stand_in = not wanted.by.is_same(wanted.code)
+    came = continued(definition, kept, records(following), is_stand_in=is_stand_in)
     if not isinstance(came, Execution):
         say(Waiting.of(came))
         return

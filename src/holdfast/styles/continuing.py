@@ -10,6 +10,7 @@ from holdfast.model.calls import Request
 from holdfast.model.errors import invariant
 from holdfast.sequence.ports import Kept
 from holdfast.storage.record import Record as Stored
+from holdfast.styles.absence import Diverged
 from holdfast.styles.definition import Definition
 from holdfast.styles.execution import Execution
 from holdfast.styles.loading import loading
@@ -17,9 +18,13 @@ from holdfast.styles.operation import Calls, Poison, decode_calls, decode_record
 from holdfast.styles.ports import Waits
 
 
-def continued(definition: Definition, kept: Kept | None, records: Iterable[Stored]) -> Execution | Waits:
+def continued(
+    definition: Definition, kept: Kept | None, records: Iterable[Stored], *, is_stand_in: bool = False
+) -> Execution | Waits:
     """The object after these *records*, which follow *kept*; its state may be saved. *definition* has the
-    class of their time. Raises what the class raises, and ``OtherCode`` when they are not its own."""
+    class of their time; *is_stand_in*: another that a person lets take its place, and then outcomes may
+    differ. Raises what the class raises, ``OtherCode`` when they are not its own, and ``Diverged`` at the
+    first outcome that is not the recorded one: that object is not the one that answered (E8)."""
     (execution,) = (each for each in loading(definition, lambda: kept) if each is not None)
     followed = [(each, decode_record(each.body)) for each in records if each.first > execution.position]
     # Whoever executes a call must know that it was given up, which was ordered after it (E4).
@@ -30,7 +35,9 @@ def continued(definition: Definition, kept: Kept | None, records: Iterable[Store
                 request = Request(record.sent.client, call.number)
                 if request in ends:
                     execution.line.poisoned[request] = ends[request]
-        execution.apply(each.first, record)
+        effects = execution.apply(each.first, record)
+        if effects.divergence and not is_stand_in:
+            raise Diverged(effects.divergence, each.last)
     outgoing = execution.outgoing()
     if outgoing is not None:
         return Waits(outgoing, execution.csn, execution.time_ns)
