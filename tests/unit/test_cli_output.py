@@ -176,3 +176,10 @@ FORBIDDEN = (
     *("print", "Console", "Text.from_markup", "Prompt.ask", "rich.print"),
     *("sys.stdout.write", "sys.stderr.write", "input"),
 )
+
+
+def test_a_cell_of_several_lines_is_shown_as_such(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its own lines; a line break in what somebody named is none."""
+    print_table(("name", "why"), [("a\nb", ["it was dropped", "claimed after 5 ms"])])
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert lines == ["name  why", "a\\nb  it was dropped", "claimed after 5 ms"]

@@ -72,7 +72,7 @@ def in_words(view: ViewInfo) -> str:
 
 
 def _row(view: ViewInfo) -> tuple[object, ...]:
-    why = "\n".join(filter(None, (in_words(view), steps_in_words(view))))
+    why = [line for line in (in_words(view), steps_in_words(view)) if line]
     return (view.epoch, _at(view.at_ns), view.primary, " ".join(view.in_sync), why)
 
 

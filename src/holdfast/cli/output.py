@@ -79,8 +79,13 @@ def print_json(value: object) -> None:
 def print_table(
     columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None
 ) -> None:
+    """A cell that is a list has several lines; a line break in any text would begin a row that is none."""
     table = Table(*columns, title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for row in rows:
-        # A line break would begin a row that is none.
-        table.add_row(*(plain(str(cell), keep="") for cell in row))
+        table.add_row(*map(_cell, row))
     out().print(table)
+
+
+def _cell(value: object) -> str:
+    lines = value if isinstance(value, list) else [value]
+    return "\n".join(plain(str(line), keep="") for line in lines)

@@ -83,7 +83,7 @@ def traced(call: Call, traceparent: bytes) -> Call:
 
 
 class Stamp(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """When the primary ordered a record: its CSN, and the nanoseconds within the CSN's second."""
+    """When the primary ordered a record: its CSN, and the nanoseconds since the CSN's second."""
 
     csn: Csn
     nanos: int = 0

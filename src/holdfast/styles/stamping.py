@@ -45,9 +45,11 @@ class Stamping:
             self._is_open = True
         csn = self._csn.part(self._used) if self._used else self._csn
         self._used += count
-        # The time gives the fraction of the CSN's second; where the two disagree, the CSN wins.
+        # The time gives the fraction of the CSN's second, and may be into the next one already, as CSNs take
+        # up a new second a moment late. *Without that:* operations have a time of up to a second ago, and so
+        # much too early end the timeouts that count from it. Where the two disagree by more, the CSN wins.
         second_ns = csn.timestamp * SECOND
-        self.time_ns = max(self.time_ns, second_ns, min(now_ns, second_ns + SECOND - 1))
+        self.time_ns = max(self.time_ns, second_ns, min(now_ns, second_ns + 2 * SECOND - 1))
         self._read_at = self._clock.now()
         return Stamp(csn, self.time_ns - second_ns)
 
