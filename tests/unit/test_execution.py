@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Any
 
 import msgspec
@@ -34,6 +35,7 @@ from holdfast.model.outcome import (
     Unknown,
     decode_outcome,
     encode_outcome,
+    encode_returned,
 )
 from holdfast.sequence.retention import NEVER, InProgress, Repeated
 from holdfast.styles.capture import NotCapturable
@@ -582,3 +584,15 @@ def test_such_a_class_may_be_stateless() -> None:
             return len(self)
 
     assert definition(Shelf).make(Timers()) == {}
+
+
+def test_a_set_is_returned_in_the_same_order_by_every_process() -> None:
+    """The order in which a process keeps it is its own: by that, a replay would differ (E8)."""
+    names = [f"name {number}" for number in range(20)]
+    one = {*names}
+    other = {*reversed(names), *(str(number) for number in range(2000))} - {str(n) for n in range(2000)}
+    assert list(one) != list(other)
+    assert encode_returned(one) == encode_returned(other) == encode_returned(frozenset(one))
+    assert decode_outcome(encode_returned({1, "a", None})) in (
+        Returned(list(each)) for each in permutations((1, "a", None))
+    )
