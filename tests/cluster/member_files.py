@@ -6,6 +6,7 @@ from typing import Any
 
 from group_client import EXAMPLES
 
+from holdfast.model.code import UNKNOWN, Code
 from holdfast.model.ids import GroupId, Position
 from holdfast.node.classes import load_code, offer_classes
 from holdfast.node.store import STORE
@@ -14,7 +15,8 @@ from holdfast.storage.directory import Directory
 from holdfast.storage.inspect import records
 from holdfast.styles.definition import Definition
 from holdfast.styles.execution import Execution
-from holdfast.styles.operation import decode_record
+from holdfast.styles.operation import Upgraded, decode_record
+from holdfast.styles.saving import head_of
 
 
 @dataclass(frozen=True)
@@ -38,13 +40,20 @@ def ledger_of(host_directory: Path, group: GroupId) -> Kept:
 
 
 def _newest_checkpoint(disk: Directory, group: GroupId) -> Execution:
+    """Its object, by the class of the examples: by its own account these files were made by no other."""
     offer_classes(EXAMPLES)
-    cls, found = load_code("ledger:Ledger")
-    definition = Definition(group=str(group), cls=cls, fresh=cls, code=found.code)
+    cls = load_code("ledger:Ledger")[0]
     for name in reversed(disk.list()):
         named = checkpoint_of(name)
         if named is not None and named[0] == group and not name.endswith(ASIDE):
-            execution = Execution.load(definition, b"".join(read_chunks(disk, verify(disk, name))))
+            chunks = list(read_chunks(disk, verify(disk, name)))
+            code = head_of(iter(chunks)).code
+            execution = Execution.load(_ledger(group, cls, code), b"".join(chunks))
             execution.go_on()
             return execution
-    return Execution(definition)
+    first = next((decode_record(each.body) for each in records(disk, group)), None)
+    return Execution(_ledger(group, cls, first.to_code if isinstance(first, Upgraded) else UNKNOWN))
+
+
+def _ledger(group: GroupId, cls: type, code: Code) -> Definition:
+    return Definition(group=str(group), cls=cls, fresh=cls, code=code)

@@ -324,12 +324,12 @@ def test_queries_are_answered_while_a_call_waits_for_a_group_that_is_not_served(
         found = await client.wait_in_sync("patient asker")
         elsewhere = next(host for host in found.in_sync if host != found.primary)
         async with connect(f"holdfast://{await client.address(elsewhere)}/{client.name}") as there:
-            await there.create("market:Stock", name="stopped", replicas=1)
+            await there.create("market:Stock", name="silent", replicas=1)
         await asker.touch()
         pid = await client.pid(elsewhere)
         os.kill(pid, signal.SIGSTOP)
         try:
-            waiting = asyncio.ensure_future(asker.options(duration_s=4, outcome_s=0).wait_for("stopped"))
+            waiting = asyncio.ensure_future(asker.options(duration_s=4, outcome_s=0).wait_for("silent"))
             await asyncio.sleep(0.5)
             took = []
             for _ in range(100):
