@@ -119,7 +119,7 @@ def replayed(
     since = f"{wanted.position - wanted.checkpoint_position} positions since {wanted.checkpoint_position}"
     kept = Captured(wanted.checkpoint_position, checkpoint) if checkpoint is not None else None
     try:
-        came = continued(replace(definition, code=made_by), kept, records)
+        came = continued(replace(definition, code=made_by), kept, records, is_stand_in=True)
     except Exception as error:
         yield f"the new code could not execute the {since}: {error_in_words(error)}"
         return
