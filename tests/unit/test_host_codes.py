@@ -97,7 +97,7 @@ def test_a_group_that_others_serve_with_other_code_is_reported_once_if_it_stays_
     host.codes.look({record.group: record})
     ((_, kind, said),) = host.faults
     assert kind == "other_code"
-    assert said.startswith("g is served by code 2 (00000000); a has 3 (")
+    assert said.startswith("the code of g is 2 (00000000); a has 3 (")
     served = msgspec.structs.replace(record, code=host.codes.codes[record.class_name])
     for _ in range(2):
         host.codes.look({record.group: served})

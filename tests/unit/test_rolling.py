@@ -53,8 +53,8 @@ def test_code_is_the_same_by_its_digest() -> None:
 def test_who_has_other_code_and_what_is_wished_is_said() -> None:
     assert list(code_says(group(A, OLD, a=OLD, b=OLD, c=OLD))) == []
     assert list(code_says(group(A, OLD, NEW, a=OLD, b=NEW))) == [
-        "2 (bbbbbbbb) is wished for; it was last served by 1 (aaaaaaaa)",
-        "b has code 2 (bbbbbbbb); the group is served by 1 (aaaaaaaa)",
+        "2 (bbbbbbbb) is wished for; the group's code is 1 (aaaaaaaa)",
+        "b has code 2 (bbbbbbbb); the group's is 1 (aaaaaaaa)",
     ]
     (said,) = code_says(group(A, OLD, b=Code("1", "cccc")))
     assert said.endswith("(both call themselves '1')")

@@ -30,9 +30,15 @@ def wish_upgrade(group: GroupId, code: Code, *, replays: bool = False, nonce: No
 
 
 @answering
-def withdraw_upgrade(group: GroupId, *, nonce: Nonce) -> Recipe[Noted]:
-    """Wish nothing any more."""
-    return (yield from _changed(group, lambda record: msgspec.structs.replace(record, upgrade=None), nonce))
+def withdraw_upgrade(group: GroupId, *, nonce: Nonce, only: UpgradeWish | None = None) -> Recipe[Noted]:
+    """Wish nothing any more; *only*: unless something else is wished by now."""
+
+    def without(record: GroupRecord) -> GroupRecord:
+        if only is not None and record.upgrade != only:
+            return record
+        return msgspec.structs.replace(record, upgrade=None)
+
+    return (yield from _changed(group, without, nonce))
 
 
 @answering

@@ -14,7 +14,7 @@ _WORDS = {
     "silent": "{host} was silent past its lease, {primary} claimed",
     "released": "{host} handed over to {primary}",
     "own": "{primary} took up the group of which it was primary last",
-    "dropped": "{host} was dropped: silent, too slow, or back with less than it had",
+    "dropped": "{host} was dropped",
     "added": "{host} has caught up and is in sync",
     "removed": "{host} leaves: the group shall have no member there",
     "restarted": "restarted: all who held its state in memory were gone",
@@ -32,9 +32,9 @@ def print_history(history: GroupHistory) -> None:
 
 
 def print_codes(group: GroupInfo) -> None:
-    """By which code it is served, and who has another."""
+    """Which it is, whether or not anybody serves the group now, and who has another."""
     if group.code is not None:
-        talk.print(f"{group.name} is served by code {group.code.code}", markup=False, soft_wrap=True)
+        talk.print(f"the code of {group.name} is {group.code.code}", markup=False, soft_wrap=True)
     for line in code_says(group):
         talk.print(line, style="yellow", markup=False, soft_wrap=True)
 

@@ -1,6 +1,8 @@
 """`holdfast group upgrade`: let a group go on with the code that its application directory holds now."""
 
+import asyncio
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -15,19 +17,27 @@ from holdfast.cli.output import Output, is_agreed, print_json, talk
 from holdfast.cli.recover import EXIT_DECLINED
 from holdfast.model.code import Code
 from holdfast.model.code_orders import TryUpgrade, UpgradeTried
-from holdfast.model.errors import Rejected, Unavailable
+from holdfast.model.errors import OutcomeUnknown, Rejected, Unavailable
 from holdfast.model.orders import GroupHistory, GroupInfo, ListGroups, Order
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 from holdfast.node.probing import probe
 from holdfast.node.rolling import Given, Rolling, has, is_served_by, to_restart
 
 EXIT_REFUSED = 1
+PATIENCE_S = 30.0
+"""For a question, while hosts come and go: long enough for the group to have another primary."""
+POLL_S = 0.2
+ASKED_MAX = 10
 
 
 class NothingToUpgrade(Rejected):
     """Raised when a group is served by the code that the application's directory holds."""
 
     code = "nothing_to_upgrade"
+
+
+class NothingToTry(Unavailable):
+    """Raised when no member has a state on which new code could be tried."""
 
 
 class CannotUpgrade(Rejected):
@@ -90,11 +100,28 @@ def upgrade(
 
 
 async def _tried(layout: Layout, name: str) -> UpgradeTried:
-    """By the primary: its state is the newest."""
-    (info,) = await order_at(layout, ListGroups(name=name))
-    if not info.primary:
-        raise Unavailable(f"{name} has no member yet to try it on")
-    return await give_at(layout, TryUpgrade(name=name), UpgradeTried, host=info.primary)
+    """By the primary: its state is the newest. Whoever is primary, if that one dies meanwhile."""
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                (info,) = await _groups(layout, name)
+                if not info.primary:
+                    raise NothingToTry(f"{name} has no member yet to try it on")
+                with suppress(Unavailable, OutcomeUnknown):
+                    return await give_at(layout, TryUpgrade(name=name), UpgradeTried, host=info.primary)
+                await asyncio.sleep(POLL_S)
+    except TimeoutError:
+        said = f"nobody could try it on the state of {name} within {PATIENCE_S:g} s"
+        raise NothingToTry(f"{said}; `holdfast explain {name}` says why") from None
+
+
+async def _groups(layout: Layout, name: str) -> tuple[GroupInfo, ...]:
+    """Asked again, where a host dies as it is asked; of a domain that is down, once."""
+    for _ in range(ASKED_MAX):
+        with suppress(OutcomeUnknown):
+            return await order_at(layout, ListGroups(name=name))
+        await asyncio.sleep(POLL_S)
+    return await order_at(layout, ListGroups(name=name))
 
 
 async def _refused(layout: Layout, info: GroupInfo, new: Code) -> str:
@@ -104,7 +131,7 @@ async def _refused(layout: Layout, info: GroupInfo, new: Code) -> str:
         return ""
     try:
         found = await _tried(layout, info.name)
-    except Unavailable:
+    except NothingToTry:
         return ""
     return found.refused if found.code.code.is_same(new) else f"{info.class_name} is being edited"
 
@@ -129,7 +156,7 @@ def _show(found: UpgradeTried, name: str, output: Output) -> int:
 
 async def _looked(layout: Layout, name: str) -> tuple[GroupInfo, Code]:
     """The group, and its class as it is in the application's directory now."""
-    (info,) = await order_at(layout, ListGroups(name=name))
+    (info,) = await _groups(layout, name)
     description = layout.read()
     return info, await probe(Path(description.app), description.allowed_classes, info.class_name)
 
@@ -152,7 +179,11 @@ async def _rolled(layout: Layout, name: str, new: Code, *, replay: bool) -> Grou
     def say(line: str) -> None:
         talk.print(line, markup=False, soft_wrap=True)
 
+    async def try_it() -> str:
+        (info,) = await _groups(layout, name)
+        return await _refused(layout, info, new)
+
     try:
-        return await Rolling(layout, give, name, new, say).roll(replays=replay)
+        return await Rolling(layout, give, name, new, say, try_it).roll(replays=replay)
     except TimeoutError:
         raise Unavailable("no host answers; begin again to go on") from None

@@ -7,6 +7,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
+from holdfast.model.code_orders import TryUpgrade
 from holdfast.model.errors import BrokenInvariant, HoldfastError, InvalidRequest, OutcomeUnknown, Unavailable
 from holdfast.model.index_orders import CreateIndex
 from holdfast.model.object_orders import CreateObject
@@ -42,6 +43,7 @@ from holdfast.net import (
     Expected,
     Kind,
     NotConnected,
+    NotHeard,
     Reason,
     Requests,
     Role,
@@ -144,10 +146,10 @@ async def give(
         try:
             deadline_s = ASK_S if is_asked_on else ORDER_S
             body = await giver.requests.ask(Kind.GROUP_ORDER, order, deadline_s=deadline_s)
-        except OutcomeUnknown:
+        except OutcomeUnknown as error:
             if is_asked_on:
                 continue
-            raise
+            raise _unsettled(wanted, address, error) from None
         finally:
             connection.close()
             await connection.wait_gone()
@@ -157,6 +159,17 @@ async def give(
             continue
         return _taken(answer, kind)
     raise failure
+
+
+def _unsettled(wanted: Order, address: Address, error: OutcomeUnknown) -> OrderUnsettled:
+    """In words of whoever gave the order."""
+    is_ended = isinstance(error, NotHeard)
+    how = "ended before it answered" if is_ended else f"has not answered within {error.waited_s:g} s"
+    if isinstance(wanted, Question | TryUpgrade):
+        return OrderUnsettled(f"the host at {address} {how}: ask again")
+    return OrderUnsettled(
+        f"the host at {address} {how}: what was ordered may have been done; look before you order it again"
+    )
 
 
 def _encoded(wanted: Order) -> bytes:

@@ -13,7 +13,7 @@ from holdfast.authority.identity import Identity
 from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Recipes
 from holdfast.authority.sessions import Session
-from holdfast.authority.upgrading import note_served, served
+from holdfast.authority.upgrading import note_served, served, withdraw_upgrade
 from holdfast.authority.views import ViewMember
 from holdfast.housing.abroad import Abroad
 from holdfast.housing.checkups import Checkups
@@ -39,7 +39,7 @@ from holdfast.housing.stamps import Stamps
 from holdfast.housing.suspects import Suspects
 from holdfast.housing.timekeeping import Timekeeping
 from holdfast.housing.turns import Turns
-from holdfast.housing.upgrading import may_replay, why_not_upgrade
+from holdfast.housing.upgrading import Wishes, may_replay, why_not_upgrade
 from holdfast.housing.vacancy import has_vacancy, vacant
 from holdfast.model.circles import GiveWay, Probe
 from holdfast.model.errors import DISK_ERRORS, HoldfastError
@@ -94,6 +94,7 @@ class Groups:
         """Who this process is in groups on disk; see :meth:`member_of`."""
         self.domain = ports.domain
         self.housed: dict[GroupId, Housed] = {}
+        self._wishes = Wishes()
         self.stamps = stamps
         self._store = store
         self._house = ports
@@ -270,6 +271,7 @@ class Groups:
         self.serving.on_hosts(sessions.values())
         for housed in self.housed.values():
             housed.reconsider()
+            self._look_at_wish(housed)
         self.nesting.on_hosts()
 
     def on_sequence(self, peer: HostId, message: GroupMessage | HostMessage) -> None:
@@ -362,8 +364,21 @@ class Groups:
         if housed is not None and served(housed.record, housed.code) is not housed.record:
             nonce = self._house.nonce()
             self.recipes.start(note_served(group, housed.code, nonce=nonce), lambda _: None)
+        if housed is not None and housed.record.upgrade is not None:
+            self._wishes.on_served(housed.record)
+            self._look_at_wish(housed)
+
+    def _look_at_wish(self, housed: Housed) -> None:
+        """Nobody wishes other code any more that was there and is not (E7)."""
+        wish = housed.record.upgrade
+        if wish is None or not housed.is_ready:
+            return
+        if self._wishes.is_over(housed.record, housed.code, self.directory.sessions):
+            recipe = withdraw_upgrade(housed.group, nonce=self._house.nonce(), only=wish)
+            self.recipes.start(recipe, lambda _: None)
 
     def _on_given_up(self, housed: Housed) -> None:
+        self._wishes.forget(housed.group)
         self.checkups.forget(housed.group)
         self.serving.freshness.forget(housed.group)
         self._turns.forget(housed)

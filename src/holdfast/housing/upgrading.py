@@ -8,10 +8,10 @@ when the old code is gone: nobody who is placed has it any more, and most have t
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from holdfast.authority.groups import GroupRecord
+from holdfast.authority.groups import GroupRecord, UpgradeWish
 from holdfast.authority.sessions import Session
 from holdfast.model.code import UNKNOWN, Code
-from holdfast.model.ids import HostId
+from holdfast.model.ids import GroupId, HostId
 
 NAMED_MAX: Final = 3
 """So many hosts are named, of those that have other code; the rest are counted."""
@@ -38,6 +38,40 @@ def why_not_upgrade(
             f"the group was served by {made_by}; here is {here}, as on {len(with_new)} of {len(placed)} hosts"
         )
     return ""
+
+
+class Wishes:
+    """Which wishes for other code have had their time: whoever had that code has another again, so what was
+    wished is taken back. *Without it:* the old code is put back, and a host that meets the new one months
+    later, by mistake, takes the group along.
+
+    A wish may come before any host has the code. So it is over only if a host had it, or if it stood already
+    when this member took up service, and every host that the group is placed on has told that it has
+    another."""
+
+    def __init__(self) -> None:
+        self._begun: dict[GroupId, UpgradeWish] = {}
+
+    def on_served(self, record: GroupRecord) -> None:
+        """This member takes calls, with other code than is wished."""
+        if record.upgrade is not None:
+            self._begun[record.group] = record.upgrade
+
+    def forget(self, group: GroupId) -> None:
+        self._begun.pop(group, None)
+
+    def is_over(self, record: GroupRecord, here: Code, sessions: Mapping[HostId, Session]) -> bool:
+        """For whoever serves the group with the code *here*."""
+        wish = record.upgrade
+        if wish is None or wish.code.is_same(here):
+            self._begun.pop(record.group, None)
+            return False
+        told = [sessions[host].codes.get(record.class_name) for host in record.placed_on if host in sessions]
+        if any(each is not None and each.is_same(wish.code) for each in told):
+            self._begun[record.group] = wish
+            return False
+        is_told = len(told) == len(record.placed_on) and None not in told
+        return is_told and self._begun.get(record.group) == wish
 
 
 def may_replay(record: GroupRecord, here: Code) -> bool:

@@ -5,6 +5,7 @@ way an outcome is opaque bytes.
 """
 
 from typing import Any, Final
+from zlib import crc32
 
 import msgspec
 
@@ -12,6 +13,9 @@ from holdfast.model.errors import EndsProcess, HoldfastError, InvalidRequest, Ov
 
 TEXT_CHARACTERS_MAX: Final = 4096
 """How much of an exception's text a reply repeats: it is retained by every member until it expires."""
+
+WORDS_MAX: Final = 100
+"""Characters of an outcome that are told to people."""
 
 INVALID_POLICY: Final = "invalid_policy"
 """The code of a refusal: a request expires later than a group keeps replies (FTC-95)."""
@@ -145,6 +149,34 @@ def value_of(outcome: Outcome) -> Any:
             raise CallPoisoned(f"{call or 'the call'} ended {attempts} processes and is not tried again")
         case Unknown(text=text):
             raise NestedOutcomeUnknown(text)
+
+
+def outcome_in_words(encoded: bytes) -> str:
+    """What became of a call, for people, cut to :data:`WORDS_MAX`: two that differ only further on differ in
+    the digits that follow then."""
+    try:
+        outcome = decode_outcome(encoded)
+    except (msgspec.DecodeError, RecursionError):
+        return f"{len(encoded)} bytes that are no outcome"
+    if not isinstance(outcome, Returned):
+        return _cut(error_in_words(_error_of(outcome)), encoded)
+    try:
+        said = repr(outcome.value)
+    except RecursionError:
+        said = f"{len(encoded)} bytes"
+    return _cut(said, encoded)
+
+
+def _cut(said: str, encoded: bytes) -> str:
+    return said if len(said) <= WORDS_MAX else f"{said[:WORDS_MAX]}… (crc {crc32(encoded):08x})"
+
+
+def _error_of(outcome: Outcome) -> HoldfastError:
+    try:
+        value_of(outcome)
+    except HoldfastError as error:
+        return error
+    raise TypeError(f"{outcome} is no error")
 
 
 def _refusal(reason: str, text: str) -> HoldfastError:

@@ -20,7 +20,7 @@ from holdfast.net.kind import Kind
 from holdfast.net.limits import Limits
 from holdfast.net.reason import NotConnected, Reason, Why
 from holdfast.net.reconnect import Backoff, Link
-from holdfast.net.requests import Requests, split_number, with_number
+from holdfast.net.requests import NotHeard, Requests, split_number, with_number
 from holdfast.net.tcp import Server, connect, serve
 from holdfast.net.tls import Tls
 
@@ -37,6 +37,7 @@ __all__ = [
     "Limits",
     "Link",
     "NotConnected",
+    "NotHeard",
     "Reason",
     "Receiver",
     "Requests",

@@ -34,16 +34,14 @@ def other_code(
 
 
 def code_says(info: GroupInfo) -> Iterator[str]:
-    """What there is to say of a group whose hosts do not all have the code it is served by."""
-    served = info.code.code if info.code is not None else None
+    """What there is to say of a group whose hosts do not all have its code. That is said also while nobody
+    serves it."""
+    own = info.code.code if info.code is not None else None
     if info.upgrade is not None:
-        wished = info.upgrade.code
-        yield f"{wished} is wished for" + (f"; it was last served by {served}" if served is not None else "")
-    if served is None:
+        yield f"{info.upgrade.code} is wished for" + (f"; the group's code is {own}" if own else "")
+    if own is None:
         return
     for host, code in info.codes.items():
-        if not code.code.is_same(served):
-            again = (
-                f" (both call themselves {served.version!r})" if code.version == served.version != "" else ""
-            )
-            yield f"{host} has code {code.code}; the group is served by {served}{again}"
+        if not code.code.is_same(own):
+            again = f" (both call themselves {own.version!r})" if code.version == own.version != "" else ""
+            yield f"{host} has code {code.code}; the group's is {own}{again}"

@@ -324,7 +324,7 @@ class Host:
         records, codes = self._groups.directory.records, self._keeper.session.codes
         found = islice(other_code(records, codes, self._host), OTHER_CODE_MAX)
         return tuple(
-            f"{each.name} is served by code {each.code}; here is {codes[each.class_name]}" for each in found
+            f"the code of {each.name} is {each.code}; here is {codes[each.class_name]}" for each in found
         )
 
     def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:

@@ -76,7 +76,7 @@ class HostCodes:
         seen = {}
         for record in islice(other_code(records, self.codes, self.host), REPORTED_MAX):
             here = self.codes[record.class_name]
-            seen[record.group] = f"{record.name} is served by code {record.code}; {self.host} has {here}"
+            seen[record.group] = f"the code of {record.name} is {record.code}; {self.host} has {here}"
         for group, said in seen.items():
             if self._seen.get(group) == said and self._told.get(group) != said:
                 self._told[group] = said

@@ -12,11 +12,13 @@ from collections.abc import Awaitable, Callable
 from typing import Final, Protocol, TypeVar
 
 from holdfast.model.code import Code
-from holdfast.model.code_orders import UpgradeGroup
-from holdfast.model.errors import HoldfastError, OutcomeUnknown, Unavailable
+from holdfast.model.code_orders import UpgradeGroup, WithdrawUpgrade
+from holdfast.model.errors import HoldfastError, OutcomeUnknown, Rejected, Unavailable
 from holdfast.model.ids import HostId
 from holdfast.model.orders import (
     Answer,
+    ExplainGroup,
+    GroupExplained,
     GroupHistory,
     GroupInfo,
     GroupList,
@@ -30,6 +32,8 @@ from holdfast.node.asking import status_of
 from holdfast.node.holders import signal_holder
 from holdfast.node.layout import Layout
 from holdfast.node.messages import HostStatus
+from holdfast.styles.incapacity import UNMADE
+from holdfast.styles.succession import TRIED
 
 STEP_S: Final = 120.0
 """For any one step: a host that starts replays what it holds, and members catch up."""
@@ -42,15 +46,33 @@ TRIES_MAX: Final = 3
 FAILURES_MAX: Final = 3
 """Of hand-overs from one host; the rest fail over when it ends, sooner than one after the other is tried."""
 
+FAILING_S: Final = 15.0
+"""A member that fails to take the group over is given so long where nobody else serves it: what failed may
+have been the machine."""
+RETURNED_S: Final = 2.0
+"""The same where the old code serves again; and what hosts know of each other is younger than that."""
+
 Given = TypeVar("Given", bound=Answer)
 T = TypeVar("T")
 Say = Callable[[str], None]
+Try = Callable[[], Awaitable[str]]
+"""Why the group would not go on with the new code from its present state; empty: it would."""
 
 
 class Give(Protocol):
     """Have an order done by any host of the domain."""
 
     def __call__(self, wanted: Order, kind: type[Given]) -> Awaitable[Given]: ...
+
+
+class NotUpgraded(Rejected):
+    """Raised when a group could not go on with the new code."""
+
+    code = "not_upgraded"
+
+
+class Returned(Unavailable):
+    """Raised when the old code serves again, though nobody failed: whoever had the new one died."""
 
 
 def to_restart(info: GroupInfo, new: Code) -> list[HostId]:
@@ -68,32 +90,83 @@ def is_served_by(info: GroupInfo, code: Code) -> bool:
     return info.code is not None and info.code.code.is_same(code)
 
 
-class Rolling:
-    """One group's way to *new*. *say* is told of each step."""
+def why_failed(found: GroupExplained, new: Code) -> str:
+    """How a member that has *new* failed to have an object of it; empty when none did."""
+    for each in found.group.without_object:
+        if has(found.group, each.host, new) and (TRIED in each.why or UNMADE in each.why):
+            return f"{each.host}: {each.why}"
+    return ""
 
-    def __init__(self, layout: Layout, give: Give, name: str, new: Code, say: Say) -> None:
+
+class Takeover:
+    """A member with the code *new* is to take the group over from *own*: what comes of that, as it is told
+    again and again."""
+
+    def __init__(self, new: Code, own: Code | None) -> None:
+        self._new = new
+        self._own = own
+        self._failing_since: float | None = None
+        self._returned_since: float | None = None
+
+    def is_over(self, found: GroupExplained, now_s: float) -> bool:
+        """Whether the new code serves. Raises :class:`NotUpgraded`, :class:`Returned`."""
+        info, own = found.group, self._own
+        if is_served_by(info, self._new):
+            return True
+        why = why_failed(found, self._new)
+        is_back = found.is_served and own is not None and has(info, info.primary, own)
+        if why and self._failing_since is None:
+            self._failing_since = now_s
+        if not is_back:
+            self._returned_since = None
+        elif self._returned_since is None:
+            self._returned_since = now_s
+        elif now_s - self._returned_since >= RETURNED_S:
+            said = f"{info.name} is served by {own} again"
+            raise NotUpgraded(f"{said}: {why}") if why else Returned(said)
+        if why and not found.is_served and now_s - (self._failing_since or now_s) >= FAILING_S:
+            helps = f"put {own} back and order this again" if own is not None else "put that right"
+            raise NotUpgraded(f"nobody can serve {info.name}: {why}; {helps}")
+        return False
+
+
+class Rolling:
+    """One group's way to *new*. *say* is told of each step; *try_it* is asked before the group leaves the
+    code that serves it."""
+
+    def __init__(self, layout: Layout, give: Give, name: str, new: Code, say: Say, try_it: Try) -> None:
         self._layout = layout
         self._give = give
         self._name = name
         self._new = new
         self._say = say
+        self._try_it = try_it
 
     async def roll(self, *, replays: bool = False) -> GroupHistory:
-        """Do what is left to do; the history then says so. Raises ``Unavailable`` with the step that did not
+        """Do what is left to do; the history then says so. Raises :class:`NotUpgraded` when the group could
+        not go on with the new code, and nobody wishes it any more; ``Unavailable`` with the step that did not
         come true."""
+        try:
+            return await self._rolled(replays=replays)
+        except NotUpgraded:
+            await self._withdraw()
+            raise
+
+    async def _rolled(self, *, replays: bool) -> GroupHistory:
         info = await self.info()
         before = info.code.code if info.code is not None else None
         for host in to_restart(info, self._new):
             info = await self.info()
             if host == info.primary and not is_served_by(info, self._new):
-                await self._wish(replays=replays)
-                if await self._hand_over(info):
-                    await self._until_served()
+                await self._leave(info, replays=replays)
             if not has(info, host, self._new):
                 await self._restart(host)
-        if not is_served_by(await self.info(), self._new):
+        info = await self.info()
+        if not is_served_by(info, self._new):
             await self._wish(replays=replays)
-            await self._until_served()
+            await self._until_served(info)
+        elif info.upgrade is not None:
+            await self._withdraw()  # of other code, which somebody thought better of
         await self._until("every member is in sync", lambda found: set(found.in_sync) == set(found.placed_on))
         return await self._told(before)
 
@@ -102,8 +175,37 @@ class Rolling:
 
     # --- the group
 
-    async def _until_served(self) -> None:
-        await self._until(f"it is served by {self._new}", lambda found: is_served_by(found, self._new))
+    async def _leave(self, info: GroupInfo, *, replays: bool) -> None:
+        """Have the group go on with the new code, where a member has it: as often as whoever should dies."""
+        for _ in range(TRIES_MAX):
+            refused = await self._insist(self._try_it)
+            if refused:
+                raise NotUpgraded(f"{self._name} goes on with the code it has: {refused}")
+            await self._wish(replays=replays)
+            if not await self._hand_over(info):
+                return
+            try:
+                await self._until_served(info)
+                return
+            except Returned as error:
+                self._say(str(error))
+            info = await self._until(f"a member with {self._new} is in sync", self._has_successor)
+
+    def _has_successor(self, info: GroupInfo) -> bool:
+        return any(host != info.primary and has(info, host, self._new) for host in info.in_sync)
+
+    async def _until_served(self, before: GroupInfo) -> None:
+        """By the new code. Raises :class:`NotUpgraded` when whoever has it cannot take the group over, and
+        :class:`Returned` when the old one is back for another reason."""
+        takeover = Takeover(self._new, before.code.code if before.code is not None else None)
+        now_s = asyncio.get_running_loop().time
+
+        async def explained() -> GroupExplained:
+            return await self._give(ExplainGroup(name=self._name), GroupExplained)
+
+        await self._awaited(
+            f"it is served by {self._new}", explained, lambda found: takeover.is_over(found, now_s())
+        )
         self._say(f"{self._name} is served by {self._new}")
 
     async def _wish(self, *, replays: bool) -> None:
@@ -112,6 +214,9 @@ class Rolling:
             name=self._name, version=self._new.version, digest=self._new.digest, replays=replays
         )
         await self._insist(lambda: self._give(wanted, GroupList))
+
+    async def _withdraw(self) -> None:
+        await self._insist(lambda: self._give(WithdrawUpgrade(name=self._name), GroupList))
 
     async def _hand_over(self, info: GroupInfo) -> bool:
         """To a member with the new code; whether that was done. If not, the old primary's restart does the

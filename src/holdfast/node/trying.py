@@ -24,6 +24,9 @@ from holdfast.storage.record import Record
 
 LIMIT_S: Final = 18.0
 """Whoever asks waits for an answer no longer than this."""
+READ_BACK_S: Final = 4.0
+"""In which a state that is too large to be captured between two calls should be there, read back."""
+POLL_S: Final = 0.05
 TAIL_BYTES_MAX: Final = 64 << 20
 """Of the records that are executed for comparison; a longer tail is left out."""
 _PROGRAM: Final = ("-P", "-B", "-m", "holdfast.node.trial")
@@ -38,20 +41,22 @@ class Trying:
         self._one = asyncio.Lock()
 
     async def do(self, order: TryUpgrade) -> UpgradeTried:
-        """Raises ``NoSuchGroup``; ``Unavailable`` where there is no state of it."""
+        """Raises ``NoSuchGroup``; ``Unavailable`` where there is no state of it. What the old code executed
+        reaches the new one as a state that was read back (E9): while there can be none, it is refused."""
         record = (await self._creating.found(order.name)).value
         housed = self._groups.housed.get(record.group)
-        state = _state(housed) if housed is not None else None
+        state = await _state(housed) if housed is not None else None
         if housed is None or state is None:
             raise Unavailable(f"{self._groups.me.host} has no state of {order.name} to try it on")
+        unreadable = _unreadable(housed)
         async with self._one:
             found = await self._tried(housed, state)
         return UpgradeTried(
             code=CodeInfo.of(found.code),
             from_code=CodeInfo.of(housed.code),
             position=state.position,
-            refused=found.refused,
-            says=found.says,
+            refused=unreadable or found.refused,
+            says=found.says if not unreadable else (),
         )
 
     async def _tried(self, housed: Housed, state: Kept) -> Tried:
@@ -95,12 +100,28 @@ class Trying:
             await process.wait()
 
 
-def _state(housed: Housed) -> Kept | None:
-    """The newest there is here, of an object or kept; None where the class as it is here gives none."""
+async def _state(housed: Housed) -> Kept | None:
+    """The newest there is here, of an object or kept; None where the class as it is here gives none. A
+    primary is given time to have one of all that is committed."""
     try:
-        return housed.replica.capture()
+        replica, wanted = housed.replica, housed.member.committed
+        for _ in range(round(READ_BACK_S / POLL_S)):
+            if not housed.is_ready or replica.capture(wanted) is not None or replica.is_unreadable(wanted):
+                break
+            await asyncio.sleep(POLL_S)
+        return replica.capture()
     except HoldfastError:
         return None
+
+
+def _unreadable(housed: Housed) -> str:
+    """Why the group's state as it is now is none that other code could be given; empty when it is."""
+    if not housed.is_ready or not housed.why_no_checkpoint:
+        return ""
+    return (
+        f"its state cannot be read back: {housed.why_no_checkpoint}. "
+        "Put that right by calls while the old code serves, then upgrade"
+    )
 
 
 def _count(kept: Kept) -> int:

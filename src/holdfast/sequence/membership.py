@@ -76,7 +76,7 @@ class Membership:
         if leaving is not None and self._may_spare_one():
             if gone is None:
                 self._keep_away(leaving.host)
-            self._drop(leaving)
+            self._drop(leaving, self._why_gone(leaving) if gone is not None else "calls waited for it")
             return
         candidate = self._candidate(is_urgent=leaving is not None)
         if candidate is not None:
@@ -115,6 +115,13 @@ class Membership:
             if follower is None or follower.is_short or self._on.is_dead(follower.member):
                 return member
         return None
+
+    def _why_gone(self, member: ViewMember) -> str:
+        """For people: most who are dropped were started anew on purpose."""
+        follower = self._submission.followers.get(member)
+        if follower is None:
+            return "nothing is heard of it"
+        return "it is back with less than it had" if follower.is_short else "its process has ended"
 
     def _awaited(self) -> ViewMember | None:
         """The listed member for which calls have waited too long: the longest silent, or one that lags."""
@@ -173,11 +180,14 @@ class Membership:
         fresh = _Absence(return_ns, now + return_ns)
         self._absent[host] = known.again(now, return_ns) if known is not None else fresh
 
-    def _drop(self, member: ViewMember) -> None:
+    def _drop(self, member: ViewMember, text: str = "") -> None:
         on = self._on
         on.note("drop", host=member.host, store=member.store)
         members = tuple(each for each in on.standing.listed if not same(each, member))
-        self._change(members, Why.DROPPED if on.standing.is_wanted(member) else Why.REMOVED, member)
+        if on.standing.is_wanted(member):
+            self._change(members, Why.DROPPED, member, text)
+        else:
+            self._change(members, Why.REMOVED, member)
 
     # --- adding
 
@@ -226,10 +236,10 @@ class Membership:
 
     # --- asking
 
-    def _change(self, members: tuple[ViewMember, ...], why: Why, whom: ViewMember) -> None:
+    def _change(self, members: tuple[ViewMember, ...], why: Why, whom: ViewMember, text: str = "") -> None:
         on = self._on
         on.standing.joining = None
         # Whoever leaves forgets once it is not listed: it must not come to be by an older record (M5).
         record = on.standing.record if why is Why.ADDED else None
         given = record.unchanged() if record is not None else None
-        self._ask(on.wish(members, why, whom.host, given=given))
+        self._ask(on.wish(members, why, whom.host, given=given, text=text))

@@ -112,6 +112,10 @@ class Checkpointing:
         """Why the last state was not captured or could not be read back; empty when it was."""
         return self._failing.why
 
+    def is_unreadable(self, position: Position) -> bool:
+        """Whether the state as of there, or a later one, is known to be none that can be read back."""
+        return bool(self._failing.why) and self._unreadable >= position
+
     @property
     def is_copying(self) -> bool:
         """Whether a state is being captured in a copy of the process."""

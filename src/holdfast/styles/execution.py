@@ -23,7 +23,14 @@ from holdfast.model.code import UNKNOWN, Code
 from holdfast.model.csn import ZERO
 from holdfast.model.errors import invariant
 from holdfast.model.ids import Position
-from holdfast.model.outcome import INVALID_POLICY, Refused, Unknown, decode_outcome, encode_outcome
+from holdfast.model.outcome import (
+    INVALID_POLICY,
+    Refused,
+    Unknown,
+    decode_outcome,
+    encode_outcome,
+    outcome_in_words,
+)
 from holdfast.sequence.retention import (
     ABANDONED,
     EXPIRED,
@@ -419,7 +426,7 @@ class Execution:
                 # The client may have it already, so the recorded one stands (E1).
                 self.retention.finish(record.sent.client, each.number, recorded)
                 request = Request(record.sent.client, each.number)
-                effects.divergence = f"{each.method} of {request} gave {outcome!r}, recorded is {recorded!r}"
+                effects.divergence = _other(f"{each.method} of {request}", outcome, recorded)
         effects.outcomes = list(record.outcomes)
         return effects
 
@@ -427,7 +434,7 @@ class Execution:
         for reply in record.replies:
             outcome = self.retention.reply_to(reply.client, reply.number)
             if outcome is not None and outcome != reply.outcome:
-                effects.divergence = f"{reply.request} gave {outcome!r}, recorded is {reply.outcome!r}"
+                effects.divergence = _other(str(reply.request), outcome, reply.outcome)
             self.retention.finish(reply.client, reply.number, reply.outcome, self.position)
 
     def _resume(self, record: NestedReply, effects: Effects) -> None:
@@ -487,6 +494,11 @@ class Execution:
         self.csn = stamp.csn
         self.time_ns = self.line.time_ns = max(self.time_ns, stamp.time_ns)
         self.retention.advance(stamp.csn.timestamp)
+
+
+def _other(call: str, outcome: bytes | None, recorded: bytes) -> str:
+    gave = outcome_in_words(outcome) if outcome is not None else "nothing"
+    return f"{call} gave {gave}, recorded is {outcome_in_words(recorded)}"
 
 
 def _known(verdict: Verdict) -> bytes | None:

@@ -23,6 +23,9 @@ LASTS_TIMES: Final = 6
 """An object that lasted for so many times ``object_retry_ns`` was no failure; one that did not was, and the
 pauses before the group is handed over again go on growing."""
 
+UNMADE: Final = "no object could be made"
+"""Begins why, where the class's own code has failed."""
+
 
 class Incapacity:
     """Of one member, over all its reigns in this process."""
@@ -64,7 +67,7 @@ class Incapacity:
     def failed(self, error: Exception) -> None:
         """An attempt to make the object ended with *error*."""
         said = str(error) if isinstance(error, HoldfastError) else error_in_words(error)
-        self.gave_up(f"no object could be made: {said}")
+        self.gave_up(f"{UNMADE}: {said}")
 
     def failed_behind(self, error: Exception) -> None:
         """As a backup, which nobody waits for; should it come to lead, it makes an attempt all the same."""
@@ -92,6 +95,11 @@ class Incapacity:
         """Whether the group should be handed over now; True once for each time."""
         is_others_turn, self._is_others_turn = self._is_others_turn, False
         return is_others_turn
+
+    def forgive(self) -> None:
+        """What stood in the way is gone, though nobody has tried yet."""
+        self._failed_at, self.since_ns, self.why = None, 0, ""
+        self.retry()
 
     def end(self) -> None:
         """The object is there."""

@@ -29,6 +29,8 @@ class Office:
         self._incapacity = Incapacity(ports.clock, config)
         self._excused_until = 0
         self._retry_ns = config.object_retry_ns
+        self._waits_for_code = False
+        """That is why the last attempt failed."""
         self.is_held = False
         """The sequence is served here."""
         self.is_taken_up = False
@@ -62,6 +64,12 @@ class Office:
         """What stood in the way may be gone: the next attempt is worth making at once."""
         self._incapacity.retry()
 
+    def code_is_there(self) -> None:
+        """The class as it is here may go on: that it could not is over."""
+        if self._waits_for_code:
+            self._waits_for_code = False
+            self._incapacity.forgive()
+
     def begin(self) -> None:
         self.is_held = True
         self._incapacity.begin_reign()
@@ -80,10 +88,12 @@ class Office:
         except DISK_ERRORS:
             raise
         except WaitsForCode as error:
+            self._waits_for_code = True
             self._incapacity.gave_up(str(error))
             self._ports.fault("other_code", self._incapacity.why)
         except Exception as error:
             # The class's own code failed to make or restore the object (FTC-310): this member cannot serve.
+            self._waits_for_code = False
             self._incapacity.failed(error)
             self._ports.fault("object_failed", self._incapacity.why)
         return None

@@ -193,6 +193,7 @@ class Replica(ABC):
         if not self._succession.is_met:
             return True
         if self._succession.look(self.sequence, leads=True):
+            self._office.code_is_there()
             self._begin_from_kept()
             return True
         waits = self._succession.waits
@@ -230,6 +231,7 @@ class Replica(ABC):
         """As a backup: come to an object, if the class as it is here has gone on where others have."""
         with suppress(Overloaded):
             if self._succession.is_met and self._succession.look(self.sequence, leads=False):
+                self._office.code_is_there()
                 self._begin_from_kept()
 
     def reconsider(self) -> None:
@@ -547,6 +549,10 @@ class Replica(ABC):
     def why_no_checkpoint(self) -> str:
         """Why this member's last checkpoint failed (E9); empty when it did not."""
         return self._checkpointing.why_none
+
+    def is_unreadable(self, position: Position) -> bool:
+        """Whether that is known of the state as of there, or of a later one."""
+        return self._checkpointing.is_unreadable(position)
 
     def settle(self) -> bool:
         """Before an orderly stop: have a checkpoint of what this member has executed, so that whoever starts

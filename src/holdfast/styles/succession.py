@@ -28,6 +28,8 @@ from holdfast.styles.upgrade import OtherCode
 
 WORDS_MAX: Final = 300
 """Of why, for people."""
+TRIED: Final = "a kept copy was tried, and"
+"""In why, where old code has failed."""
 
 
 class WaitsForCode(HoldfastError):
@@ -65,6 +67,8 @@ class Succession:
         self._tail: Tail | None = None
         self._scan: Iterator[None] | None = None
         self._is_running = False
+        self._about = ""
+        """What is executed by old code, or was last, in words."""
         self._failures = 0
         self._not_before = 0
 
@@ -171,7 +175,7 @@ class Succession:
 
     def _bring_through(self, tail: Tail, foreign: Stretch, sequence: Sequence, *, leads: bool) -> None:
         here, old_code = self._definition.code, self._ports.old_code
-        self.why = self._in_words(tail, foreign)
+        self.why = self._in_words(tail, foreign, "can execute them")
         stretch = tail.first()
         by = here if leads and self._may_replay(stretch.code) else stretch.code
         if old_code is None or not old_code.is_kept(by):
@@ -188,6 +192,8 @@ class Succession:
             stretch.code, kept, records, end, lambda result: self._ended(end, result), by
         )
         if self._is_running:
+            self.why = self._in_words(tail, foreign, "executes them now")
+            self._about = self._made_by(tail, foreign)
             self._ports.trace.note(
                 "old_code",
                 group=self._definition.group,
@@ -255,16 +261,19 @@ class Succession:
         pause_ns = min(self._config.copy_retry_ns << self._failures, self._config.copy_retry_most_ns)
         self._failures = min(self._failures + 1, self._config.copy_retry_most_ns.bit_length())
         self._not_before = self._ports.clock.now() + pause_ns
-        self.why = f"{self.why}; it was tried, and {why}"[:WORDS_MAX]
+        self.why = f"{self._about}: {TRIED} {why}"[:WORDS_MAX]
         self._ports.fault("other_code", self.why)
 
-    def _in_words(self, tail: Tail, foreign: Stretch) -> str:
-        group, here = self._definition.group, self._definition.code
+    def _in_words(self, tail: Tail, foreign: Stretch, does: str) -> str:
+        """*does*: what becomes of a kept copy, where there is one."""
+        said, old_code = self._made_by(tail, foreign), self._ports.old_code
+        if old_code is not None and old_code.is_kept(foreign.code):
+            return f"{said}: a kept copy of {foreign.code} {does}"[:WORDS_MAX]
+        helps = f"put {foreign.code} back, or `holdfast group upgrade {self._definition.group} --replay`"
+        return f"{said}: {helps}"[:WORDS_MAX]
+
+    def _made_by(self, tail: Tail, foreign: Stretch) -> str:
         since = f"checkpoint {tail.start}" if tail.start else "the beginning"
         were = "operation since {} was" if foreign.operations == 1 else "operations since {} were"
-        said = f"{foreign.operations} {were.format(since)} made by code {foreign.code}; here is {here}: "
-        old_code = self._ports.old_code
-        if old_code is not None and old_code.is_kept(foreign.code):
-            return f"{said}a kept copy of {foreign.code} executes them"[:WORDS_MAX]
-        helps = f"put {foreign.code} back, or `holdfast group upgrade {group} --replay`"
-        return f"{said}{helps}"[:WORDS_MAX]
+        said = f"{foreign.operations} {were.format(since)} made by code {foreign.code}"
+        return f"{said}; here is {self._definition.code}"
