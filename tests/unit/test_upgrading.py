@@ -8,7 +8,7 @@ from holdfast.authority.outcome import Seen
 from holdfast.authority.sessions import Session
 from holdfast.authority.upgrading import note_served, served, wish_upgrade, withdraw_upgrade
 from holdfast.authority.views import NoGroup
-from holdfast.housing.upgrading import may_replay, why_not_upgrade
+from holdfast.housing.upgrading import Wishes, may_replay, why_not_upgrade
 from holdfast.model.code import UNKNOWN, Code
 from holdfast.model.ids import GroupId, HostId, Incarnation, Nonce, StoreId
 from recipe_bench import Bench
@@ -152,3 +152,37 @@ def test_what_is_noted_already_is_not_written_again(bench: Bench) -> None:
     assert isinstance(second, Seen)
     assert first.modified == second.modified
     assert served(first.value, X) is first.value
+
+
+def test_a_wish_is_over_when_whoever_had_the_code_has_another_again() -> None:
+    """Not before anybody had it, nor while a host is away that may come back with it."""
+    wishes, record = Wishes(), record_on(A, B, C, upgrade=UpgradeWish(code=Y, nonce=Nonce("w")))
+    assert not wishes.is_over(record, X, in_session(a=X, b=X, c=X))
+    assert not wishes.is_over(record, X, in_session(a=X, b=Y, c=X))
+    assert not wishes.is_over(record, X, in_session(a=X, c=X))
+    assert wishes.is_over(record, X, in_session(a=X, b=X, c=X))
+    newer = msgspec.structs.replace(record, upgrade=UpgradeWish(code=Y, nonce=Nonce("again")))
+    assert not wishes.is_over(newer, X, in_session(a=X, b=X, c=X))
+    assert not wishes.is_over(record, Y, in_session(a=Y, b=Y, c=Y))
+
+
+def test_a_wish_from_before_is_over_when_every_host_was_started_with_other_code() -> None:
+    """Everything was stopped, the old code put back, and started."""
+    wishes, record = Wishes(), record_on(A, B, C, upgrade=UpgradeWish(code=Y, nonce=Nonce("w")))
+    wishes.on_served(record)
+    assert not wishes.is_over(record, X, in_session(a=X, b=X))
+    assert wishes.is_over(record, X, in_session(a=X, b=X, c=X))
+    wishes.forget(record.group)
+    assert not wishes.is_over(record, X, in_session(a=X, b=X, c=X))
+
+
+def test_only_the_wish_that_is_over_is_withdrawn(bench: Bench) -> None:
+    group = bench.group_on((A, B, C))
+    bench.run(wish_upgrade(group, X, nonce=bench.nonce()))
+    wish = record_of(bench, group).upgrade
+    bench.run(wish_upgrade(group, Y, nonce=bench.nonce()))
+    newer = record_of(bench, group).upgrade
+    bench.run(withdraw_upgrade(group, nonce=bench.nonce(), only=wish))
+    assert record_of(bench, group).upgrade == newer
+    bench.run(withdraw_upgrade(group, nonce=bench.nonce(), only=newer))
+    assert record_of(bench, group).upgrade is None

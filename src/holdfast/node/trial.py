@@ -8,10 +8,10 @@ what was executed since the checkpoint with the new code, and compares.
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -29,8 +29,10 @@ from holdfast.styles.capture import Capture, attribute_names
 from holdfast.styles.continuing import continued
 from holdfast.styles.definition import Definition
 from holdfast.styles.execution import Execution
-from holdfast.styles.operation import Upgraded
+from holdfast.styles.operation import Calls, Executed, Upgraded, decode_calls, decode_record
+from holdfast.styles.sameness import in_short
 from holdfast.styles.timers import Timers
+from holdfast.styles.upgrade import bring_up_to_date
 
 SAYS_MAX: Final = 100
 """Differences that are named."""
@@ -51,6 +53,8 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_position: Position
     checkpoint_chunks: int
     """0: the group began without any."""
+    operations: tuple[str, ...] = ()
+    """Of the class that serves now."""
 
 
 class Tried(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,69 +76,124 @@ def tried(wanted: Trial, state: bytes, checkpoint: bytes | None, records: list[R
         execution = Execution.load(definition, state)
         loaded = attributes(definition, execution.line.instance)
         before = execution.code
-        says = list(shape(definition, execution.line.instance))
         execution.apply(Position(execution.position + 1), Upgraded(before, definition.code))
     except Exception as error:
         # The class's own code, in whatever way it fails.
         return Tried(code=definition.code, refused=error_in_words(error)[:WORDS_MAX])
-    says += added(loaded, attributes(definition, execution.line.instance))
-    says += replayed(definition, before, wanted, loaded, checkpoint, records)
+    instance = execution.line.instance
+    after = attributes(definition, instance)
+    says = [*methods(definition, wanted.operations), *added(loaded, after), *shape(definition, instance)]
+    kept = {name: each for name, each in after.items() if name in loaded}
+    says += replayed(definition, before, wanted, kept, checkpoint, records)
     return Tried(code=definition.code, says=tuple(each[:WORDS_MAX] for each in says[:SAYS_MAX]))
 
 
+def methods(definition: Definition, before: Iterable[str]) -> Iterator[str]:
+    """What callers will not find any more. What is new nobody can miss."""
+    for name in sorted(set(before) - definition.interface.operations.keys()):
+        yield f"{name} is no method of {definition.cls.__name__} any more: calls of it are refused"
+
+
 def shape(definition: Definition, instance: object) -> Iterator[str]:
-    """How the state's attributes differ from those of a new object."""
+    """How the attributes, as they are after the upgrade, differ from those of a new object."""
     made = definition.apart().make(Timers())
     old, new = set(attribute_names(instance)), set(attribute_names(made))
     for name in sorted(old - new):
-        yield f"the state has {name}, and a new object has not: it is kept as it is"
+        yield f"{name} stays as it is, though a new object has none"
     for name in sorted(old & new):
         was, now = getattr(instance, name), getattr(made, name)
         if type(was) is not type(now) and was is not None and now is not None:
-            yield f"{name} is of type {type(was).__name__} in the state, {type(now).__name__} in a new object"
+            yield f"{name} is of type {type(was).__name__}, and {type(now).__name__} in a new object"
 
 
-def added(before: dict[str, bytes], after: dict[str, bytes]) -> Iterator[str]:
+class Value(NamedTuple):
+    """An attribute's."""
+
+    digest: bytes
+    """The same for equal ones."""
+    text: str
+    """For people; empty where there is nothing to show."""
+
+
+def added(before: Mapping[str, Value], after: Mapping[str, Value]) -> Iterator[str]:
     """What the class did to the state as it took it over."""
     for name in sorted(after.keys() - before.keys()):
-        yield f"{name} is new"
+        yield f"{name} is new{_colon(after[name].text)}"
     for name in sorted(before.keys() & after.keys()):
-        if before[name] != after[name]:
-            yield f"{name} is changed as the class is upgraded"
+        was, now = before[name], after[name]
+        if was.digest != now.digest:
+            yield f"{name} is changed as the class is upgraded{_from(was, now)}"
     for name in sorted(before.keys() - after.keys()):
-        yield f"{name} is removed as the class is upgraded"
+        yield f"{name} is removed as the class is upgraded{_colon(before[name].text)}"
 
 
 def replayed(
     definition: Definition,
     made_by: Code,
     wanted: Trial,
-    loaded: dict[str, bytes],
+    kept: Mapping[str, Value],
     checkpoint: bytes | None,
     records: list[Record],
 ) -> Iterator[str]:
-    """What would have come of the calls since the checkpoint, had the new code executed them."""
+    """What would have come of the calls since the checkpoint, had the new code executed them. *kept*: what
+    the old one made of them, as it is after the upgrade."""
     if not records or records[-1].last != wanted.position:
         return
-    since = f"{wanted.position - wanted.checkpoint_position} positions since {wanted.checkpoint_position}"
-    kept = Captured(wanted.checkpoint_position, checkpoint) if checkpoint is not None else None
+    since = "the calls since the beginning"
+    if wanted.checkpoint_position:
+        since = f"the calls since checkpoint {wanted.checkpoint_position}"
+    lost = sorted(set(called(records)) - definition.interface.operations.keys())
+    if lost:
+        yield f"{since} cannot be compared: {definition.cls.__name__} has no {', '.join(lost)}"
+        return
+    held = Captured(wanted.checkpoint_position, checkpoint) if checkpoint is not None else None
+
+    def prepare(execution: Execution) -> None:
+        if held is not None:
+            instance, timers = execution.line.instance, execution.timers
+            bring_up_to_date(definition, instance, timers, made_by, execution.position, execution.time_ns)
+
     try:
-        came = continued(replace(definition, code=made_by), kept, records, is_stand_in=True)
+        as_then = replace(definition, code=made_by)
+        came = continued(as_then, held, records, is_stand_in=True, prepare=prepare)
     except Exception as error:
-        yield f"the new code could not execute the {since}: {error_in_words(error)}"
+        yield f"the new code could not execute {since}: {error_in_words(error)}"
         return
     if isinstance(came, Execution):
         found = attributes(definition, came.line.instance)
-        for name in sorted(found.keys() | loaded.keys()):
-            if found.get(name) != loaded.get(name):
-                yield f"had the new code executed the {since}, {name} would be another; it stays as it is"
+        for name in sorted(found.keys() & kept.keys()):
+            if found[name].digest != kept[name].digest:
+                would, stays = found[name].text, kept[name].text
+                would = (
+                    f"would be {would}; it stays {stays}" if would else "would be another; it stays as it is"
+                )
+                yield f"had the new code executed {since}, {name} {would}"
 
 
-def attributes(definition: Definition, instance: Any) -> dict[str, bytes]:
-    """Each in a form that is equal for equal values; of a class that gives its state itself, that alone."""
+def called(records: Iterable[Record]) -> Iterator[str]:
+    """The methods that these have had executed for callers."""
+    for each in records:
+        record = decode_record(each.body)
+        if isinstance(record, Calls | Executed):
+            yield from (call.method for call in decode_calls(record.sent.calls))
+
+
+def attributes(definition: Definition, instance: Any) -> dict[str, Value]:
+    """By their names; of a class that gives its state itself, that alone."""
     if definition.capture.is_checkpointable:
-        return {"the state": definition.capture.digest_of(instance)}
-    return {name: _encoded(definition.capture, instance, name) for name in attribute_names(instance)}
+        return {"the state": Value(definition.capture.digest_of(instance), "")}
+    return {
+        name: Value(_encoded(definition.capture, instance, name), in_short(getattr(instance, name)))
+        for name in attribute_names(instance)
+    }
+
+
+def _colon(text: str) -> str:
+    return f": {text}" if text else ""
+
+
+def _from(was: Value, now: Value) -> str:
+    return f": {was.text} becomes {now.text}" if was.text and was.text != now.text else ""
 
 
 def _encoded(capture: Capture, instance: Any, name: str) -> bytes:

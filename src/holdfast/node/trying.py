@@ -72,6 +72,7 @@ class Trying:
             state_chunks=_count(state),
             checkpoint_position=checkpoint.position if checkpoint is not None else Position(0),
             checkpoint_chunks=_count(checkpoint) if checkpoint is not None and records else 0,
+            operations=tuple(housed.replica.definition.interface.operations),
         )
         process = await asyncio.create_subprocess_exec(
             sys.executable,

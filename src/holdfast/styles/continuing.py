@@ -4,7 +4,7 @@ A member whose class is another cannot do that itself. The host has the sources 
 a process of their own; the state that comes of it is loaded by the class of today.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from holdfast.model.calls import Request
 from holdfast.model.errors import invariant
@@ -19,13 +19,20 @@ from holdfast.styles.ports import Waits
 
 
 def continued(
-    definition: Definition, kept: Kept | None, records: Iterable[Stored], *, is_stand_in: bool = False
+    definition: Definition,
+    kept: Kept | None,
+    records: Iterable[Stored],
+    *,
+    is_stand_in: bool = False,
+    prepare: Callable[[Execution], None] = lambda _: None,
 ) -> Execution | Waits:
     """The object after these *records*, which follow *kept*; its state may be saved. *definition* has the
     class of their time; *is_stand_in*: another that a person lets take its place, and then outcomes may
-    differ. Raises what the class raises, ``OtherCode`` when they are not its own, and ``Diverged`` at the
-    first outcome that is not the recorded one: that object is not the one that answered (E8)."""
+    differ; *prepare* is given the object before any of them. Raises what the class raises, ``OtherCode`` when
+    they are not its own, and ``Diverged`` at the first outcome that is not the recorded one: that object is
+    not the one that answered (E8)."""
     (execution,) = (each for each in loading(definition, lambda: kept) if each is not None)
+    prepare(execution)
     followed = [(each, decode_record(each.body)) for each in records if each.first > execution.position]
     # Whoever executes a call must know that it was given up, which was ordered after it (E4).
     ends = {record.request: record.outcome for _, record in followed if isinstance(record, Poison)}
