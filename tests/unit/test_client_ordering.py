@@ -110,3 +110,27 @@ def test_a_question_that_a_host_does_not_answer_is_asked_of_the_next(monkeypatch
     with pytest.raises(OutcomeUnknown):
         asyncio.run(ordered(silent, ready, wanted=DeleteGroup(name="ledger")))
     assert (silent.asked, ready.asked) == (2, 1)
+
+
+class Dying(Host):
+    """Ends the connection as soon as it is asked."""
+
+    def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
+        self.asked += 1
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "helps"),
+    [(LIST, "ask again"), (DeleteGroup(name="g"), "may have been done; look before you order it again")],
+)
+def test_a_host_that_ends_as_it_is_asked_is_told_in_words_of_who_asked(
+    wanted: AboutGroups, helps: str
+) -> None:
+    """Not by the names of frames."""
+    with pytest.raises(OutcomeUnknown) as caught:
+        asyncio.run(ordered(Dying(None), wanted=wanted))
+    said = str(caught.value)
+    assert "ended before it answered" in said
+    assert said.endswith(helps)
+    assert "GROUP_ORDER" not in said

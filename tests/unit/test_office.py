@@ -9,6 +9,7 @@ from holdfast.styles.config import StyleConfig
 from holdfast.styles.execution import Execution
 from holdfast.styles.loading import loading
 from holdfast.styles.office import LOOK_NS, Office
+from holdfast.styles.succession import WaitsForCode
 
 CONFIG = StyleConfig()
 
@@ -96,3 +97,21 @@ def test_the_state_to_load_is_asked_for_when_the_work_begins(made: FakeGroup) ->
     assert asked == []
     assert isinstance(next(work), Execution)
     assert asked == ["asked"]
+
+
+def wait_for_code() -> Execution:
+    raise WaitsForCode("2 operations were made by code 1; here is 2")
+
+
+def test_that_other_code_was_in_the_way_is_not_told_after_it_is_over(office: Office) -> None:
+    """Also where nobody tries again: of a backup whose object is made when it is needed. Any other failure is
+    believed until an attempt comes to something."""
+    assert office.attempt(wait_for_code) is None
+    assert "made by code 1" in office.why_unable
+    office.end()
+    office.code_is_there()
+    assert (office.why_unable, office.unable_since_ns) == ("", 0)
+    office.begin()
+    assert office.attempt(fail) is None
+    office.code_is_there()
+    assert "no licence" in office.why_unable

@@ -68,6 +68,8 @@ def print_unkept(history: GroupHistory) -> None:
 def in_words(view: ViewInfo) -> str:
     """Why the view came to be."""
     words = _WORDS.get(view.why, "nobody wrote down why").format(host=view.host, primary=view.primary)
+    if view.why == "dropped" and view.text:
+        return f"{words}: {view.text}"
     return f"{words}; {view.text}" if view.text else words
 
 

@@ -113,7 +113,7 @@ class Groups:
             guard.watch,
             self.recipes,
             guard.timers,
-            on_record=lambda seen: self._notices.on_record(seen),
+            on_record=self._on_record,
             on_gone=lambda group, is_removed: self._notices.on_gone(group, is_removed),
             on_view=lambda seen: self._notices.on_view(seen),
             on_listed=lambda: self._notices.on_listed(),
@@ -198,7 +198,7 @@ class Groups:
             furnish=self._furnish,
             on_given_up=self._on_given_up,
             on_halted=ports.on_halted,
-            on_record=lambda seen: self._notices.on_record(seen),
+            on_record=self._on_record,
         )
         self._notices = Notices(
             host,
@@ -366,6 +366,12 @@ class Groups:
             self.recipes.start(note_served(group, housed.code, nonce=nonce), lambda _: None)
         if housed is not None and housed.record.upgrade is not None:
             self._wishes.on_served(housed.record)
+            self._look_at_wish(housed)
+
+    def _on_record(self, seen: Seen[GroupRecord]) -> None:
+        self._notices.on_record(seen)
+        housed = self.housed.get(seen.value.group)
+        if housed is not None:
             self._look_at_wish(housed)
 
     def _look_at_wish(self, housed: Housed) -> None:

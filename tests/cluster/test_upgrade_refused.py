@@ -1,0 +1,154 @@
+"""Upgrades that cannot be, and code that is put back: what the commands say, and that the group serves on
+(E7, E9)."""
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from domain import HOLDFAST, Domain, is_whole
+from group_client import Client, run
+
+from holdfast.cli.history import in_words
+from holdfast.cli.ordering import give_at
+from holdfast.model.code_orders import UpgradeGroup
+from holdfast.model.orders import ExplainGroup, GroupExplained, GroupHistory, GroupList, Order, ShowHistory
+from holdfast.node.holders import signal_holder
+from holdfast.node.layout import Layout
+from holdfast.node.probing import probe
+from holdfast.node.rolling import Given, NotUpgraded, Rolling
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+
+SOURCE = (Path(__file__).parent / "apps" / "unreadable.py").read_text(encoding="utf-8")
+NAME = "scheduler"
+UNREADABLE = "Scheduler.jobs['x'].due: annotated datetime | None, holds float 12.5"
+
+
+class App:
+    """An application's directory, and a domain that has a group of it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.source = directory / "app" / "unreadable.py"
+        self.source.parent.mkdir()
+        self.write("1")
+        self.domain = Domain(directory / "d", "--app", str(self.source.parent))
+        self.layout = Layout(directory / "d")
+
+    def write(self, version: str) -> None:
+        said = f'class Scheduler:\n    version = "{version}"\n'
+        self.source.write_text(SOURCE.replace("class Scheduler:\n", said, 1), encoding="utf-8")
+
+    async def upgrade(self, *words: str) -> tuple[int | None, str]:
+        """How the command ends, and what it says."""
+        process = await asyncio.create_subprocess_exec(
+            *(*HOLDFAST, "group", "upgrade", NAME, *words, "--dir", str(self.domain.directory)),
+            stderr=asyncio.subprocess.PIPE,
+        )
+        _, said = await process.communicate()
+        return process.returncode, said.decode()
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[App]:
+    made = App(tmp_path)
+    with made.domain:
+        made.domain.wait("every host hears every other", is_whole)
+        yield made
+
+
+async def rolled(app: App) -> list[str]:
+    """What `holdfast group upgrade` does once it has begun, for a state that is spoilt too late for it to
+    see. What it says."""
+
+    async def give(wanted: Order, kind: type[Given]) -> Given:
+        return await give_at(app.layout, wanted, kind)
+
+    async def try_it() -> str:
+        return ""
+
+    said: list[str] = []
+    new = await probe(app.source.parent, (), "unreadable:Scheduler")
+    await Rolling(app.layout, give, NAME, new, said.append, try_it).roll()
+    return said
+
+
+def test_upgrades_that_cannot_be_and_code_that_is_put_back(app: App) -> None:
+    """One domain for all of it: to start one takes longer than any of this."""
+
+    async def work(client: Client) -> None:
+        group = await client.connection.create("unreadable:Scheduler", name=NAME, style="warm_passive")
+        await client.wait_in_sync(NAME)
+        await group.add("first")
+        await group.spoil("x")
+        app.write("2")
+        await refused(app)
+        await spoilt_too_late(app, client)
+        assert await group.names() == ["first", "x"]
+        await group.mend()
+        await upgraded_though_killed(app, client)
+        assert await group.names() == ["first", "x"]
+        await put_back(app, client)
+
+    run(app.domain, work)
+
+
+async def refused(app: App) -> None:
+    """A state that cannot be read back, before anything is started again."""
+    for words in (("--dry-run",), ("--yes",)):
+        code, said = await app.upgrade(*words)
+        assert code == 1, said
+        assert UNREADABLE in said
+        assert "by calls" in said
+        assert "started again" not in said
+
+
+async def spoilt_too_late(app: App, client: Client) -> None:
+    """The command ends with the reason; the old code serves on, and nobody wishes for the new one."""
+    with pytest.raises(NotUpgraded) as caught:
+        await asyncio.wait_for(rolled(app), 100)
+    assert UNREADABLE in str(caught.value)
+    assert "is served by 1" in str(caught.value)
+    info = await client.info(NAME)
+    assert info.upgrade is None
+    assert info.code is not None
+    assert info.code.version == "1"
+    history = await give_at(client.layout, ShowHistory(name=NAME), GroupHistory)
+    dropped = {in_words(each) for each in history.views if each.why == "dropped"}
+    assert dropped
+    assert all(each.endswith("was dropped: its process has ended") for each in dropped), dropped
+
+
+async def upgraded_though_killed(app: App, client: Client) -> None:
+    """It goes on with whoever is primary then, and speaks of nothing that only the source knows."""
+    upgrading = asyncio.create_task(app.upgrade("--yes"))
+    await asyncio.sleep(1.2)  # it asks the primary, or is about to
+    signal_holder(app.layout.host((await client.info(NAME)).primary), signal.SIGKILL)
+    code, said = await asyncio.wait_for(upgrading, 200)
+    assert code == 0, said
+    assert "GROUP_ORDER" not in said
+
+
+async def put_back(app: App, client: Client) -> None:
+    """One host had the code that is wished, and has it no more: nobody wishes for it."""
+    info = await client.wait_in_sync(NAME)
+    stray = next(host for host in info.placed_on if host != info.primary)
+
+    async def started_again(version: str) -> None:
+        app.write(version)
+        signal_holder(app.layout.host(stray), signal.SIGTERM)
+        await client.wait(
+            NAME, "it has it", lambda found: stray in found.codes and found.codes[stray].version == version
+        )
+
+    await started_again("3")
+    found = (await client.info(NAME)).codes[stray]
+    wanted = UpgradeGroup(name=NAME, version=found.version, digest=found.digest)
+    await give_at(client.layout, wanted, GroupList)
+    explained = await give_at(client.layout, ExplainGroup(name=NAME), GroupExplained)
+    assert any("is wished for" in line for line in explained.code_says)
+    await started_again("2")
+    await client.wait(NAME, "nothing is wished", lambda found: found.upgrade is None)
+    explained = await give_at(client.layout, ExplainGroup(name=NAME), GroupExplained)
+    assert explained.code_says == ()
