@@ -201,7 +201,7 @@ class Line:
                 return refused(error)
             scope = self.scope
             scope.begin(client, each.number, time_ns, each.traceparent)
-            outcome = call(getattr(self.instance, each.method), args, kwargs)
+            outcome = call(getattr(self.instance, each.method), args, kwargs, operation.encode)
             return outcome if scope.unawaited is None else all_awaited(outcome, scope)
         job = Job(
             client,
@@ -333,7 +333,7 @@ class Line:
         self._definition.attempts.enter_one(job.client, job.number)
         token = scope_now.set(scope)
         try:
-            return all_awaited(call(method, args, kwargs), scope)
+            return all_awaited(call(method, args, kwargs, operation.encode), scope)
         finally:
             self._definition.attempts.leave_one()
             scope_now.reset(token)
@@ -342,7 +342,7 @@ class Line:
         self, job: Job, coroutine: Suspended, scope: Scope, send: Outcome | None, position: Position
     ) -> bytes | None:
         self._definition.attempts.enter_one(job.client, job.number)
-        reached = step(coroutine, scope, send)
+        reached = step(coroutine, scope, send, self._operations[job.method].encode)
         self._definition.attempts.leave_one()
         if isinstance(reached, bytes):
             self._before.drop()
@@ -364,12 +364,12 @@ def run_at_once(
         return refused(error)
     bound = getattr(instance, method)
     if operation.is_async:
-        reached = step(bound(*args, **kwargs), scope, None)
+        reached = step(bound(*args, **kwargs), scope, None, operation.encode)
         invariant(isinstance(reached, bytes), "calling another group is refused in this scope")
         return reached if isinstance(reached, bytes) else b""
     token = scope_now.set(scope)
     try:
-        return call(bound, args, kwargs)
+        return call(bound, args, kwargs, operation.encode)
     finally:
         scope_now.reset(token)
 

@@ -41,6 +41,7 @@ from holdfast.model.code import Code
 from holdfast.model.csn import Csn
 from holdfast.model.ids import ClientId, Position
 from holdfast.model.outcome import Poisoned, encode_outcome
+from holdfast.model.set_order import in_order
 from holdfast.model.traceparent import TRACEPARENT_BYTES
 from holdfast.model.units import SECOND
 
@@ -330,3 +331,8 @@ def encode_arguments(args: tuple[object, ...], kwargs: dict[str, object]) -> msg
     if not kwargs:
         return msgspec.Raw(_encode(args))
     return msgspec.Raw(_encode({**kwargs, "*": args} if args else kwargs))
+
+
+def encode_arguments_in_order(args: tuple[object, ...], kwargs: dict[str, object]) -> msgspec.Raw:
+    """The same for a call that a method makes: every member encodes it, and sets have one order."""
+    return encode_arguments(in_order(args), in_order(kwargs))
