@@ -253,6 +253,8 @@ class GroupExplained(Struct, frozen=True, kw_only=True, tag="explained"):
     manager: HostId = HostId("")
     code_says: tuple[str, ...] = ()
     """Of hosts whose class is another than the group is served by, and of what is wished."""
+    checkpoint_says: tuple[str, ...] = ()
+    """Of each member whose last checkpoint failed, and what to do about it (E9)."""
 
 
 class GroupList(Struct, frozen=True, kw_only=True, tag="groups"):

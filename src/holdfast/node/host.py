@@ -23,7 +23,7 @@ from holdfast.calling.config import ClientConfig
 from holdfast.faults.monitoring import Monitoring
 from holdfast.faults.reporting import Backlog
 from holdfast.housing.groups import Groups
-from holdfast.housing.housed import without_object
+from holdfast.housing.housed import without_checkpoint, without_object
 from holdfast.machine import LogTrace, MachineClock, MachineRandom
 from holdfast.machine.counting import CountingTrace
 from holdfast.model.errors import Corruption, DiskFailed, HoldfastError, NoSpace
@@ -314,6 +314,7 @@ class Host:
             deaths=tuple(self._agents.deaths) if self._agents else (),
             deaf_to=self._deafness.to,
             without_object=without_object(groups.housed.values()),
+            checkpoints_failed=without_checkpoint(groups.housed.values()),
             details=session.details,
             other_code=self._other_code(),
         )
