@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.model.code_orders import TryUpgrade
 from holdfast.model.errors import BrokenInvariant, HoldfastError, InvalidRequest, OutcomeUnknown, Unavailable
+from holdfast.model.host_orders import DrainHost
 from holdfast.model.index_orders import CreateIndex
 from holdfast.model.object_orders import CreateObject
 from holdfast.model.orders import (
@@ -18,7 +19,6 @@ from holdfast.model.orders import (
     Answer,
     CreateGroup,
     DeleteGroup,
-    DrainHost,
     GroupInfo,
     GroupList,
     ListGroups,
