@@ -255,7 +255,7 @@ def test_a_trial_changes_nothing_and_an_upgrade_does_what_it_told(app: App) -> N
     source.write_text(TAKING_OVER)
     told = app.group("upgrade", "warm_passive", "--dry-run")
     assert "made is new" in told.stderr
-    assert "count would be another; it stays as it is" in told.stderr
+    assert "count would be 20; it stays 10" in told.stderr
     assert pids == [host["pid"] for host in app.domain.status()["hosts"]]
 
     done = app.group("upgrade", "warm_passive", "--yes")
