@@ -21,7 +21,7 @@ class Cold(Passive):
         goes to them, for a large one each makes its own."""
         if not self._checkpointing.is_due(execution):
             return
-        self._captured = None
+        self._owed_digest.begin_capture()
         if not execution.is_idle:
             self._checkpointing.maybe_capture(execution)
             self._step_by(execution, self._forward(is_mark=True))

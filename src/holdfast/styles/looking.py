@@ -6,7 +6,7 @@ between the object and that step read once more.
 """
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Final
 
 from holdfast.model.code import UNKNOWN
@@ -17,12 +17,15 @@ from holdfast.styles.config import StyleConfig
 from holdfast.styles.operation import (
     Digested,
     Forward,
+    Record,
     State,
     Update,
     Upgraded,
     decode_record,
     encode_record,
 )
+from holdfast.styles.ports import Sequence
+from holdfast.styles.replaying import pages
 
 _STEPS: Final = tuple(
     encode_record(each)[1:2] for each in (State(b""), Update(b"", b""), Forward(), Upgraded(UNKNOWN, UNKNOWN))
@@ -97,6 +100,25 @@ class Looking:
             self._seen = records[-1].last
             yield None
         return found
+
+    def steps(
+        self, sequence: Sequence, start: Callable[[], Position], up_to: Position
+    ) -> Iterator[tuple[list[Stored], Record] | None]:
+        """Every step between the object, which stands where *start* says, and *up_to*: the records since the
+        one before, up to its own, and what that says. None after each bit of work."""
+        unseen = max(start(), self.without_steps)
+        last_step = yield from self.last_step(pages(sequence, unseen, up_to))
+        passed: list[Stored] = []
+        # Asked for again: what was read may have made a checkpoint count, and the log begins there now.
+        for records in pages(sequence, start(), last_step):
+            for record in records:
+                passed.append(record)
+                if is_step(record):
+                    self.passed(record.last)
+                    yield passed, decode_record(record.body)
+                    passed = []
+            yield None
+        self.took_steps()
 
     def _tell_of(self, record: Stored) -> None:
         digested = decode_record(record.body)

@@ -46,7 +46,7 @@ class Warm(Passive):
         is_due = self._checkpointing.is_due(execution)
         if is_due:
             self._has_base = False  # it is asked for its state
-            self._captured = None
+            self._owed_digest.begin_capture()
             if execution.is_idle:
                 state = self._checkpointing.capture(execution)
             else:
@@ -163,7 +163,7 @@ class Warm(Passive):
             self._succession.check_state(code, position, leads=False)
 
     def _replace(self, execution: Execution) -> None:
-        self._loading = None
+        self._loading.forget()
         if self._execution is not None:
             self._execution.discard()
         self._execution = execution
