@@ -40,7 +40,8 @@ from holdfast.styles.poison import among_jobs
 from holdfast.styles.portions import alike_parts, executed_parts, replied_parts
 from holdfast.styles.ports import StylePorts, Token
 from holdfast.styles.replaying import pages, replay
-from holdfast.styles.replica import Replica, Then
+from holdfast.styles.replica import Replica
+from holdfast.styles.replica_base import Then
 from holdfast.styles.upgrade import OtherCode
 
 
@@ -109,7 +110,7 @@ class Passive(Replica):
     def turn(self) -> None:
         self._maybe_differs()
         if not self._office.is_held:
-            self._look_behind()
+            self._code_change.look_behind()
         if self._work is not None and not self._is_readying:
             with suppress(Overloaded):
                 self._go_on()
@@ -146,11 +147,11 @@ class Passive(Replica):
                     return False
         except Diverged as found:
             self._stop_work()
-            self._differs(found)
+            self.readiness.differs(found)
             raise Overloaded(f"group {self.definition.group} has no object here: {found}") from None
         except OtherCode as error:
             self._discard()
-            self._meets_other_code(error)
+            self._code_change.meet(error)
             raise Overloaded(str(error)) from None
         except BaseException:
             self._stop_work()
@@ -174,7 +175,7 @@ class Passive(Replica):
         yield from self._make_object()
         execution = self._object()
         for records in pages(self.sequence, execution.position, up_to):
-            yield from replay(execution, records, self._ports, self._forgiven)
+            yield from replay(execution, records, self._ports, self.readiness.forgiven)
 
     def _make_object(self) -> Iterator[None]:
         """The object from the newest checkpoint, if there is none. What has been loaded of it stays, when
@@ -341,14 +342,14 @@ class Passive(Replica):
 
     def _note(self, difference: Diverged | None) -> None:
         """The object cannot be given up within whatever has captured or read."""
-        if difference is not None and difference.found_at > self._forgiven:
+        if difference is not None and difference.found_at > self.readiness.forgiven:
             self._difference = difference
             self._ports.wake()
 
     def _maybe_differs(self) -> None:
         difference, self._difference = self._difference, None
         if difference is not None and not self._office.is_taken_up:
-            self._differs(difference)
+            self.readiness.differs(difference)
 
     def _tell_digest(self, execution: Execution, digested: Digested) -> None:
         before = execution.position

@@ -142,7 +142,7 @@ class Warm(Passive):
                     execution.keep_account(record.first, decode_record(record.body))
                 execution.set_update(step.update, step.timers, step.sends)
             else:
-                yield from replay(execution, before, self._ports, self._forgiven)
+                yield from replay(execution, before, self._ports, self.readiness.forgiven)
         execution = self._object()
         if isinstance(step, Forward) and step.is_mark:
             # Where the primary has: it is compared with that one's (E8).

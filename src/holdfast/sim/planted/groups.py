@@ -44,6 +44,7 @@ from holdfast.styles.nested import sent_by
 from holdfast.styles.operation import Call, Marked, NestedReply, Sent, Unmarked
 from holdfast.styles.passive import Passive
 from holdfast.styles.ports import Token
+from holdfast.styles.readiness import Readiness
 from holdfast.styles.replica import Replica
 from holdfast.styles.sending import Sending
 from holdfast.styles.sends import Send, Sends
@@ -219,9 +220,9 @@ def _stale_at_once(replica: Replica, token: Token, client: ClientId, calls: list
     replica._ports.answer(token, [each.number for each in calls], outcomes)
 
 
-def _only_report(replica: Replica, found: Diverged) -> None:
+def _only_report(readiness: Readiness, found: Diverged) -> None:
     """A replay that came out otherwise is told of, and served from."""
-    replica._ports.fault("divergence", str(found))
+    readiness._ports.fault("divergence", str(found))
 
 
 def _equal_whatever(comparing: Comparing) -> None:
@@ -410,8 +411,8 @@ PLANTED = (
         "differing-object-leads",
         "E8",
         "a member whose replay came out otherwise keeps its object and serves",
-        Replica,
-        "_differs",
+        Readiness,
+        "differs",
         _only_report,
         profile="swayed",
     ),
