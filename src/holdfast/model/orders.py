@@ -174,7 +174,7 @@ class Deafen(Struct, frozen=True, kw_only=True, tag="deafen"):
 
 
 class WithoutObject(Struct, frozen=True, kw_only=True):
-    """A member that holds all that was acknowledged, and not the object (PROTOCOL O3, E8)."""
+    """A member that holds all that was acknowledged, and not the object (O3, E8)."""
 
     host: HostId
     why: str
@@ -253,6 +253,8 @@ class GroupExplained(Struct, frozen=True, kw_only=True, tag="explained"):
     manager: HostId = HostId("")
     code_says: tuple[str, ...] = ()
     """Of hosts whose class is another than the group is served by, and of what is wished."""
+    checkpoint_says: tuple[str, ...] = ()
+    """Of each member whose last checkpoint failed, and what to do about it (E9)."""
 
 
 class GroupList(Struct, frozen=True, kw_only=True, tag="groups"):

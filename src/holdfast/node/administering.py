@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from holdfast.authority.history import Chapter, History, Unkept, read_history
+from holdfast.authority.history import Chapter
 from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Authority, perform
 from holdfast.authority.views import NoGroup, read_view
@@ -40,7 +40,6 @@ from holdfast.model.orders import (
     RemoveMember,
     SetPrimary,
     ShowHistory,
-    UnkeptInfo,
     ViewInfo,
 )
 from holdfast.model.property_orders import (
@@ -68,6 +67,7 @@ from holdfast.node.placing import Placing
 from holdfast.node.propertying import Propertying
 from holdfast.node.recovering import Recovering
 from holdfast.node.trying import Trying
+from holdfast.node.unkept import UnkeptStates
 from holdfast.node.upgrading import Upgrading
 from holdfast.node.wiring import fresh_nonce
 
@@ -100,7 +100,8 @@ class Administering:
         self._upgrading = Upgrading(authority, creating, fresh_nonce)
         self._trying = Trying(groups, creating)
         self._recovering = Recovering(groups.recovery, creating)
-        self._explaining = Explaining(groups.directory, creating, self._recovering, managing)
+        self._unkept = UnkeptStates(groups.directory, authority)
+        self._explaining = Explaining(groups.directory, creating, self._recovering, managing, self._unkept)
         self._hosts = Emptying(groups.directory, control, hosts)
         self._indexing = Indexing(groups.directory, control, authority)
         self._governing = Governing(groups.me.host, groups.directory, control)
@@ -163,18 +164,13 @@ class Administering:
         info = await self._creating.info(order.name)
         if info.epoch:
             info = with_lacking(info, await self._recovering.inspected(info))
-        history: History = await insist(lambda: perform(self._authority, read_history(info.group)), History)
+        history = await self._unkept.history(info)
         stands = await insist(lambda: perform(self._authority, read_view(info.group)), Seen, NoGroup)
         chapters = (Chapter.of(stands.value),) if isinstance(stands, Seen) else ()
         views = map(_view_info, history.with_chapters(chapters).chapters)
         poisoned = (
             GivenUpInfo(at_ns=each.at_ns, request=each.request, call=each.call, attempts=each.attempts)
             for each in history.given_up
-        )
-        unkept = (
-            UnkeptInfo(at_ns=each.at_ns, host=each.host, why=each.why)
-            for each in history.unkept
-            if each.host in info.placed_on and self._may_run(each)
         )
         changes = (
             CodeChangeInfo(
@@ -187,13 +183,8 @@ class Administering:
             views=tuple(views),
             poisoned=tuple(poisoned),
             code_changes=tuple(changes),
-            checkpoints_failed=tuple(unkept),
+            checkpoints_failed=self._unkept.among(info, history),
         )
-
-    def _may_run(self, unkept: Unkept) -> bool:
-        """Whether no later process of the host is known: that says itself what becomes of its checkpoints."""
-        session = self._groups.directory.sessions.get(unkept.host)
-        return session is None or session.incarnation == unkept.incarnation
 
     def _deafen(self, order: Deafen) -> Deafened:
         if not self._allows_chaos:
