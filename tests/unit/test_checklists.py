@@ -3,7 +3,6 @@
 import runpy
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -53,7 +52,8 @@ def replace(tree: Path, name: str, old: str, new: str) -> None:
 
 def test_the_checklists_are_as_they_should_be() -> None:
     """``make checklists`` brings tests and totals up to date; the rest is to be mended by hand."""
-    assert problems(ROOT) == []
+    if wrong := problems(ROOT):
+        pytest.fail("docs/checklists:\n  " + "\n  ".join(wrong[:40]), pytrace=False)
 
 
 CHECKLIST, SOURCE, A_TEST = "docs/checklists/FTC.md", "src/it.py", "tests/test_it.py"
@@ -88,7 +88,6 @@ CHECKLIST, SOURCE, A_TEST = "docs/checklists/FTC.md", "src/it.py", "tests/test_i
         (CHECKLIST, 'id="ftc-3"', 'id="ftc-2"', "FTC-3 has the anchor ftc-2"),
         (CHECKLIST, "FTC-3", "FTC-5", "FTC-5 is out of place"),
         (CHECKLIST, "FTC-3", "FTC-2", "FTC-2 is there twice"),
-        (CHECKLIST, "(#ftc-2)", "(#ftc-9)", "the link #ftc-9 leads nowhere"),
         ("docs/checklists/README.md", "| all | 3 | 1 | 1 | 1 | 0 |", "| all | 3 | 2 | 0 | 1 | 0 |", "totals"),
     ],
 )
@@ -102,7 +101,7 @@ def test_tests_that_moved_are_written_anew_and_what_is_written_by_hand_stays(tre
     """A *not yet* that came true goes; marks of classes and modules count."""
     (tree / "tests/unit").mkdir()
     (tree / "tests/test_it.py").rename(tree / "tests/unit/test_that.py")
-    marked: Any = '@pytest.mark.covers("FTC-2")\nclass TestIt:\n    def test_it_flies(self) -> None: ...\n'
+    marked = '@pytest.mark.covers("FTC-2")\nclass TestIt:\n    def test_it_flies(self) -> None: ...\n'
     (tree / "tests/test_wings.py").write_text(
         f'import pytest\npytestmark = pytest.mark.covers("FTC-1")\n{marked}def test_wings() -> None: ...\n'
     )
