@@ -257,6 +257,9 @@ class _Turning:
         self._style.install(kept)
         self._ask_turn()
 
+    def keeps(self, kept: Kept) -> None:
+        self._style.keeps(kept)
+
     @property
     def is_ready(self) -> bool:
         return self._style.is_ready

@@ -398,6 +398,7 @@ class Active(Replica):
     def _compare(self, record: Digested) -> None:
         self._checkpointing.nothing_since(self._execution.position)
         if not self._office.is_taken_up:  # else it is its own word
+            self._checkpointing.told(record.position)
             self._found(self._comparing.told(record))
 
     def _found(self, difference: Diverged | None) -> None:

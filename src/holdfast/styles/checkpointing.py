@@ -66,6 +66,8 @@ class Checkpointing:
         self._digests_state = digests_state
         self._is_trusted = False
         """This member has answered: its state is the truth."""
+        self._told = Position(0)
+        """The newest of the primary's digests is of there."""
         self._equal: Position | None = None
         """The state captured there was found equal."""
         self._is_wanted = False
@@ -132,9 +134,14 @@ class Checkpointing:
 
     @property
     def _is_busy(self) -> bool:
-        """Whether a copy is under way; not one that only waits for a word that may never come."""
+        """Whether a copy is under way; not one whose digest the primary has passed over, which waits for a
+        word that never comes. *Without it:* marks follow each other faster than a primary writes its copies;
+        a backup drops each of its own for the next before it was compared, and its log is never let go."""
         copying = self._copies.under_way
-        return copying is not None and (not copying.is_written or self._may_count(copying.position))
+        if copying is None:
+            return False
+        is_word_due = copying.position > self._told
+        return not copying.is_written or is_word_due or self._may_count(copying.position)
 
     def hasten(self) -> None:
         """Somebody needs a newer checkpoint than there is."""
@@ -149,6 +156,10 @@ class Checkpointing:
     def distrust(self) -> None:
         """It has laid it down: another answers."""
         self._is_trusted = False
+
+    def told(self, position: Position) -> None:
+        """The primary's digest of the state as of there is known."""
+        self._told = max(self._told, position)
 
     def equal(self, position: Position) -> None:
         """The state captured there was found to be the primary's."""

@@ -12,6 +12,7 @@ from typing import Final
 from holdfast.model.code import UNKNOWN
 from holdfast.model.ids import Position
 from holdfast.model.ports import Clock
+from holdfast.model.units import MILLISECOND
 from holdfast.storage.record import Record as Stored
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.operation import (
@@ -26,6 +27,9 @@ from holdfast.styles.operation import (
 )
 from holdfast.styles.ports import Sequence
 from holdfast.styles.replaying import pages
+
+AGAIN_NS: Final = 200 * MILLISECOND
+"""Between two looks while the log is long."""
 
 _STEPS: Final = tuple(
     encode_record(each)[1:2] for each in (State(b""), Update(b"", b""), Forward(), Upgraded(UNKNOWN, UNKNOWN))
@@ -69,11 +73,14 @@ class Looking:
         """No step lies between the object, or the checkpoint it is to be loaded from, and here."""
 
     def is_due(self, up_to: Position, log_bytes: int) -> bool:
-        """Whether enough is committed since it last looked: many positions, or few and long ones."""
+        """Whether enough is committed since it last looked: many positions, or few and long ones; or anything
+        at all, while the log is long. *Without that:* the log is full, so the primary takes no calls and only
+        orders one mark after the other; they never come to enough, and no checkpoint makes room."""
         self._log_bytes = min(self._log_bytes, log_bytes)  # a checkpoint has made it shorter
         return (
             up_to - self._at >= self._config.scan_positions
             or log_bytes - self._log_bytes >= self._config.scan_bytes
+            or (log_bytes >= self._config.long_log_bytes and up_to > self._at and self.age_ns >= AGAIN_NS)
         )
 
     @property

@@ -338,6 +338,7 @@ class Passive(Replica):
             self._note(self._comparing.captured(position, digest))
 
     def _on_told(self, record: Digested) -> None:
+        self._checkpointing.told(record.position)
         self._note(self._comparing.told(record))
 
     def _note(self, difference: Diverged | None) -> None:

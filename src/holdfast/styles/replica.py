@@ -20,7 +20,7 @@ from holdfast.sequence.fitness import FAR, NEAR, Fitness
 from holdfast.sequence.ports import Captured, Kept
 from holdfast.sequence.retention import NEVER
 from holdfast.storage.record import ORIGIN
-from holdfast.styles.admission import calls_in, check_length, check_room, in_circle
+from holdfast.styles.admission import calls_in, check_length, check_room, in_circle, nested_log_bytes_max
 from holdfast.styles.effects import Effects
 from holdfast.styles.execution import REFUSALS, Execution
 from holdfast.styles.operation import (
@@ -366,6 +366,15 @@ class Replica(ReplicaBase):
         return self.execution is not None or not self._checkpointing.is_kept_large
 
     # --- in common
+
+    def keeps(self, kept: Kept) -> None:
+        """The host has a checkpoint that nobody here made."""
+        self._checkpointing.kept_elsewhere(kept.position, kept.size)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the log takes calls of other groups (E10)."""
+        return self._log_bytes() <= nested_log_bytes_max(self._config)
 
     def _ask(self, execution: Execution, token: Token, client: ClientId, queries: list[Call]) -> None:
         if execution.position < self.sequence.committed:
