@@ -244,7 +244,9 @@ def test_one_that_comes_to_nothing_is_listed_and_a_fault_and_the_next_one_leaves
     ],
 )
 @pytest.mark.parametrize("style", ALL)
-def test_one_that_nobody_answers_is_repeated_until_it_has_expired(style: str, outcome: Outcome) -> None:
+def test_one_that_nobody_answers_is_repeated_until_it_has_expired(
+    style: str, outcome: Refused | Unknown
+) -> None:
     made = group(style)
     operate(made, 1, "sell_soon", "apple", 5)
     made.clock.time_ns += 4 * SECOND
@@ -255,7 +257,11 @@ def test_one_that_nobody_answers_is_repeated_until_it_has_expired(style: str, ou
     made.settle()
     assert [each.send for each in leave(made)] == [1]
     end(made, 1, outcome)
-    assert [each.code for each in box(made).failed] == ["expired"]
+    (failed,) = box(made).failed
+    is_named = isinstance(outcome, Refused) and outcome.code == "no_such_group"
+    assert failed.code == ("no_such_group" if is_named else "expired")
+    known = "it may have been executed" if isinstance(outcome, Unknown) else "it was not executed"
+    assert failed.text == f"{known}: {outcome.text}"
     assert [kind for _, kind, _ in made.faults] == ["send_failed"]
 
 
@@ -269,8 +275,24 @@ def test_a_receiver_without_room_is_asked_again_after_a_while() -> None:
     assert wake_ns is not None
     made.clock.time_ns += 1 * SECOND
     made.settle()
-    assert [(each.send, each.may_have_left) for each in leave(made)] == [(1, True)]
+    assert [(each.send, each.may_have_left) for each in leave(made)] == [(1, False)]
     assert made.faults == []
+
+
+def test_only_what_nobody_knows_the_end_of_may_have_been_executed() -> None:
+    """Of the others it is said at last that they were not: a receiver that is not there refuses each copy."""
+    made = group("warm")
+    operate(made, 1, "sell", "apple", "audit", "stock", "nobody")
+    outcomes = [Unknown("no answer"), Refused("overloaded", "no room"), Refused("no_such_group", "none")]
+    for round_ in range(3):
+        assert [each.may_have_left for each in leave(made)] == [round_ > 0, False, False]
+        for number, outcome in enumerate(outcomes, start=1):
+            end(made, number, outcome)
+        made.clock.time_ns += 2 * SECOND
+        made.settle()
+    made.fail_over("b", is_crash=True)
+    made.settle()
+    assert [each.may_have_left for each in leave(made)[-3:]] == [True, True, True]
 
 
 def test_it_expires_by_the_time_of_its_group() -> None:

@@ -68,7 +68,7 @@ class FailedSend(msgspec.Struct, frozen=True, array_like=True, gc=False):
     group: str
     method: str
     code: str
-    """``expired``, ``raised``, ``poisoned``, or why the receiver refused it."""
+    """``expired``, ``no_such_group``, ``raised``, ``poisoned``, or why the receiver refused it."""
     text: str
     ended_ns: int
     """By the sender's time."""
