@@ -94,6 +94,22 @@ def test_each_host_says_of_its_own_checkpoints_whether_they_fail() -> None:
     assert again.with_unkept(Unkept(host=HostId("c"), why="")) == again
 
 
+def test_a_checkpoint_that_failed_counts_though_its_process_is_gone_until_one_is_made() -> None:
+    a, b = HostId("a"), HostId("b")
+    failed = Unkept(host=a, why="a set", at_ns=5, incarnation=Incarnation(1))
+    history = History(group=GROUP).with_unkept(failed)
+    for running in ({a: Incarnation(1)}, {a: Incarnation(2)}, {}):
+        assert list(history.unkept_now(running)) == [failed]
+    made = history.with_unkept(Unkept(host=b, why="", at_ns=6))
+    assert list(made.unkept_now({a: Incarnation(1)})) == [failed], (
+        "it says so itself, for a reason of its own"
+    )
+    assert list(made.unkept_now({a: Incarnation(2)})) == []
+    assert list(history.with_unkept(Unkept(host=b, why="", at_ns=4)).unkept_now({})) == [failed]
+    well = History(group=GROUP)
+    assert well.with_unkept(Unkept(host=b, why="", at_ns=6)) == well, "nothing is written for it"
+
+
 def test_calls_that_were_given_up_are_remembered_once_and_not_without_end() -> None:
     """E4: an operator can see which they are, whoever gave them up."""
     many = [GivenUp(request=f"c/{n}", call="exit()", attempts=2, at_ns=n) for n in range(GIVEN_UP_MAX + 3)]

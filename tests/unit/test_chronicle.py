@@ -146,10 +146,13 @@ def test_an_object_that_is_made_again_without_a_claim_changes_nothing() -> None:
 
 def test_a_checkpoint_that_failed_is_news_until_one_is_made() -> None:
     story = Story()
+    assert story.chronicle.unkept is None, "what its host's last process said stands"
     story.note(5, "checkpoint_failed", why="Held.at holds a float")
-    assert (story.chronicle.unkept.why, story.chronicle.unkept.host) == ("Held.at holds a float", "a")
-    story.note(6, "checkpoint_again")
-    assert story.chronicle.unkept == Unkept(host=A, why="", incarnation=Incarnation(3))
+    process = Incarnation(3)
+    why = "Held.at holds a float"
+    assert story.chronicle.unkept == Unkept(host=A, why=why, at_ns=story.clock.wall(), incarnation=process)
+    story.note(6, "checkpoints_well")
+    assert story.chronicle.unkept == Unkept(host=A, why="", at_ns=story.clock.wall(), incarnation=process)
     assert story.news == 2
 
 

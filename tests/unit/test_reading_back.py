@@ -412,6 +412,56 @@ def test_a_state_that_cannot_be_read_back_is_no_checkpoint_and_the_group_serves_
     assert positions(made)["b"] > good["b"]
 
 
+class Noted:
+    """What was noted of checkpoints, by anybody."""
+
+    def __init__(self) -> None:
+        self.kinds: list[str] = []
+
+    def note(self, kind: str, **_: object) -> None:
+        if kind in ("checkpoint_failed", "checkpoints_well"):
+            self.kinds.append(kind)
+
+    def take(self) -> list[str]:
+        kinds, self.kinds = self.kinds, []
+        return kinds
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_nothing_is_well_because_a_process_has_ended(style: str) -> None:
+    """A process that starts from the last good checkpoint has captured nothing; who takes up the group notes
+    its first success, since what failed before is over then."""
+    made = FakeGroup(style, definition(next(iter(KINDS))), CONFIG)
+    noted = made.trace = Noted()
+    for name in "abc":
+        made.crash(name)
+        made.start(name)
+        made.replicas[name].on_following()
+    made.fail_over("a", is_crash=False)
+    made.settle()
+    assert noted.take() == []
+    assert do(made, 1, "add", "first") == 1
+    capture_now(made)
+    assert set(noted.take()) == {"checkpoints_well"}
+    assert do(made, 2, "add", "second") == 2
+    capture_now(made)
+    assert noted.take() == [], "once"
+    assert do(made, 3, "spoil", "x") == 3
+    capture_now(made)
+    assert "checkpoint_failed" in noted.take()
+    made.crash("a")
+    made.start("a")
+    made.replicas["a"].on_following()
+    made.fail_over("b", is_crash=False)
+    made.settle()
+    assert "checkpoints_well" not in noted.take()
+    assert do(made, 4, "mend") == 3
+    made.clock.time_ns += CONFIG.copy_retry_most_ns
+    capture_now(made)
+    capture_now(made)
+    assert noted.take()[-1] == "checkpoints_well"
+
+
 @pytest.mark.parametrize("config", [CONFIG, LARGE], ids=["between calls", "in a copy"])
 @pytest.mark.parametrize("style", ALL)
 def test_attempts_come_after_longer_and_longer_pauses_and_reasons_are_told_once(

@@ -5,7 +5,7 @@ whoever is primary copies the views it has seen here, afterwards and at leisure,
 A view that nobody who lived on had seen is missing from the history, and its number shows that.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -73,11 +73,11 @@ class Unkept(msgspec.Struct, frozen=True, kw_only=True):
 
     host: HostId
     why: str
-    """Empty: it is well again."""
+    """Empty: it was made."""
     at_ns: int = 0
     """The wall clock of its host."""
     incarnation: Incarnation = Incarnation(0)
-    """Of the process: of another one of the host it says nothing."""
+    """Of the process: the host's next one may not have tried yet."""
 
 
 class CodeChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +97,11 @@ class History(msgspec.Struct, frozen=True, kw_only=True, tag="history"):
     chapters: tuple[Chapter, ...] = ()
     given_up: tuple[GivenUp, ...] = ()
     unkept: tuple[Unkept, ...] = ()
-    """Members whose last checkpoint failed, by host."""
+    """Members whose last checkpoint failed, by host; also of processes that are gone: what could not be read
+    back then is the group's state, whoever serves it now."""
+    kept_at_ns: int = 0
+    """When a checkpoint was made by a member whose last one had failed, or who had made none since it took
+    up the group or was started: what failed before that is over, unless that process says otherwise."""
     code_changes: tuple[CodeChange, ...] = ()
 
     def with_chapters(self, more: Iterable[Chapter]) -> "History":
@@ -118,10 +122,20 @@ class History(msgspec.Struct, frozen=True, kw_only=True, tag="history"):
     def with_unkept(self, news: Unkept) -> "History":
         """With the latest that one host says of its checkpoints."""
         known = {each.host: each for each in (*self.unkept, news)}
+        kept_at_ns = self.kept_at_ns
         if not news.why:
             del known[news.host]
+            if known:  # as hardly ever: nothing is written for what changes nothing
+                kept_at_ns = max(kept_at_ns, news.at_ns)
         unkept = tuple(known[host] for host in sorted(known))
-        return msgspec.structs.replace(self, unkept=unkept)
+        return msgspec.structs.replace(self, unkept=unkept, kept_at_ns=kept_at_ns)
+
+    def unkept_now(self, running: Mapping[HostId, Incarnation]) -> Iterator[Unkept]:
+        """Those that still count, where these processes are in session: what each of them said last, and
+        what those that are gone said of a state of which no checkpoint was made since."""
+        for each in self.unkept:
+            if running.get(each.host) == each.incarnation or each.at_ns > self.kept_at_ns:
+                yield each
 
     def with_code_changes(self, more: Iterable[CodeChange]) -> "History":
         """With *more*, each position once."""

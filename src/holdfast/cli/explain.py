@@ -33,7 +33,7 @@ def lines_of(found: GroupExplained) -> list[str]:
     group = found.group
     serves = f"is served by {group.primary}" if found.is_served else "is not served"
     lines = [f"{group.name} {serves}; in sync: {', '.join(group.in_sync)}; {group.min_in_sync} needed"]
-    lines += [*found.group_says, *found.members, *found.code_says]
+    lines += [*found.group_says, *found.members, *found.code_says, *found.checkpoint_says]
     lines += [f"the manager: {each}" for each in found.manager_says]
     if found.manager_says:
         lines.append(f"the manager runs on {found.manager}" if found.manager else "nobody manages the domain")

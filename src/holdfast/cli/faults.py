@@ -47,6 +47,7 @@ EXAMPLES: Final[dict[str, FaultReport]] = {
         FaultKind.CLOCK_SKEW, "main", _HOST, details={"SkewNs": 7_200_000_000_000}
     ),
     "a class is another": FaultReport(FaultKind.OTHER_CODE, "main", *_MEMBER),
+    "a checkpoint failed": FaultReport(FaultKind.CHECKPOINT_FAILED, "main", *_MEMBER),
     "fewer are in sync": FaultReport(
         FaultKind.IN_SYNC_SHRUNK, "main", *_MEMBER, {"Epoch": 3, "InSync": 2, "MinInSync": 2}
     ),

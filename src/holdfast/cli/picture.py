@@ -22,7 +22,7 @@ def picture(status: DomainStatus) -> RenderableType:
         table.add_row(*_row(host))
     reached = Text(url_in(status), style="dim", overflow="fold")
     doors = (Text(line, style="dim", overflow="fold") for line in _doors(status))
-    said = (*_cuts(status), *_lacking(status), *_other_code(status))
+    said = (*_cuts(status), *_lacking(status), *_unkept(status), *_other_code(status))
     warnings = (Text(line, style="yellow", overflow="fold") for line in said)
     return Group(table, reached, *doors, *warnings)
 
@@ -66,6 +66,19 @@ def _lacking(status: DomainStatus) -> list[str]:
         f"{report.host} has no object of {group}: {why}"
         for report in reports
         for group, why in report.without_object
+    ]
+
+
+def _unkept(status: DomainStatus) -> list[str]:
+    """Members whose last checkpoint failed; the same reason of several hosts once."""
+    reports = [host.report for host in status.hosts if host.alive and host.report is not None]
+    hosts: dict[tuple[str, str], list[str]] = {}
+    for report in reports:
+        for failed in report.checkpoints_failed:
+            hosts.setdefault(failed, []).append(report.host)
+    return [
+        f"the last checkpoint of {group} failed on {', '.join(where)}: {why}"
+        for (group, why), where in hosts.items()
     ]
 
 

@@ -55,6 +55,8 @@ class FaultKind(Enum):
     """A machine's clock is not to be believed."""
     OTHER_CODE = "OtherCode"
     """A host's class is another than its group is served by, or than its version says."""
+    CHECKPOINT_FAILED = "CheckpointFailed"
+    """A member's state could not be captured, or not be read back: its log grows."""
     IN_SYNC_SHRUNK = "InSyncShrunk"
     """A group has fewer in-sync members than before."""
     RECOVERED = "Recovered"
@@ -79,6 +81,7 @@ DETAILS: Final[Mapping[FaultKind, Mapping[str, type]]] = {
     FaultKind.MESSAGE_LOSS: {"Stream": str, "FirstLost": int, "LastLost": int},
     FaultKind.CLOCK_SKEW: {"HostId": str, "SkewNs": int},
     FaultKind.OTHER_CODE: {},
+    FaultKind.CHECKPOINT_FAILED: {},
     FaultKind.IN_SYNC_SHRUNK: {"Epoch": int, "InSync": int, "MinInSync": int},
     FaultKind.RECOVERED: {"HostId": str, "From": str, "AfterNs": int},
     FaultKind.CORRELATED: {"Hosts": int, "WithinNs": int},

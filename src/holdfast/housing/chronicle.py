@@ -62,8 +62,10 @@ class Chronicle:
         self._steps: dict[Epoch, Steps] = {}
         self._views: dict[Epoch, View] = {}
         self._given_up: dict[str, GivenUp] = {}
-        self.unkept = Unkept(host=me.host, why="", incarnation=me.incarnation)
-        """How this process's last checkpoint failed, if it did."""
+        self._me = me
+        self.unkept: Unkept | None = None
+        """What became of this process's last checkpoint; None before the first: of the process before it
+        nothing is known to be over."""
         self._code_change: CodeChange | None = None
         """Ordered, and not yet served by."""
         self._code_changes: list[CodeChange] = []
@@ -122,14 +124,14 @@ class Chronicle:
                 self._on_news()
             case "checkpoint_failed", {"why": str(why)}:
                 self._on_unkept(why)
-            case "checkpoint_again", _:
+            case "checkpoints_well", _:
                 self._on_unkept("")
             case _:
                 return
 
     def _on_unkept(self, why: str) -> None:
-        at_ns = self._clock.wall() if why else 0
-        self.unkept = msgspec.structs.replace(self.unkept, why=why, at_ns=at_ns)
+        me = self._me
+        self.unkept = Unkept(host=me.host, why=why, at_ns=self._clock.wall(), incarnation=me.incarnation)
         self._on_news()
 
     def _take_code_change(self) -> None:

@@ -222,6 +222,12 @@ def without_object(housed: Iterable[Housed]) -> tuple[tuple[str, str], ...]:
     return tuple(islice(((name, found.why) for name, found in lacking if found.is_without), SHOWN_MAX))
 
 
+def without_checkpoint(housed: Iterable[Housed]) -> tuple[tuple[str, str], ...]:
+    """The names of groups of whose member here the last checkpoint failed, and why; some of them."""
+    failed = ((each.record.name, each.why_no_checkpoint) for each in housed)
+    return tuple(islice(((name, why) for name, why in failed if why), SHOWN_MAX))
+
+
 class _Turning:
     """Passes the sequence's events on to the style, and asks for a turn after each that may need one."""
 

@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 from holdfast.model.code_orders import CodeChangeInfo, CodeInfo, CodeOrder, UpgradeTried
 from holdfast.model.domain_orders import DomainInspected, DomainOrder
 from holdfast.model.errors import HoldfastError, InvalidRequest
+from holdfast.model.host_orders import Deafen, Deafened, DrainHost, HostList, ListHosts, RemoveHost
 from holdfast.model.ids import Epoch, GroupId, HostId
 from holdfast.model.index_orders import IndexList, IndexOrder, ListIndexes, ListTransactions, TransactionList
 from holdfast.model.object_orders import (
@@ -126,27 +127,6 @@ class ExplainGroup(Struct, frozen=True, kw_only=True, tag="explain"):
     name: Name
 
 
-class ListHosts(Struct, frozen=True, kw_only=True, tag="list_hosts"):
-    """Which hosts are there, and what do they house?"""
-
-
-class DrainHost(Struct, frozen=True, kw_only=True, tag="drain_host"):
-    """Let a host have no members, or let it take some again. From an admin."""
-
-    host: HostId
-    is_draining: bool = True
-    nonce: str = ""
-    """The order's own: given again with the same one, it is the same order."""
-
-
-class RemoveHost(Struct, frozen=True, kw_only=True, tag="remove_host"):
-    """Let a host that houses nothing be of the domain no more; *is_lost*: what it houses is lost with it, and
-    is made anew elsewhere. From an admin."""
-
-    host: HostId
-    is_lost: bool = False
-
-
 class InspectGroup(Struct, frozen=True, kw_only=True, tag="inspect"):
     """What does each member of that group hold, and what would be lost if the group went on from there?"""
 
@@ -165,16 +145,8 @@ class RecoverGroup(Struct, frozen=True, kw_only=True, tag="recover"):
     nobody was asked."""
 
 
-class Deafen(Struct, frozen=True, kw_only=True, tag="deafen"):
-    """Take nothing from these hosts, as if the way from there were cut; or take it again. From an admin, and
-    only where the domain allows chaos. Ends with the process that was told."""
-
-    hosts: Annotated[tuple[HostId, ...], Meta(max_length=MEMBERS_MAX)]
-    is_deaf: bool = True
-
-
 class WithoutObject(Struct, frozen=True, kw_only=True):
-    """A member that holds all that was acknowledged, and not the object (PROTOCOL O3, E8)."""
+    """A member that holds all that was acknowledged, and not the object (O3, E8)."""
 
     host: HostId
     why: str
@@ -214,30 +186,6 @@ class GroupInfo(Struct, frozen=True, kw_only=True):
     """What a person wishes it to go on with, until it does."""
 
 
-class HostInfo(Struct, frozen=True, kw_only=True):
-    """One host, as the authority knows it. An interface: scripts read it, so it changes only by adding."""
-
-    host: HostId
-    is_alive: bool
-    is_draining: bool
-    members: int
-    """Groups that shall have a member there."""
-    primaries: int
-    leaving: int
-    """Groups whose member there has still to leave."""
-    location: str = ""
-
-
-class HostList(Struct, frozen=True, kw_only=True, tag="hosts"):
-    hosts: tuple[HostInfo, ...]
-    manager: HostId = HostId("")
-    """The host that manages the domain; empty while none does."""
-    term: int = 0
-    """In which it was elected."""
-    cas: int = 0
-    """Of the wishes that the answering host knows (T1)."""
-
-
 class GroupExplained(Struct, frozen=True, kw_only=True, tag="explained"):
     """In words, for people; empty where there is nothing to say."""
 
@@ -253,6 +201,8 @@ class GroupExplained(Struct, frozen=True, kw_only=True, tag="explained"):
     manager: HostId = HostId("")
     code_says: tuple[str, ...] = ()
     """Of hosts whose class is another than the group is served by, and of what is wished."""
+    checkpoint_says: tuple[str, ...] = ()
+    """Of each member whose last checkpoint failed, and what to do about it (E9)."""
 
 
 class GroupList(Struct, frozen=True, kw_only=True, tag="groups"):
@@ -346,13 +296,6 @@ class GroupRecovered(Struct, frozen=True, kw_only=True, tag="recovered"):
     group: GroupInfo
     text: str
     """What was given up, as the history keeps it."""
-
-
-class Deafened(Struct, frozen=True, kw_only=True, tag="deafened"):
-    """To whom the host is deaf now."""
-
-    host: HostId
-    deaf_to: tuple[HostId, ...]
 
 
 STARTING: Final = "starting"

@@ -39,7 +39,7 @@ class Refused(msgspec.Struct, frozen=True, array_like=True, tag=2):
 
 
 class Poisoned(msgspec.Struct, frozen=True, array_like=True, tag=3):
-    """The call ended several processes and is not tried again (PROTOCOL E4)."""
+    """The call ended several processes and is not tried again (E4)."""
 
     attempts: int
     call: str = ""

@@ -3,13 +3,15 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from holdfast.authority.history import Chapter, History, Unkept, read_history
+from holdfast.authority.history import Chapter
 from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Authority, perform
 from holdfast.authority.views import NoGroup, read_view
+from holdfast.machine.randomness import fresh_nonce
 from holdfast.model.code_orders import CodeChangeInfo, TryUpgrade, UpgradeGroup, WithdrawUpgrade
 from holdfast.model.domain_orders import InspectDomain, RecoverDomain
 from holdfast.model.errors import HoldfastError, InvalidRequest
+from holdfast.model.host_orders import Deafen, Deafened, DrainHost, ListHosts, RemoveHost
 from holdfast.model.ids import HostId
 from holdfast.model.index_orders import CreateIndex, DropIndexes, ListIndexes, ListTransactions
 from holdfast.model.object_orders import (
@@ -22,25 +24,19 @@ from holdfast.model.object_orders import (
 from holdfast.model.orders import (
     AddMember,
     CreateGroup,
-    Deafen,
-    Deafened,
     DeleteGroup,
-    DrainHost,
     ExplainGroup,
     GivenUpInfo,
     GroupHistory,
     InspectGroup,
     ListGroups,
-    ListHosts,
     Order,
     OrderAnswer,
     OrderRefused,
     RecoverGroup,
-    RemoveHost,
     RemoveMember,
     SetPrimary,
     ShowHistory,
-    UnkeptInfo,
     ViewInfo,
 )
 from holdfast.model.property_orders import (
@@ -68,8 +64,8 @@ from holdfast.node.placing import Placing
 from holdfast.node.propertying import Propertying
 from holdfast.node.recovering import Recovering
 from holdfast.node.trying import Trying
+from holdfast.node.unkept import UnkeptStates
 from holdfast.node.upgrading import Upgrading
-from holdfast.node.wiring import fresh_nonce
 
 if TYPE_CHECKING:
     from holdfast.housing.groups import Groups
@@ -100,7 +96,8 @@ class Administering:
         self._upgrading = Upgrading(authority, creating, fresh_nonce)
         self._trying = Trying(groups, creating)
         self._recovering = Recovering(groups.recovery, creating)
-        self._explaining = Explaining(groups.directory, creating, self._recovering, managing)
+        self._unkept = UnkeptStates(groups.directory, authority)
+        self._explaining = Explaining(groups.directory, creating, self._recovering, managing, self._unkept)
         self._hosts = Emptying(groups.directory, control, hosts)
         self._indexing = Indexing(groups.directory, control, authority)
         self._governing = Governing(groups.me.host, groups.directory, control)
@@ -163,18 +160,13 @@ class Administering:
         info = await self._creating.info(order.name)
         if info.epoch:
             info = with_lacking(info, await self._recovering.inspected(info))
-        history: History = await insist(lambda: perform(self._authority, read_history(info.group)), History)
+        history = await self._unkept.history(info)
         stands = await insist(lambda: perform(self._authority, read_view(info.group)), Seen, NoGroup)
         chapters = (Chapter.of(stands.value),) if isinstance(stands, Seen) else ()
         views = map(_view_info, history.with_chapters(chapters).chapters)
         poisoned = (
             GivenUpInfo(at_ns=each.at_ns, request=each.request, call=each.call, attempts=each.attempts)
             for each in history.given_up
-        )
-        unkept = (
-            UnkeptInfo(at_ns=each.at_ns, host=each.host, why=each.why)
-            for each in history.unkept
-            if each.host in info.placed_on and self._may_run(each)
         )
         changes = (
             CodeChangeInfo(
@@ -187,13 +179,8 @@ class Administering:
             views=tuple(views),
             poisoned=tuple(poisoned),
             code_changes=tuple(changes),
-            checkpoints_failed=tuple(unkept),
+            checkpoints_failed=self._unkept.among(info, history),
         )
-
-    def _may_run(self, unkept: Unkept) -> bool:
-        """Whether no later process of the host is known: that says itself what becomes of its checkpoints."""
-        session = self._groups.directory.sessions.get(unkept.host)
-        return session is None or session.incarnation == unkept.incarnation
 
     def _deafen(self, order: Deafen) -> Deafened:
         if not self._allows_chaos:

@@ -14,6 +14,7 @@ from holdfast.node.coding import code_says
 from holdfast.node.creating import Creating
 from holdfast.node.managing import Managing
 from holdfast.node.recovering import Recovering
+from holdfast.node.unkept import UnkeptStates, unkept_says
 from holdfast.sequence.fitness import Rank
 from holdfast.sequence.messages import Held
 from holdfast.sequence.recovery import Inspection
@@ -27,12 +28,18 @@ class Explaining:
     """Explains through one host: it asks every host that the group is placed on."""
 
     def __init__(
-        self, directory: GroupDirectory, creating: Creating, recovering: Recovering, managing: Managing
+        self,
+        directory: GroupDirectory,
+        creating: Creating,
+        recovering: Recovering,
+        managing: Managing,
+        unkept: UnkeptStates,
     ) -> None:
         self._directory = directory
         self._creating = creating
         self._recovering = recovering
         self._managing = managing
+        self._unkept = unkept
 
     async def explain(self, order: ExplainGroup) -> GroupExplained:
         info = await self._creating.info(order.name)
@@ -44,10 +51,11 @@ class Explaining:
             group=info,
             is_served=found.is_ready,
             members=tuple(self._of_members(info, found)),
-            group_says=tuple(_of_group(info, found)),
+            group_says=tuple(group_says(info, found)),
             manager_says=tuple(await self._managing.explain(info.group)),
             manager=self._managing.leader or HostId(""),
             code_says=tuple(code_says(info)),
+            checkpoint_says=tuple(unkept_says(await self._unkept.of(info))),
         )
 
     async def _of_unbegun(self, info: GroupInfo) -> GroupExplained:
@@ -105,18 +113,44 @@ def _of_lacking(each: WithoutObject) -> str:
     return f"{said}; it holds what is acknowledged, and never leads" if each.never_leads else said
 
 
-def _of_group(info: GroupInfo, found: Inspection) -> Iterator[str]:
-    """Of a group that does not serve."""
-    if found.is_ready:
-        return
-    without = [each.host for each in info.without_object]
-    if info.in_sync and all(host in without or host in found.silent for host in info.in_sync):
+def _of_none(info: GroupInfo, silent: list[HostId]) -> Iterator[str]:
+    """Of a group of which no member that answers has the object."""
+    if silent:
         yield (
-            "no in-sync member that answers has the object: put right what is told of them, or go on from "
-            f"one of them all the same with `holdfast group recover {info.name}`"
+            f"no in-sync member that answers has the object; {', '.join(silent)} may have it: bring it back, "
+            f"or, if it is gone for good, see what `holdfast group recover {info.name}` would cost"
         )
         return
+    in_sync = [each for each in info.without_object if each.host in info.in_sync]
+    if all(each.never_leads for each in in_sync):
+        yield (
+            "no in-sync member has the object: put right what is told of them, or go on from one of them all "
+            f"the same with `holdfast group recover {info.name}`"
+        )
+        return
+    yield (
+        "no in-sync member can make the object of what it holds, and all that was acknowledged is held: put "
+        "right what is told of them; if that is in the class, edit it and `holdfast group upgrade "
+        f"{info.name}`. `holdfast group recover` would not help: it makes the object of the same"
+    )
+
+
+def group_says(info: GroupInfo, found: Inspection) -> Iterator[str]:
+    """Why a group is not served, and what helps; *info* says who has no object."""
+    if found.is_ready:
+        return
+    without = {each.host for each in info.without_object}
     answering = [each.member.host for each in found.held if each.member.host in info.in_sync]
+    silent = [host for host in info.in_sync if host not in answering]
+    if not answering:
+        held = "which hold all that was acknowledged"
+        if info.durability == "memory":
+            held = "unless their processes have ended, and with them what was acknowledged"
+        yield f"no in-sync member answers: it goes on when enough of {', '.join(silent)} are back, {held}"
+        return
+    if without.issuperset(answering):
+        yield from _of_none(info, silent)
+        return
     if info.primary in found.silent:
         yield f"{info.primary}, its primary, does not answer; an in-sync member takes over as soon as it may"
     if len(answering) < info.min_in_sync:

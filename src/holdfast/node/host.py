@@ -1,7 +1,7 @@
 """The host: the process that houses members. It locks its store, opens a session, opens its store, serves.
 
-The order matters. The store is locked before anything of it is read and until the process is gone (PROTOCOL
-K2). The incarnation comes with the session (V2), then the store is opened under a new number (V5); peers
+The order matters. The store is locked before anything of it is read and until the process is gone
+(K2). The incarnation comes with the session (V2), then the store is opened under a new number (V5); peers
 hear nothing before that. Nothing is promised to anyone until all of that is durable.
 """
 
@@ -23,9 +23,10 @@ from holdfast.calling.config import ClientConfig
 from holdfast.faults.monitoring import Monitoring
 from holdfast.faults.reporting import Backlog
 from holdfast.housing.groups import Groups
-from holdfast.housing.housed import without_object
+from holdfast.housing.housed import without_checkpoint, without_object
 from holdfast.machine import LogTrace, MachineClock, MachineRandom
 from holdfast.machine.counting import CountingTrace
+from holdfast.machine.randomness import fresh_nonce
 from holdfast.model.errors import Corruption, DiskFailed, HoldfastError, NoSpace
 from holdfast.model.ids import HostId, Incarnation
 from holdfast.model.orders import STARTING, OrderRefused, encode_order
@@ -70,7 +71,7 @@ from holdfast.node.reporter import Reporter
 from holdfast.node.session import SessionKeeper
 from holdfast.node.settling import settle
 from holdfast.node.store import STORE, HostStore
-from holdfast.node.wiring import fresh_nonce, open_groups
+from holdfast.node.wiring import open_groups
 from holdfast.node.witness import Witness
 from holdfast.storage.lock import DirectoryLock, Holder
 
@@ -314,6 +315,7 @@ class Host:
             deaths=tuple(self._agents.deaths) if self._agents else (),
             deaf_to=self._deafness.to,
             without_object=without_object(groups.housed.values()),
+            checkpoints_failed=without_checkpoint(groups.housed.values()),
             details=session.details,
             other_code=self._other_code(),
         )

@@ -40,6 +40,7 @@ SKEW_NS_MAX: Final = 10**18
 LOSSES: Final = (Why.DEAD, Why.SILENT, Why.DROPPED)
 FAULTS: Final = {
     "divergence": FaultKind.DIVERGENCE,
+    "checkpoint_failed": FaultKind.CHECKPOINT_FAILED,
     "object_failed": FaultKind.OBJECT_CRASH,
     "other_code": FaultKind.OTHER_CODE,
     "send_failed": FaultKind.MESSAGE_LOSS,

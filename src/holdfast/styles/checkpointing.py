@@ -154,6 +154,7 @@ class Checkpointing:
     def trust(self) -> None:
         """This member has taken up office."""
         self._is_trusted = True
+        self._failing.begin_reign()
         self._keep_what_counts()
 
     def distrust(self) -> None:
@@ -368,7 +369,7 @@ class Checkpointing:
         self.kept = self._quiet_since = self._committed = kept.position
         self._state_bytes = kept.size
         self._captured = None
-        self._failing.succeeded()
+        self._failing.begin_anew()
         self._drop_copy()
 
     def kept_elsewhere(self, position: Position, size: int) -> None:

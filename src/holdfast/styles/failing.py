@@ -34,11 +34,23 @@ class Failing:
         self.why = ""
         """Why the last attempt failed; empty when it did not, or there was none."""
         self._in_a_row = 0
+        self._is_known_well = False
+        """It was noted that an attempt succeeded, and none has failed since."""
         self._told: dict[str, int] = {}
         """Reasons, and when each was told."""
 
     def tune(self, config: StyleConfig) -> None:
         self._config = config
+
+    def begin_anew(self) -> None:
+        """The object goes on from a checkpoint that was not made of it: the next attempt need not wait, and
+        until it is made the last one says all that is known."""
+        self._in_a_row = 0
+
+    def begin_reign(self) -> None:
+        """This member answers now. Whoever did so before may have failed and be gone: the next success is
+        worth noting, as it says that this is over."""
+        self._is_known_well = False
 
     @property
     def pause_ns(self) -> int:
@@ -52,6 +64,7 @@ class Failing:
         self.mention(kind, why)
         if self.why != why[:WHY_CHARACTERS_MAX]:
             self.why = why[:WHY_CHARACTERS_MAX]
+            self._is_known_well = False
             self._ports.trace.note("checkpoint_failed", why=self.why)
 
     def mention(self, kind: str, why: str) -> None:
@@ -64,8 +77,9 @@ class Failing:
     def succeeded(self) -> None:
         """A state was captured and read back. A reason told a while ago is news when it comes again."""
         self._in_a_row = 0
-        if self.why:
-            self.why = ""
-            self._ports.trace.note("checkpoint_again")
+        self.why = ""
+        if not self._is_known_well:
+            self._is_known_well = True
+            self._ports.trace.note("checkpoints_well")
         since = self._ports.clock.now() - self._config.copy_retry_most_ns
         self._told = {reason: at for reason, at in self._told.items() if at > since}

@@ -60,7 +60,7 @@ def query(method: Method | None = None, *, anytime: bool = False) -> Method | Ca
 
 def interleaved(cls: Class) -> Class:
     """Mark a class that bears it when others of its operations run while one waits for another group: what
-    it knew before an ``await`` may have changed after it. Queries see the object as it is."""
+    it knew before an ``await`` may have changed after it (E11). Queries see the object as it is."""
     if not isinstance(cls, type):
         raise TypeError(f"@interleaved marks a class, not {cls!r}")
     setattr(cls, INTERLEAVED_MARK, True)

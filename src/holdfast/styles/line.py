@@ -1,13 +1,13 @@
-"""The operations of one group on its object (PROTOCOL E2, E3): one at a time, or interleaved.
+"""The operations of one group on its object (E2, E3): one at a time, or interleaved (E11).
 
 A method that waits for another group holds up those ordered after it: they queue. Where the class bears it
 (:func:`holdfast.styles.interface.interleaved`) they begin while it waits, and each goes on where the answer
 to its call has its place in the sequence: so every replay takes the same steps in the same order.
 
-When no method waits the object is *at rest*; only then may it be captured. Interleaved operations might never
-leave it so: a record closes the *gate*, and what comes after that queues until the object has been at rest. A
-call of another group that waits for nobody itself passes: somebody's operation waits for it, and maybe one of
-this group for that one.
+When no method waits the object is *at rest*; only then may it be captured (E12). Interleaved operations
+might never leave it so: a record closes the *gate*, and what comes after that queues until the object has
+been at rest. A call of another group that waits for nobody itself passes: somebody's operation waits for it,
+and maybe one of this group for that one.
 """
 
 from collections import deque
@@ -35,7 +35,7 @@ from holdfast.styles.timers import Timers
 
 WAITING_MAX: Final = 1_000
 """Interleaved operations that wait at once; beyond, they queue. The same on every member: it decides when an
-operation begins."""
+operation begins (E11)."""
 
 
 @dataclass(slots=True)
