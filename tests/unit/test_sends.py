@@ -343,6 +343,35 @@ def test_the_outbox_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "bytes of arguments" in outcome.text
 
 
+def test_receivers_that_are_away_leave_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox, "SENDS_MAX", 12)
+    execution, number = Execution(definition(Till)), 0
+
+    def fill(to: str, item: str = "x") -> int:
+        """How many of them there is room for."""
+        nonlocal number
+        for count in range(20):
+            number += 1
+            (outcome,) = run(execution, call(number, "sell", item, to))
+            if isinstance(outcome, Raised):
+                assert outcome.type_name.endswith("OutboxFull")
+                assert f"bytes to {to};" in outcome.text
+                return count
+        raise AssertionError("no bound")
+
+    assert [fill(to) for to in ("a", "b", "c", "d", "e")] == [6, 3, 2, 1, 0]
+    loaded = Execution.load(execution.definition, execution.save())
+    for each in list(loaded.sends):
+        if each.group in "bcd":
+            loaded.sends.end(each.number, "", "", 0)
+    execution = loaded
+    assert fill("a") == 0
+    assert [fill(to) for to in ("b", "c")] == [3, 2]
+    monkeypatch.undo()
+    execution = Execution(definition(Till))
+    assert [fill(to, "x" * 800_000) for to in ("a", "b", "c")] == [5, 3, 1]
+
+
 def test_its_bytes_are_bounded() -> None:
     execution, item = Execution(definition(Till)), "x" * 800_000
     outcomes = [run(execution, call(number, "sell", item, "a"))[0] for number in range(1, 13)]
