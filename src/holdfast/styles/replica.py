@@ -14,7 +14,7 @@ import msgspec
 from holdfast.model.calls import Request
 from holdfast.model.errors import Rejected, Unavailable
 from holdfast.model.ids import ClientId, Epoch, Position
-from holdfast.model.outcome import decode_outcome
+from holdfast.model.outcome import Unknown, decode_outcome
 from holdfast.model.units import MILLISECOND
 from holdfast.sequence.fitness import FAR, NEAR, Fitness
 from holdfast.sequence.ports import Captured, Kept
@@ -250,14 +250,15 @@ class Replica(ReplicaBase):
         send = execution.sends.get(number) if execution is not None else None
         if send is None or not self._sending.is_awaited(number):
             return
-        end = end_of(decode_outcome(outcome), is_expired=send.expires_ns <= self.time_ns())
+        found = decode_outcome(outcome)
+        end = end_of(found, is_expired=send.expires_ns <= self.time_ns())
         if end is None:
-            self._sending.send_again(number, is_soon=False)
+            self._sending.send_again(number, is_soon=False, is_in_doubt=isinstance(found, Unknown))
             return
         try:
             self._order(self._serving(), SendEnded(self._stamping.next(), number, *end))
         except (Rejected, Unavailable):
-            self._sending.send_again(number, is_soon=True)  # or another primary does
+            self._sending.send_again(number, is_soon=True, is_in_doubt=True)  # or another primary does
             return
         if end[0]:
             said = f"{send.group}.{send.method}, sent by {send.caller}, came to nothing: {end[0]}: {end[1]}"
