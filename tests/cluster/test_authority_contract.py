@@ -1,4 +1,4 @@
-"""The authority's contract, one suite for every backend (PROTOCOL A, DESIGN 8).
+"""The authority's contract, one suite for every backend (A).
 
 ``sqlite`` is the embedded authority as a process of its own, ``etcd`` a real cluster of three, ``sim`` the
 embedded one on a simulated disk and network.

@@ -337,7 +337,7 @@ def test_each_step_towards_a_csn_has_a_means_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_batch_has_one_csn() -> None:
-    """A batch takes one CSN for up to 65,536 operations; more or none are refused (PROTOCOL S1)."""
+    """A batch takes one CSN for up to 65,536 operations; more or none are refused (S1)."""
     machine = Machine()
     first, second = machine.generator.take(65_536), machine.generator.take(3)
     assert first.part(65_535) < second

@@ -18,7 +18,7 @@ def test_the_domain_does_what_the_transcript_says(path: Path) -> None:
 
 
 RULES = ["a5", "v3", "v4", "v5", "r1", "m1", "m2", "m3", "k2", "k3", "x3", "x4", "e3", "e4", "e7", "e10"]
-"""Those of PROTOCOL A to E that say *Without it*."""
+"""Rules of docs/protocol.md whose *Without it* is told by a transcript."""
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -24,7 +24,7 @@ SOON = (
 
 @pytest.mark.covers("IM-34", "IM-35")
 def test_no_rule_is_broken_under_all_faults(rounds: Callable[..., int]) -> None:
-    """Every committed revision obeys PROTOCOL A, V, T; what clients were told is true; all get on again."""
+    """Every committed revision obeys rules A, V and T; what clients were told is true; all get on again."""
     summary = run_seeds("authority", range(rounds(short=30, long=2000)), jobs=2)
     assert summary.violations == []
     assert summary.operations > 300 * summary.seeds

@@ -19,7 +19,7 @@ def test_groups_of_every_style_survive_all_faults(rounds: Callable[..., int]) ->
 
 
 def test_planted_bugs_are_found(rounds: Callable[..., int]) -> None:
-    """Each breaks one rule of PROTOCOL; were one not found, the test above would mean less."""
+    """Each breaks one rule of the protocol; were one not found, the test above would mean less."""
     bugs = planted_bugs("groups")
     chosen = [bug for bug in bugs if bug.name in QUICK] if rounds(short=1, long=2) == 1 else bugs
     searches = search_planted(chosen, jobs=2)

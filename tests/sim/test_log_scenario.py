@@ -32,7 +32,7 @@ def test_no_seed_breaks_the_log(rounds: Callable[..., int]) -> None:
 
 
 def test_planted_bugs_are_found(rounds: Callable[..., int]) -> None:
-    """A log that breaks a rule of PROTOCOL is caught: silence of the checker means something."""
+    """A log that breaks a rule of the protocol is caught: silence of the checker means something."""
     wanted = BUGS if rounds(short=0, long=1) else [bug for bug in BUGS if bug.name in SWIFT]
     searches = search_planted(wanted, jobs=2)
     assert [search.name for search in searches if not search.found] == []

@@ -1,4 +1,4 @@
-"""Groups and views: ids never reused, epochs only grow, and claims travel together (PROTOCOL V6, K4, M2)."""
+"""Groups and views: ids never reused, epochs only grow, and claims travel together (V6, K4, M2)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What was executed is executed again by the code of its time, and compared (PROTOCOL E7, E8)."""
+"""What was executed is executed again by the code of its time, and compared (E7, E8)."""
 
 import pytest
 from group_classes import call, sent, stamp

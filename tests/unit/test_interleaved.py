@@ -1,4 +1,4 @@
-"""Classes that bear it when others of their operations run while one waits for another group."""
+"""Classes that bear it when others of their operations run while one waits for another group (E11, E12)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The house keeps its shape (DESIGN section 5): who may import whom, and what cores never touch."""
+"""The house keeps its shape: who may import whom, and what cores never touch."""
 
 import ast
 import gc
@@ -128,13 +128,13 @@ def refused(wrong: list[str], rule: str) -> None:
 
 
 def test_every_package_has_its_place() -> None:
-    """A new package is put into the table (and into DESIGN) before it is used."""
+    """A new package is put into the table before it is used."""
     packages = dict.fromkeys(module.partition("/")[0] for module in modules() if "/" in module)
     refused([each for each in packages if each not in ALLOWED], "packages without a place in ALLOWED:")
 
 
 def test_packages_import_only_those_below_them() -> None:
-    """Each imports what ALLOWED says: cores the cores above them in DESIGN's list, drivers no faces."""
+    """Each imports what ALLOWED says: cores the cores above them in fences.CORES, drivers no faces."""
     wrong = []
     for each in imports():
         importer, imported = each.packages

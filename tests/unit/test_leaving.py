@@ -1,4 +1,4 @@
-"""A host that leaves a group, and what it hears of the group meanwhile (PROTOCOL M6)."""
+"""A host that leaves a group, and what it hears of the group meanwhile (M6)."""
 
 from collections.abc import Callable
 

@@ -131,7 +131,7 @@ def test_a_server_of_another_authority_is_refused(certs: Path, strangers: Path) 
     ],
 )
 def test_a_name_that_is_not_in_the_certificate_is_refused(certs: Path, says: Identity) -> None:
-    """Nobody becomes a host, an agent (PROTOCOL K2) or another client by saying so."""
+    """Nobody becomes a host, an agent (K2) or another client by saying so."""
     impostor = with_tls(certs, Role.CLIENT, "client", says=says)
     told, logged = refused(with_tls(certs, Role.HOST, "server"), impostor)
     assert (told.reason.why, told.reason.by_peer) == (Why.REFUSED, True)

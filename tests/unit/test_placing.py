@@ -1,4 +1,4 @@
-"""Where a group shall have members, and how a host comes and goes (PROTOCOL M5, M6)."""
+"""Where a group shall have members, and how a host comes and goes (M5, M6)."""
 
 import msgspec
 import pytest

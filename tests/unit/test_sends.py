@@ -1,4 +1,4 @@
-"""Durable one-way sends: once, in order, after commit, until they are executed or have expired."""
+"""Durable one-way sends: once, in order, after commit, until they are executed or have expired (E13, E14)."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The claims of one host travel together, and each gets its own answer (PROTOCOL K4, A1)."""
+"""The claims of one host travel together, and each gets its own answer (K4, A1)."""
 
 from collections import deque
 from collections.abc import Callable, Hashable

@@ -1,4 +1,4 @@
-"""Leases between two hosts: who may read for how long, who may claim from when on (PROTOCOL R1, R3, K3)."""
+"""Leases between two hosts: who may read for how long, who may claim from when on (R1, R3, K3)."""
 
 from collections.abc import Callable, Hashable
 

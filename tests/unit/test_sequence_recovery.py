@@ -1,4 +1,4 @@
-"""Forced recovery: what a person is told before, and what is asked of whom (PROTOCOL V4)."""
+"""Forced recovery: what a person is told before, and what is asked of whom (V4)."""
 
 from collections.abc import Callable, Hashable
 from typing import Any

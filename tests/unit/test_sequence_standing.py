@@ -1,4 +1,4 @@
-"""Who is required, and who is listed after a claim (PROTOCOL M1, M2, V1, V4)."""
+"""Who is required, and who is listed after a claim (M1, M2, V1, V4)."""
 
 from holdfast.authority.outcome import Seen
 from holdfast.authority.views import View, ViewChange, ViewMember

@@ -1,4 +1,4 @@
-"""A group's part of the log, over a log in memory: points, ranges, dropping, installing (PROTOCOL M3, S6)."""
+"""A group's part of the log, over a log in memory: points, ranges, dropping, installing (M3, S6)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is planned for a group is done to exactly the group that it was planned for (PROTOCOL T1)."""
+"""What is planned for a group is done to exactly the group that it was planned for (T1)."""
 
 from dataclasses import dataclass
 

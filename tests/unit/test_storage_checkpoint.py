@@ -1,4 +1,4 @@
-"""Checkpoints: whole or not there, checked chunk by chunk, two kept (PROTOCOL D3)."""
+"""Checkpoints: whole or not there, checked chunk by chunk, two kept (D3)."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The store's identity: wiped, copied and rolled-back disks are strangers (PROTOCOL V5)."""
+"""The store's identity: wiped, copied and rolled-back disks are strangers (V5)."""
 
 import pytest
 

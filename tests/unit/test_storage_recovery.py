@@ -1,4 +1,4 @@
-"""Recovery: torn tails, damage, and what a scan may believe (PROTOCOL D2)."""
+"""Recovery: torn tails, damage, and what a scan may believe (D2)."""
 
 from functools import cache
 

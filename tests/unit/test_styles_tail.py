@@ -1,4 +1,4 @@
-"""Which code made which part of what a host keeps (PROTOCOL E7)."""
+"""Which code made which part of what a host keeps (E7)."""
 
 from group_classes import call, sent, stamp
 

@@ -1,4 +1,4 @@
-"""Whether a group may go on with other code (PROTOCOL E7): the decision, and what the authority keeps."""
+"""Whether a group may go on with other code (E7): the decision, and what the authority keeps."""
 
 import msgspec
 import pytest

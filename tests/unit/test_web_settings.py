@@ -12,7 +12,7 @@ TOKEN = sha256(b"secret").hexdigest()
 
 
 def test_without_a_file_only_this_machine_is_let_in(tmp_path: Path) -> None:
-    """Safe by default (DESIGN 17): loopback, a free port."""
+    """Safe by default: loopback, a free port."""
     assert read_settings(tmp_path) == HttpSettings(listen="127.0.0.1:0")
 
 

@@ -1,4 +1,4 @@
-"""The authority: names, sessions, views, transactions; who decides when hosts disagree (PROTOCOL A).
+"""The authority: names, sessions, views, transactions; who decides when hosts disagree (A).
 
 A small *contract* (:mod:`.contract`: get, list, txn, lease, watch) with two backends under one test-suite:
 the embedded one on SQLite and :mod:`.etcd`. Everything else is written once on that contract as *recipes*

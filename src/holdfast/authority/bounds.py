@@ -1,4 +1,4 @@
-"""The bounds of the contract (PROTOCOL A3), checked before a backend touches anything.
+"""The bounds of the contract (A3), checked before a backend touches anything.
 
 Every backend asks :func:`broken_bound` first, so that a request one of them would refuse never
 succeeds at another.

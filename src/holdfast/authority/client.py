@@ -1,6 +1,6 @@
 """The embedded authority's client: a core that turns requests and watches into messages, and back.
 
-Every request is answered within its deadline, if need be with ``Unknown`` (PROTOCOL A1, A2). A change is
+Every request is answered within its deadline, if need be with ``Unknown`` (A1, A2). A change is
 sent once and never again: who sends it twice cannot say what its refusal means. A read may be sent
 again, and is, whenever a new session begins. Watches survive sessions: they are started again
 at the first revision not yet seen (:mod:`.wire` says how loss and repetition are noticed).

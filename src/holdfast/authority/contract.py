@@ -1,4 +1,4 @@
-"""The authority's contract: what every backend offers, and all that Holdfast asks of one (PROTOCOL A).
+"""The authority's contract: what every backend offers, and all that Holdfast asks of one (A).
 
 Keys are text, values bytes. Every applied transaction that changes a key raises the revision by one, and
 so does the end of a lease that held keys; a key remembers the revision that created it and the one that

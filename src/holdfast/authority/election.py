@@ -1,4 +1,4 @@
-"""Electing the coordinator (PROTOCOL T2, T3; IM-35, IM-139, N-3).
+"""Electing the coordinator (T2, T3; IM-35, IM-139, N-3).
 
 One transaction takes the next term, turns what an older term left ``initial`` into ``rollback``, and names
 the coordinator: from then on nothing of the older term can be decided. Eligible is only a living member that

@@ -1,4 +1,4 @@
-"""The authority on an etcd v3 cluster, over its JSON gateway (PROTOCOL A3).
+"""The authority on an etcd v3 cluster, over its JSON gateway (A3).
 
 Several endpoints, failing over between them; every call ends within its own deadline; a change whose outcome
 is not known is never re-sent and ends as :class:`~.contract.Unknown` (A1). Reads are linearizable.

@@ -4,7 +4,7 @@ A request that cannot change anything is tried elsewhere, after an error or a ti
 change is tried elsewhere only while it certainly has not been taken: the connection could not be made, or the
 endpoint answered that it has no leader (every call demands one, and is refused before it is proposed), or
 that it has no gateway.
-Otherwise its outcome is not known and it is never re-sent (PROTOCOL A1).
+Otherwise its outcome is not known and it is never re-sent (A1).
 """
 
 import asyncio

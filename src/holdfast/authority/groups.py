@@ -1,4 +1,4 @@
-"""Groups: their ids, their records, and their first views (PROTOCOL V6, T1).
+"""Groups: their ids, their records, and their first views (V6, T1).
 
 Group ids come from a counter and are never reused, whatever becomes of the group. A removal
 (:mod:`.removal`) changes the guard that every creation compares: a delayed creation cannot bring a removed

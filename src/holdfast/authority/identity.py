@@ -1,4 +1,4 @@
-"""The authority's identity and generation, and the floors it may not go below (PROTOCOL A5).
+"""The authority's identity and generation, and the floors it may not go below (A5).
 
 A restored authority is an old one: the numbers it hands out next may be in use. ``restore`` starts a new
 generation with floors above every number the hosts have seen, and every recipe that issues a number obeys the

@@ -1,4 +1,4 @@
-"""Names: bind over a dead entry, resolve, unbind only what is yours (PROTOCOL A7).
+"""Names: bind over a dead entry, resolve, unbind only what is yours (A7).
 
 An entry belongs to one incarnation of one host and is alive while that session is. Binding compares exactly
 what it checked: the entry and its owner's session. A removal changes the guard, which every binding of a free

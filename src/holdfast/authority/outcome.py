@@ -4,7 +4,7 @@ Every change carries its writer's nonce, and every recipe is **idempotent by non
 arguments it ends by finding its own nonce, by winning a compare-and-set, or by finding that what it was
 compared with has moved on, and then the earlier attempt can never be applied either. So a doubt
 (:class:`InDoubt`) is settled by running the recipe again with the same nonce, and given up only by winning a
-different change of the same key; never by reading that nothing is there (PROTOCOL A1, M2).
+different change of the same key; never by reading that nothing is there (A1, M2).
 
 That holds because each transaction compares something that never returns to what it was: a key's last change
 (:class:`~.contract.Unchanged`), or a key's absence *and* a guard that every removal of such keys changes.

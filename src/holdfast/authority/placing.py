@@ -1,4 +1,4 @@
-"""On which hosts a group shall have members: adding them, and letting them go (PROTOCOL T1, M5, M6).
+"""On which hosts a group shall have members: adding them, and letting them go (T1, M5, M6).
 
 The group's record says where members *shall* be; its view says who is in-sync. A host is added to the record
 at once and catches up afterwards. One that shall go is marked as leaving; its entry stays until the view does

@@ -2,7 +2,7 @@
 
 A recipe is a generator. It yields one request, is sent that request's result, and returns its answer;
 it holds no socket, no clock and no loop. :func:`perform` drives one on an asynchronous authority, a core
-drives one by tokens and call-backs (PROTOCOL A2) with :class:`Recipes`, and a test by hand.
+drives one by tokens and call-backs (A2) with :class:`Recipes`, and a test by hand.
 """
 
 from collections.abc import AsyncIterator, Callable, Generator, Hashable

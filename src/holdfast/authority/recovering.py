@@ -1,4 +1,4 @@
-"""A new state context where nobody holds the last committed one any more (PROTOCOL T4).
+"""A new state context where nobody holds the last committed one any more (T4).
 
 Elections choose only holders of the committed context, and are right to (IM-139); when all of them are lost
 for good, a person decides from whose copy the domain goes on. One transaction begins a new term and puts on

@@ -1,4 +1,4 @@
-"""The numbers of hosts in CSNs: 16 bits, issued once to each host and never again (PROTOCOL S1).
+"""The numbers of hosts in CSNs: 16 bits, issued once to each host and never again (S1).
 
 A record is never removed: a number that was used stands in the stamps of operations for ever.
 """

@@ -3,7 +3,7 @@
 Requests that arrive in one turn gather and are committed together; their answers leave after the commit.
 What arrives while a commit runs waits in the transport and is the next turn's. Watches are fed from the
 store's history, each at its own pace (:mod:`.watching`). ``StoreFailed`` is not caught here: it must end
-the process (PROTOCOL A6).
+the process (A6).
 """
 
 from collections.abc import Callable, Hashable

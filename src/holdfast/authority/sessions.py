@@ -1,4 +1,4 @@
-"""Host sessions: who is there, as which incarnation (PROTOCOL V2).
+"""Host sessions: who is there, as which incarnation (V2).
 
 A session stands under its host's lease and vanishes with it. Its incarnation is issued in the same
 transaction, from a counter that is never removed, so two processes of one host never share a number however

@@ -3,7 +3,7 @@
 Synchronous and without a loop: SQLite is its disk, and time comes with each call. :meth:`SqliteStore.apply`
 judges several requests, one after another, inside one SQLite transaction and returns their results only
 after its commit: that is group commit, and why no result can outrun the disk. Any error of SQLite is
-``StoreFailed`` and the store is finished (PROTOCOL A6): SQLite reports a failed WAL sync once and would
+``StoreFailed`` and the store is finished (A6): SQLite reports a failed WAL sync once and would
 then go on committing. Requests are checked before they reach SQLite, so no error is harmless.
 """
 

@@ -1,6 +1,6 @@
 """The embedded authority's file: how it is opened, what its tables are, who it says it is.
 
-WAL with ``synchronous=FULL``: a commit has returned only when its frames are synced (PROTOCOL A6). One
+WAL with ``synchronous=FULL``: a commit has returned only when its frames are synced (A6). One
 process serves the file, so it is locked exclusively, which also spares SQLite its shared memory.
 Checkpoints are ours to start: SQLite's automatic ones swallow the errors that must end the process.
 """
@@ -39,7 +39,7 @@ PRAGMA user_version = {FORMAT};
 
 
 class StoreFailed(HoldfastError):
-    """Raised when the authority's file fails in any way; the process must end (PROTOCOL A6)."""
+    """Raised when the authority's file fails in any way; the process must end (A6)."""
 
     code = "store_failed"
 

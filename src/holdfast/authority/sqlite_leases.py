@@ -1,4 +1,4 @@
-"""The embedded authority's leases: durable as such, their deadlines only in memory (PROTOCOL A4).
+"""The embedded authority's leases: durable as such, their deadlines only in memory (A4).
 
 Keeping a lease alive therefore costs no sync, and after a restart every lease has its full time again:
 its holder may have been sending all the while to an authority that was not there to hear it.

@@ -1,4 +1,4 @@
-"""How the control plane stands: term, transaction, last committed context, members (PROTOCOL T2, T3).
+"""How the control plane stands: term, transaction, last committed context, members (T2, T3).
 
 Elections and transactions decide on several of these at once, so they are read in one snapshot
 (:func:`read_standing`) and every decision compares each record it rests on. The records that are absent at

@@ -1,4 +1,4 @@
-"""The numbered openings of disk stores (PROTOCOL V5, decision 0002).
+"""The numbered openings of disk stores (V5, decision 0002).
 
 The authority holds (number, nonce) of each store's latest opening. A store raises it by compare-and-set from
 exactly the pair it holds on its disk, to the next number and the nonce it has already written down as its

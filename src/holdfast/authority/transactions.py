@@ -1,4 +1,4 @@
-"""Transactions of the state context: the commit point of its two-phase commit (PROTOCOL T2; IM D, N-2, N-3).
+"""Transactions of the state context: the commit point of its two-phase commit (T2; IM D, N-2, N-3).
 
 A transaction is created ``initial`` by the coordinator of the current term and ends once, as ``commit`` or
 ``rollback``. Its end compares the term it began in and the record it found ``initial``: a deposed
@@ -42,7 +42,7 @@ TRANSACTION_LOG_MAX: Final = 1_000
 """Outcomes in the rolling log: a host away for more of them starts from the coordinator's copy."""
 
 PARTICIPANTS_MAX: Final = 32
-"""A few hosts take part (DESIGN 10); each costs one compare in the opening transaction."""
+"""A few hosts take part (T4); each costs one compare in the opening transaction."""
 
 
 class Deposed(msgspec.Struct, frozen=True, tag="deposed"):

@@ -1,4 +1,4 @@
-"""Which code a group shall go on with, by a person's wish, and by which it is served (PROTOCOL E7).
+"""Which code a group shall go on with, by a person's wish, and by which it is served (E7).
 
 Both are beside the sequence, which alone says what made which record. A wish stands until the group is served
 by what it names: the primary that does ends it. So one that was met long ago does not bring code back that

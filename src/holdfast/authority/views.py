@@ -1,4 +1,4 @@
-"""Views of groups (PROTOCOL V1, V6, K4).
+"""Views of groups (V1, V6, K4).
 
 A view is opaque here but for its epoch, which only grows and stays above the authority's floor (A5). Every
 change of a view is a compare-and-set against exactly the view it was made from.

@@ -1,4 +1,4 @@
-"""Groups beside other replicated systems, in the same run on the same machine (DESIGN section 16).
+"""Groups beside other replicated systems, in the same run on the same machine.
 
 In every round each system is started anew, warmed up, measured with one caller and with a thousand calls in
 flight, and loses its leader to kill -9; the next system follows. So ours and each peer are pairs, a few

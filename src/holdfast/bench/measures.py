@@ -1,4 +1,4 @@
-"""What is read off each system in each round, and what of it is held against a target (DESIGN section 16)."""
+"""What is read off each system in each round, and what of it is held against a target."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

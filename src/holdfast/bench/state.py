@@ -1,4 +1,4 @@
-"""What a large object costs its callers: delays while checkpoints are taken, and failover (PROTOCOL E5).
+"""What a large object costs its callers: delays while checkpoints are taken, and failover (E5).
 
 A warm group of three real hosts holds an object of the given size and is called without pause. Its hosts take
 checkpoints meanwhile, again and again, and the calls during each are held against the calls of as much time

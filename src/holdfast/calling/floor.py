@@ -1,4 +1,4 @@
-"""The floor: the lowest number whose reply the members must still keep for this client (PROTOCOL X2).
+"""The floor: the lowest number whose reply the members must still keep for this client (X2).
 
 It must never pass a number that is awaited: the members would refuse its next copy. Nor should it pass one
 that ended without a known outcome, as long as somebody may ask for it; but one such number must not make the

@@ -1,4 +1,4 @@
-"""A lane: calls that must run in the order of their numbers (PROTOCOL X5).
+"""A lane: calls that must run in the order of their numbers (X5).
 
 One frame of a lane is under way at a time; the next leaves when every call of it has ended. A frame is
 ordered as one piece, so no failover can turn its calls around. A call of the lane that ends without a

@@ -2,6 +2,7 @@
 
 import inspect
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +11,26 @@ import msgspec
 from holdfast.cli.exercising import exercised
 from holdfast.cli.output import Output, print_json, say, talk
 from holdfast.model.errors import InvalidRequest
+from holdfast.model.outcome import error_in_words
 from holdfast.node.class_source import BadClass, find_class
-from holdfast.node.classes import load_class, offer_classes
+from holdfast.node.classes import SYSTEM_CLASSES, load_class, offer_classes
+from holdfast.sim.class_awaits import INSTEAD as AWAIT_INSTEAD
 from holdfast.sim.class_fences import Caution, cautions_in
 from holdfast.sim.exercise import Exercised, Found
-from holdfast.styles.capture import Capture, NotCapturable
-from holdfast.styles.definition import Definition
+from holdfast.sim.hash_order import INSTEAD as ORDER_INSTEAD
+from holdfast.styles.capture import NoStateAvailable, NotCapturable
+from holdfast.styles.definition import Definition, NotMade
 from holdfast.styles.interface import Interface
+from holdfast.styles.timers import Timers
 
 EXIT_CLEAN, EXIT_WARNED = 0, 1
 INSTEAD = {
     "state": "an annotation on the class, or get_state and set_state",
     "replay": "hf.context for time and randomness, and attributes of the object for all that it remembers",
     "query": "a method that is not marked as a query",
+    "order": ORDER_INSTEAD,
+    "result": "the annotation of what it returns: callers who have the class get ResultDoesNotFit",
+    "await": AWAIT_INSTEAD,
 }
 """By the kind of what was found."""
 
@@ -32,21 +40,24 @@ def check(
     *,
     app: Path | None = None,
     args: str | None = None,
+    allowed: bool = False,
     operations: int = 500,
     seed: int = 0,
     output: Output = "table",
 ) -> int:
-    """Warn of clocks, randomness, threads, IO and set order in the methods of a class, and of a state that
-    cannot be captured and read back; ends with 1 when there is any.
+    """Warn of clocks, randomness, threads, IO and set order in the methods of a class, of calls that are not
+    awaited, and of a state that cannot be captured and read back; ends with 1 when there is any, and when no
+    object could be made to look at.
 
     The methods are also called, on objects of this process, with arguments made of their annotations: states
-    are read back on the way, and replays compared.
+    are read back on the way, replays compared, and results held against what the methods say they return.
 
     Parameters
     ----------
     name: The class, as package.module:Class.
     app: Where to import it from; this directory, unless told otherwise.
     args: What to make an object with, as a JSON array, so that its attributes can be looked at.
+    allowed: It is defined elsewhere, and allowed by name, as by holdfast up --allow-class.
     operations: How many calls are made; 0 for none, if they have effects outside of the object.
     seed: By which they are drawn.
     output: Lines for people, one JSON object for scripts.
@@ -57,22 +68,24 @@ def check(
     # It is this user's own process, in which everything may be imported; a domain's hosts are more careful.
     offer_classes(directory.resolve(), [name])
     cls = load_class(name)
-    _say_if_not_offered(name, directory)
     interface = Interface(cls)
-    found = [caution for each in _own_classes(cls) for caution in _cautions(each)]
-    made_with = _arguments(args)
-    captured, why = _capture(cls, made_with)
+    found = [] if allowed else list(_not_offered(name, cls, directory))
+    found += [caution for each in _own_classes(cls) for caution in _cautions(each)]
+    captured, definition, why = _captured(cls, _arguments(args))
     tried = Exercised()
-    if captured == "no":
-        found.append(_not_captured(cls, "__init__", why))
-    elif captured == "yes" and operations > 0:
-        definition = Definition(group="check", cls=cls, fresh=lambda: cls(*(made_with or ())))
+    if definition is None:
+        found.append(_about(cls, "__init__", "made" if captured == "unknown" else "state", why, args=args))
+    elif operations > 0:
         tried = exercised(definition, operations=operations, seed=seed)
+        read = {(each.method, each.kind) for each in found}
         found += [
-            _not_captured(cls, each.operations[-1].method, _told(each), each.kind) for each in tried.found
+            _about(cls, each.operations[-1].method, each.kind, _told(each))
+            for each in tried.found
+            if each.kind not in ("await", "order") or (each.operations[-1].method, each.kind) not in read
         ]
     if interface.is_interleaved and not interface.may_wait:
-        found.append(_never_waits(cls))
+        what = "it has no operation that is `async def`, so nothing ever waits"
+        found.append(_about(cls, cls.__name__, "interleaved", what, "no @interleaved"))
     queries = sorted(each.name for each in interface.operations.values() if each.is_query)
     changing = sorted(interface.operations.keys() - queries)
     if output == "json":
@@ -90,15 +103,18 @@ def check(
     else:
         _say_what_was_tried(tried)
         shown = f"{name} (interleaved)" if interface.is_interleaved else name
-        _show(shown, changing, queries, captured, why, found)
+        _show(shown, changing, queries, found)
     return EXIT_WARNED if found else EXIT_CLEAN
 
 
-def _say_if_not_offered(name: str, app: Path) -> None:
+def _not_offered(name: str, cls: type, app: Path) -> Iterator[Caution]:
     try:
         find_class(name, [app])
     except BadClass as error:
-        talk.print(f"hosts make no groups of it, unless it is allowed: {error}", markup=False)
+        if name not in SYSTEM_CLASSES:
+            own = f"{cls.__module__}:{cls.__qualname__}"
+            instead = f"{own}, where it is defined; or `holdfast up --allow-class {name}`, and --allowed here"
+            yield _about(cls, cls.__name__, "place", f"hosts make no groups of it: {error}", instead)
 
 
 def _own_classes(cls: type) -> list[type]:
@@ -129,29 +145,38 @@ def _arguments(args: str | None) -> list[Any] | None:
         raise InvalidRequest(f"--args is not a JSON array: {error}") from None
 
 
-def _capture(cls: type, args: list[Any] | None) -> tuple[str, str]:
-    """Whether an object's state can be captured, ``unknown`` when none could be made; and why not."""
+def _captured(cls: type, args: list[Any] | None) -> tuple[str, Definition | None, str]:
+    """Whether an object's state can be captured, ``unknown`` when none could be made; how it is made, if it
+    can; and why not."""
     try:
-        capture = Capture(cls)
+        definition = Definition(group="check", cls=cls, fresh=lambda: cls(*(args or ())))
+        instance = definition.make(Timers())
     except NotCapturable as error:
-        return "no", str(error)
+        return "no", None, str(error)
+    except NotMade as error:
+        return "unknown", None, f"nothing was tried: {error}"
     try:
-        instance = cls(*(args or ()))
-    except Exception as error:
-        return "unknown", f"no object could be made ({type(error).__name__}: {error}); try --args"
-    try:
-        capture.check(instance, lambda: cls(*(args or ())))
+        definition.capture.check(instance, definition.spare)
+    except NoStateAvailable:
+        return "yes", definition, ""
     except NotCapturable as error:
-        return "no", str(error)
+        return "no", None, str(error)
     except Exception as error:
-        return "no", f"get_state raised {type(error).__name__}: {error}"
-    return "yes", ""
+        return "no", None, f"get_state raised {error_in_words(error)}"
+    return "yes", definition, ""
 
 
-def _not_captured(cls: type, method: str, why: str, kind: str = "state") -> Caution:
-    file = inspect.getsourcefile(cls) or ""
-    line = inspect.getsourcelines(cls)[1] if file else 0
-    return Caution(_shown(Path(file)), line, method, kind, why, INSTEAD[kind])
+def _about(
+    cls: type, method: str, kind: str, what: str, instead: str = "", *, args: str | None = None
+) -> Caution:
+    """Something that has no line of its own."""
+    try:
+        file, line = inspect.getsourcefile(cls) or "", inspect.getsourcelines(cls)[1]
+    except (TypeError, OSError):
+        file, line = "", 0  # it has no source
+    if kind == "made":
+        instead = "other --args" if args is not None else """--args with what it is made of, as '["a", 1]'"""
+    return Caution(_shown(Path(file)), line, method, kind, what, instead or INSTEAD[kind])
 
 
 def _told(found: Found) -> str:
@@ -181,19 +206,8 @@ def _say_what_was_tried(tried: Exercised) -> None:
         talk.print(f"out of time after {tried.operations} operations")
 
 
-def _never_waits(cls: type) -> Caution:
-    file = inspect.getsourcefile(cls) or ""
-    line = inspect.getsourcelines(cls)[1] if file else 0
-    what = "it has no operation that is `async def`, so nothing ever waits"
-    return Caution(_shown(Path(file)), line, cls.__name__, "interleaved", what, "no @interleaved")
-
-
-def _show(
-    name: str, operations: list[str], queries: list[str], captured: str, why: str, found: list[Caution]
-) -> None:
+def _show(name: str, operations: list[str], queries: list[str], found: list[Caution]) -> None:
     say(f"{name}: operations {', '.join(operations) or 'none'}; queries {', '.join(queries) or 'none'}")
-    if captured == "unknown":
-        talk.print(f"not looked at: whether its state can be captured: {why}", markup=False)
     for each in found:
         say(f"{each.file}:{each.line}: {each.kind} in {each.method}: {each.what}; use {each.instead}")
-    say(f"{len(found)} warnings" if found else "nothing to warn of")
+    say(f"{len(found)} {'warning' if len(found) == 1 else 'warnings'}" if found else "nothing to warn of")

@@ -19,7 +19,7 @@ class ClockConfig(Struct, frozen=True, kw_only=True):
 
     clock_limit_s: int = 60
     """A step of the system clock by more seconds than this is not followed until other hosts agree with it,
-    and a host whose time differs by more from most others' leaves claims to them (PROTOCOL X4). Lower
+    and a host whose time differs by more from most others' leaves claims to them (X4). Lower
     notices more, and takes slow networks and coarse clocks for wrong ones. Suggested: 60."""
 
     store_interval_s: int = 3

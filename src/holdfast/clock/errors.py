@@ -18,7 +18,7 @@ class ClockUnreadable(Unavailable):
 
 
 class GeneratorStopped(Unavailable):
-    """Raised when the generator is closed, or its store failed (PROTOCOL D1); only a restart helps."""
+    """Raised when the generator is closed, or its store failed (D1); only a restart helps."""
 
     code = "generator_stopped"
 

@@ -2,7 +2,7 @@
 
 A store writes ``clock.new``, syncs it, renames it over ``clock`` and syncs the directory; only then does the
 promise in it count. A crash in between leaves the old file whole, or the new one, never half of either.
-A failed write or sync is final (PROTOCOL D1): nothing more is stored, and the owner must stop.
+A failed write or sync is final (D1): nothing more is stored, and the owner must stop.
 """
 
 from enum import Enum

@@ -8,7 +8,7 @@ CSN reaches it, so whatever a crash forgets is below the timestamp at which the 
 future is stored about every ``store_interval_s``. Where a store is late, the time waits just below what is
 stored and S goes on counting; when S is used up too, or a peer has pulled the time past it, ``take`` raises
 :class:`FutureNotStored`, and ``on_stored`` says when to ask again. A failed store stops the generator for
-good (PROTOCOL D1).
+good (D1).
 
 Threads. ``take``, ``commit``, ``abort`` and ``status`` may be called from any thread: they touch no port but
 the trace. All else belongs to the thread that drives the core. Callbacks run outside the lock, so two
@@ -144,7 +144,7 @@ class Generator:
 
     @property
     def failure(self) -> str | None:
-        """Why the store failed, None while it works; the host must stop then (PROTOCOL D1)."""
+        """Why the store failed, None while it works; the host must stop then (D1)."""
         return self._future.failure
 
     # --- CSNs: any thread

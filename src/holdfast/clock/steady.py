@@ -1,4 +1,4 @@
-"""A wall clock that does not jump (PROTOCOL X4).
+"""A wall clock that does not jump (X4).
 
 A machine's clock may be set, by hours and at any moment, and what is stamped by it cannot be taken back: the
 group's time would be hours ahead on every successor. So a step of more than the limit is not followed: time

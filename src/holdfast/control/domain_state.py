@@ -1,4 +1,4 @@
-"""What a domain wishes for: the body of the state context (PROTOCOL T1, DESIGN section 10).
+"""What a domain wishes for: the body of the state context (T1).
 
 A value; :mod:`~holdfast.control.domain_changes` says how it changes. What *is* (groups, members, views) is
 the authority's and never copied here. Bytes that are equal are equal states and the other way round, on every

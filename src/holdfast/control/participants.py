@@ -1,4 +1,4 @@
-"""Who takes part in updates: a few of the hosts that hold the context (DESIGN section 10, T3, T4).
+"""Who takes part in updates: a few of the hosts that hold the context (T3, T4).
 
 Every host is a member of the control plane; those of the role ``manager`` keep the context, the others look
 on. A host that is needed takes part, and so does one that holds the last committed context from taking part

@@ -1,7 +1,7 @@
 """The replication manager's plan: what to do so that what is so becomes what is wished for (FTC-135, 198).
 
 A pure function of wishes and facts, made anew whenever either changes; it remembers nothing. What it asks for
-takes effect through the groups' records, and is carried out by primaries and hosts (PROTOCOL M5, M6), which
+takes effect through the groups' records, and is carried out by primaries and hosts (M5, M6), which
 never wait for it: failover is theirs alone. Each action is one change of one record from exactly the record
 that the plan was made from, so a plan that is out of date does nothing.
 

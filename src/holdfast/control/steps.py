@@ -1,4 +1,4 @@
-"""A plan's steps for one group, as changes of its record at the authority (PROTOCOL T1, M5, M6).
+"""A plan's steps for one group, as changes of its record at the authority (T1, M5, M6).
 
 The first is made from exactly the record that was planned from, each other one from the record that the one
 before has left. Whoever else changes the record ends them: what is left was planned on an old picture, or by

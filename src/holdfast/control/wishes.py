@@ -1,4 +1,4 @@
-"""What is wished for, and what is so: all that a plan is made from (DESIGN section 10, PROTOCOL T1).
+"""What is wished for, and what is so: all that a plan is made from (T1).
 
 Wishes are properties in effect, and hosts to be emptied. Facts are what the authority knows: which hosts
 live, each group's record and view. Values, compared as such; nothing here decides.

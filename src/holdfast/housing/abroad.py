@@ -1,4 +1,4 @@
-"""Calls that the groups of this host make to groups of other domains (FTC-6, PROTOCOL E3).
+"""Calls that the groups of this host make to groups of other domains (FTC-6, E3).
 
 As :mod:`.nesting`, with two differences. Where a group is, the hosts of its own domain are asked, as its
 clients ask them; and the call's id is made of the mark under which the calling group was made, which no group

@@ -1,4 +1,4 @@
-"""Finding groups that wait for each other in a circle, and breaking it (PROTOCOL E10; theory in
+"""Finding groups that wait for each other in a circle, and breaking it (E10; theory in
 :mod:`holdfast.model.circles`).
 
 The host of a call that has waited for a moment asks along: the called group's primary, if the call stands in

@@ -1,4 +1,4 @@
-"""Groups that shall have no member on this host any more (PROTOCOL M6).
+"""Groups that shall have no member on this host any more (M6).
 
 A host that is told to leave a group stays a member as long as the view lists it: what it holds may be the
 last. Once it is not listed, and, by the record that told it to go, cannot come to be again, it forgets what

@@ -1,4 +1,4 @@
-"""Calls that the groups of this host make to other groups (PROTOCOL E3).
+"""Calls that the groups of this host make to other groups (E3).
 
 The style says when a call may leave: once the calling operation is committed, and from the primary only.
 Here it is sent, like any caller's request (:mod:`holdfast.calling`), until it has an outcome or is not waited

@@ -1,4 +1,4 @@
-"""Groups in memory that go on by themselves when their state is lost (PROTOCOL V4).
+"""Groups in memory that go on by themselves when their state is lost (V4).
 
 Whoever created such a group said that an old state is better than none. When every process that held the
 newest one is known to be gone, each host of the group that notices asks all others what they hold, which is

@@ -2,7 +2,7 @@
 
 Its entry there outlives the wait for it (:mod:`holdfast.styles.deadlines`), so the answer is one of three:
 the outcome; that it never runs, from now on, also if it stood in line; or none. Only the last leaves the
-caller in doubt (PROTOCOL X3).
+caller in doubt (X3).
 """
 
 from dataclasses import dataclass

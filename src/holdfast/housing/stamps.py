@@ -1,4 +1,4 @@
-"""The stamps of a host's operations: CSNs from one generator, kept with the host's store (PROTOCOL S1).
+"""The stamps of a host's operations: CSNs from one generator, kept with the host's store (S1).
 
 A group's time may be further ahead of this host than the generator follows: one of its members had a clock
 that was hours ahead, or this host's is hours behind. That group goes on in a time of its own, from its newest

@@ -1,4 +1,4 @@
-"""What this host knows of calls that ended processes, here or elsewhere (PROTOCOL E4)."""
+"""What this host knows of calls that ended processes, here or elsewhere (E4)."""
 
 from typing import Final
 

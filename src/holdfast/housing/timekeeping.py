@@ -1,4 +1,4 @@
-"""A host whose time is not the others' leads no group, if another can (PROTOCOL X4)."""
+"""A host whose time is not the others' leads no group, if another can (X4)."""
 
 from collections.abc import Callable, Hashable, Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""Whether a group may go on with other code than it was served by: a decision about values (PROTOCOL E7).
+"""Whether a group may go on with other code than it was served by: a decision about values (E7).
 
 A host that was restarted with new code must not take a group along that the others still serve with the old
 one: they could not follow, and if it was a mistake it would be everybody's. It may when a person says so, or

@@ -5,7 +5,7 @@ from functools import partial
 
 
 class MachineClock:
-    """``now`` counts suspended time: a lease must not outlive a closed lid (PROTOCOL R3)."""
+    """``now`` counts suspended time: a lease must not outlive a closed lid (R3)."""
 
     # Not methods of ours: one call looks at the clocks twenty times, and a Python function around each look
     # costs more than the look.

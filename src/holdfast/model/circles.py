@@ -1,4 +1,4 @@
-"""Groups that wait for each other in a circle: what is said about them, and who gives way (PROTOCOL E10).
+"""Groups that wait for each other in a circle: what is said about them, and who gives way (E10).
 
 Theory. An operation that calls another group holds up the line of its own until it has the answer. So a call
 that stands in line waits for the operation that runs there, and that one for the call it made: a chain of

@@ -1,4 +1,4 @@
-"""Which code made something: a class as it was at one time (PROTOCOL E7)."""
+"""Which code made something: a class as it was at one time (E7)."""
 
 from typing import Final
 

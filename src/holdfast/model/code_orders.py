@@ -1,4 +1,4 @@
-"""What may be ordered about the code of groups, and how it is told (PROTOCOL E7)."""
+"""What may be ordered about the code of groups, and how it is told (E7)."""
 
 from typing import Annotated, Final
 

@@ -46,7 +46,7 @@ class Csn(Struct, frozen=True, order=True, array_like=True, gc=False):
     replica: Annotated[ReplicaId, Meta(ge=0, le=0xFFFF)]
     """r: the master that generated this number."""
     sub_sequence: UInt16 = 0
-    """s: the order of the parts of one operation, or of the operations of one batch (PROTOCOL S1)."""
+    """s: the order of the parts of one operation, or of the operations of one batch (S1)."""
 
     def __post_init__(self) -> None:
         if self.timestamp >> 32 or (self.sequence | self.replica | self.sub_sequence) >> 16:

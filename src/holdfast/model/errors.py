@@ -87,19 +87,19 @@ class Corruption(HoldfastError):
 
 
 class NoSpace(HoldfastError):
-    """Raised when the disk is full; the write did not happen and the member stops (PROTOCOL D1)."""
+    """Raised when the disk is full; the write did not happen and the member stops (D1)."""
 
     code = "no_space"
 
 
 class DiskFailed(HoldfastError):
-    """Raised when the disk fails a read or write; the member stops (PROTOCOL D1)."""
+    """Raised when the disk fails a read or write; the member stops (D1)."""
 
     code = "disk_failed"
 
 
 DISK_ERRORS: Final = (Corruption, NoSpace, DiskFailed)
-"""What ends a host, loudly, wherever it is met (PROTOCOL D1, D2)."""
+"""What ends a host, loudly, wherever it is met (D1, D2)."""
 
 
 class EndsProcess(BaseException):

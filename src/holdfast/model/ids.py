@@ -9,7 +9,7 @@ AgentId = NewType("AgentId", str)
 """The supervisor of one machine."""
 
 GroupId = NewType("GroupId", int)
-"""Number of a group, issued once by the authority and never reused (PROTOCOL V6)."""
+"""Number of a group, issued once by the authority and never reused (V6)."""
 
 StoreId = NewType("StoreId", str)
 """Identity of one store on one disk; a wiped or copied disk gets a new one (V5)."""

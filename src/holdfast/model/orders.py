@@ -174,7 +174,7 @@ class Deafen(Struct, frozen=True, kw_only=True, tag="deafen"):
 
 
 class WithoutObject(Struct, frozen=True, kw_only=True):
-    """A member that holds all that was acknowledged, and not the object (PROTOCOL O3, E8)."""
+    """A member that holds all that was acknowledged, and not the object (O3, E8)."""
 
     host: HostId
     why: str

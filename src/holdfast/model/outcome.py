@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.model.errors import EndsProcess, HoldfastError, InvalidRequest, Overloaded
+from holdfast.model.set_order import CONTAINERS, in_order, in_words
 
 TEXT_CHARACTERS_MAX: Final = 4096
 """How much of an exception's text a reply repeats: it is retained by every member until it expires."""
@@ -38,7 +39,7 @@ class Refused(msgspec.Struct, frozen=True, array_like=True, tag=2):
 
 
 class Poisoned(msgspec.Struct, frozen=True, array_like=True, tag=3):
-    """The call ended several processes and is not tried again (PROTOCOL E4)."""
+    """The call ended several processes and is not tried again (E4)."""
 
     attempts: int
     call: str = ""
@@ -113,12 +114,16 @@ def encode_outcome(outcome: Outcome) -> bytes:
 
 
 def encode_returned(value: object) -> bytes:
-    """The same bytes as for :class:`Returned`, without making one: most calls return. A set comes in the
-    order of its items' bytes, which is the same in every process. *Without it:* a replay gives the same set
-    in another order, and its member counts as one that differs (E8)."""
+    """The same bytes as for :class:`Returned`, without making one: most calls return. For what by its
+    annotation holds no sets (:mod:`.set_order`); one that is a set itself comes in order all the same."""
     if type(value) is set or type(value) is frozenset:
-        value = sorted(value, key=_encode)
+        value = in_order(value)
     return _encode((0, value))
+
+
+def encode_returned_in_order(value: object) -> bytes:
+    """The same for what may have sets within it, which come in one order."""
+    return _encode((0, in_order(value)))
 
 
 def encode_raised(error: BaseException) -> bytes:
@@ -160,11 +165,19 @@ def error_in_words(error: BaseException) -> str:
 
 
 def text_of(error: BaseException) -> str:
-    """What *error* says, as a text that can be sent: half a surrogate pair is written out."""
+    """What *error* says, as a text that can be sent: half a surrogate pair is written out. It is recorded, so
+    sets that it was raised with come in one order."""
     try:
-        return str(error).encode(errors="backslashreplace").decode()
+        return _said(error).encode(errors="backslashreplace").decode()
     except EndsProcess:
         raise
     except BaseException:
         # An exception's own __str__ is the user's code, and it may fail in its turn, in any way.
         return ""
+
+
+def _said(error: BaseException) -> str:
+    own_words = type(error).__str__ not in (BaseException.__str__, KeyError.__str__)
+    if own_words or not any(isinstance(each, CONTAINERS) for each in error.args):
+        return str(error)
+    return in_words(error.args if len(error.args) > 1 else error.args[0])

@@ -1,6 +1,6 @@
 """References: where a group is, as of one view; and what a host does with a request that carries one.
 
-A reference's version is its view's epoch (PROTOCOL V6), so the newer of two is never in doubt.
+A reference's version is its view's epoch (V6), so the newer of two is never in doubt.
 """
 
 from enum import Enum, auto

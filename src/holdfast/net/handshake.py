@@ -25,7 +25,7 @@ HANDSHAKE_BYTES_MAX: Final = 1024
 
 
 class Role(StrEnum):
-    """What a process is in its domain; with TLS the certificate must say the same (PROTOCOL K2)."""
+    """What a process is in its domain; with TLS the certificate must say the same (K2)."""
 
     HOST = "host"
     AGENT = "agent"

@@ -1,7 +1,7 @@
 """The agent: supervisor of one machine. It starts, watches and restarts processes and gives proof of death.
 
 Its word that a host is dead lets others claim that host's groups at once, so it speaks only from proof
-(PROTOCOL K2) and names exactly the incarnation that ended. An agent that is restarted finds its hosts
+(K2) and names exactly the incarnation that ended. An agent that is restarted finds its hosts
 running and takes them into care without having started them.
 """
 

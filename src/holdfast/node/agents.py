@@ -1,5 +1,5 @@
 """A host's links to the agents of its domain: its own, to which it reports, and its peers', who may tell it
-of a death (PROTOCOL K2)."""
+of a death (K2)."""
 
 import asyncio
 from collections import deque

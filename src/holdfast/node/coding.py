@@ -1,4 +1,4 @@
-"""What is said of the code of a group: who has which (PROTOCOL E7)."""
+"""What is said of the code of a group: who has which (E7)."""
 
 from collections.abc import Iterator, Mapping
 

@@ -1,4 +1,4 @@
-"""The heart: a thread with a loop of its own that exchanges heartbeats with every peer (PROTOCOL R4).
+"""The heart: a thread with a loop of its own that exchanges heartbeats with every peer (R4).
 
 The host's main loop may be busy with a long method, or stand still; this thread goes on and says so. It
 shares with the main thread: the loop's last turn (an integer the main loop writes), the picture of the peers

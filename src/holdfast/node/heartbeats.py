@@ -1,7 +1,7 @@
 """Heartbeats between hosts: one exchange per pair of hosts, however many groups they share.
 
 Theory of operation. Every ``interval_ns`` a host tells each peer that it lives, what it last heard from
-that peer, and how its own loop and disk are doing (PROTOCOL K3). Silence is judged by the listener's
+that peer, and how its own loop and disk are doing (K3). Silence is judged by the listener's
 own clock. This runs on a thread of its own (R4), so that a long method does not look like a dead host;
 that thread in turn notices when the loop or the disk stands still for too long, and ends the host. Where
 members are monitored a standing loop is one that answers for none of them, and is borne for no longer than

@@ -1,7 +1,7 @@
 """Processes known by the directory they hold, whoever started them.
 
 A pid read from anywhere may be another process's by now. The kernel says which process holds a lock, and a
-pidfd keeps meaning that process; so a signal sent from here reaches the holder or nobody (PROTOCOL K2).
+pidfd keeps meaning that process; so a signal sent from here reaches the holder or nobody (K2).
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The host: the process that houses members. It locks its store, opens a session, opens its store, serves.
 
-The order matters. The store is locked before anything of it is read and until the process is gone (PROTOCOL
-K2). The incarnation comes with the session (V2), then the store is opened under a new number (V5); peers
+The order matters. The store is locked before anything of it is read and until the process is gone
+(K2). The incarnation comes with the session (V2), then the store is opened under a new number (V5); peers
 hear nothing before that. Nothing is promised to anyone until all of that is durable.
 """
 

@@ -1,4 +1,4 @@
-"""The replication manager at work: the coordinator carries out what is planned (DESIGN section 10).
+"""The replication manager at work: the coordinator carries out what is planned.
 
 Between two looks it remembers only which primaries were reported to it (:mod:`holdfast.control.responding`);
 the next coordinator hears what was not acknowledged. Each step changes exactly the record that was planned

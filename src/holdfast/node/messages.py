@@ -65,7 +65,7 @@ class HostReport(Struct, frozen=True, tag="host_report", kw_only=True):
     deaf_to: tuple[HostId, ...] = ()
     """Hosts from which it takes nothing, because an admin said so (`holdfast chaos cut`)."""
     without_object: tuple[tuple[str, str], ...] = ()
-    """Groups whose member here has no object, and why (PROTOCOL O3, E8); the first of them."""
+    """Groups whose member here has no object, and why (O3, E8); the first of them."""
     details: dict[str, str] = {}
     """Of its session: where its doors are, among other things."""
     checkpoints_failed: tuple[tuple[str, str], ...] = ()

@@ -1,4 +1,4 @@
-"""The domain's fault notifier: made when it is first needed, found, and told of faults (PROTOCOL T6).
+"""The domain's fault notifier: made when it is first needed, found, and told of faults (T6).
 
 It is an ordinary group, made by whichever host needs it first; a domain in which nothing happens has none.
 """

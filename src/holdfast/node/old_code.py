@@ -1,4 +1,4 @@
-"""Processes that replay with the code of another time, as a host has them do it (PROTOCOL E7).
+"""Processes that replay with the code of another time, as a host has them do it (E7).
 
 The host reads its own checkpoint and log, hands them through a pipe, and writes what comes back aside, as a
 checkpoint that waits for its name (:mod:`.copying` does the same for states of its own). The process has no

@@ -1,4 +1,4 @@
-"""What code a class of the application is now, as a process that starts now would have it (PROTOCOL E7).
+"""What code a class of the application is now, as a process that starts now would have it (E7).
 
 Whoever asks has perhaps imported the class before, and importing runs what its module says: so it is imported
 in a process of its own, ``python -m holdfast.node.probing PID``, which ends with its parent, PID.

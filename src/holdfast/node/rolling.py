@@ -1,4 +1,4 @@
-"""Bringing a group to other code, host by host, while it serves (PROTOCOL E7, decision 0028).
+"""Bringing a group to other code, host by host, while it serves (E7, decision 0028).
 
 A process has the code that it imported, so a host gets new code by being started again: the backups first,
 each of them in order and back in sync before the next; then the group is wished to go on with the new code,

@@ -1,6 +1,6 @@
 """A host's store: its directory on disk, opened under a new number and then holding the host's log.
 
-Opening is a conversation between the disk and the authority (PROTOCOL V5, decision 0002); a store that the
+Opening is a conversation between the disk and the authority (V5, decision 0002); a store that the
 authority does not know as it stands is a stranger's, and the host begins a new one.
 """
 

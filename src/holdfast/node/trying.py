@@ -1,4 +1,4 @@
-"""Trying new code on a group's present state, at a host that has it (PROTOCOL E7)."""
+"""Trying new code on a group's present state, at a host that has it (E7)."""
 
 import asyncio
 import os

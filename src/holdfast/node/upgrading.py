@@ -1,4 +1,4 @@
-"""Which code groups shall go on with, as people order it of any host (PROTOCOL E7)."""
+"""Which code groups shall go on with, as people order it of any host (E7)."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,7 @@
 """A ward: one process in an agent's care. It is started, watched, and started again when it has ended.
 
 A ward that the agent finds already running (it, not the agent, survived) is left running and watched by
-its lock alone: a pid read from a file may be anybody's by now, the lock cannot be (PROTOCOL K2).
+its lock alone: a pid read from a file may be anybody's by now, the lock cannot be (K2).
 """
 
 import asyncio

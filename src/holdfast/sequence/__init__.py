@@ -1,7 +1,7 @@
 """One group's replicated sequence: an order of operations that survives its members.
 
 A core. It replicates opaque records from a primary to its backups and decides, with the authority's views,
-who may order them (PROTOCOL V, S, R, M, K, D2): :class:`.member.Member`, one per group and host, on the
+who may order them (V, S, R, M, K, D2): :class:`.member.Member`, one per group and host, on the
 :class:`.ports.HostPorts` of its host. `retention` is the table by which the styles above execute each call
 exactly once (X). What an operation means is left to those styles. `DESIGN.md` tells how it is built.
 """

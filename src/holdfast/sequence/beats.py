@@ -1,4 +1,4 @@
-"""The heartbeats that give and renew leases between two hosts (PROTOCOL R1, R3, K3).
+"""The heartbeats that give and renew leases between two hosts (R1, R3, K3).
 
 Rules. A host's heartbeat, answered, gives it a lease: it began before the heartbeat was sent, and lasts
 ``lease_ns`` from then by its own clock (R3). Who answers promises that it will claim no group of exactly that

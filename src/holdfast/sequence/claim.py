@@ -1,4 +1,4 @@
-"""Becoming primary: when a backup may claim, what it must compare first, and the asking (PROTOCOL K, V5, D2).
+"""Becoming primary: when a backup may claim, what it must compare first, and the asking (K1, K6, V5, D2).
 
 A backup may claim when what it promised has run out: to the process that the view names as primary, counted
 from when it knew of that epoch at the earliest, and to whomever this process last confirmed an epoch. At

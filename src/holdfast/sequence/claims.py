@@ -1,4 +1,4 @@
-"""The changes of views that one host's members ask for, in as few transactions as can be (PROTOCOL K4).
+"""The changes of views that one host's members ask for, in as few transactions as can be (K4).
 
 A host that dies leaves a claim to be made for each group that it was primary of. What is asked for in one
 turn, and while earlier transactions are under way, travels together: up to ``VIEWS_PER_TXN_MAX`` changes in

@@ -1,4 +1,4 @@
-"""A primary whose host shall not have the group any more: when it hands over, to whom (PROTOCOL M6, K5).
+"""A primary whose host shall not have the group any more: when it hands over, to whom (M6, K5).
 
 Whoever is chosen may answer and yet not claim: its clock may be off (X4). So they are chosen in turn.
 *Without that:* A* {A,B,C} shall leave; C, which comes first, has the wrong time; A hands over to C, takes the

@@ -1,4 +1,4 @@
-"""How fit a member is to lead: whether it has its object, or could have it (PROTOCOL O3, E8).
+"""How fit a member is to lead: whether it has its object, or could have it (O3, E8).
 
 A member holds the sequence whatever becomes of its object: it stays listed, acknowledges, and counts. But to
 lead it needs the object. Who must load much first leaves claims to others, for a while. Who has failed to

@@ -1,4 +1,4 @@
-"""Hand-over: a planned change of primary (PROTOCOL K5).
+"""Hand-over: a planned change of primary (K5).
 
 The primary takes no more calls, lets its tail commit, ends its reads, and only then says ``Released``; the
 chosen backup claims at once. Having said it, the primary never works in that epoch again: when no successor

@@ -1,4 +1,4 @@
-"""A member's questions to the authority: which view stands, and its one change of it (PROTOCOL A1, A5, M2).
+"""A member's questions to the authority: which view stands, and its one change of it (A1, A5, M2).
 
 A read without an answer is made again. A change without one is asked for again, the same with the same nonce,
 until it is definitely won or lost; nothing else is asked meanwhile.

@@ -1,4 +1,4 @@
-"""A member that holds the sequence and not the object: it says so, and asks for a state (PROTOCOL O3, E8).
+"""A member that holds the sequence and not the object: it says so, and asks for a state (O3, E8).
 
 It stays listed and acknowledges as before. Whoever is primary is told, again and again, so that it hands the
 group to somebody else, and that it offers a state where one is wanted. Messages may be lost and primaries may

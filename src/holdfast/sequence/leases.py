@@ -1,4 +1,4 @@
-"""What groups may conclude from the leases between hosts (PROTOCOL R1, R3).
+"""What groups may conclude from the leases between hosts (R1, R3).
 
 A lease (:mod:`.beats`) alone lets no primary read: *the right to read is per group*. Every answer of a backup
 that carries its group's epoch also carries the number of the latest heartbeat it had from the primary's host;

@@ -1,4 +1,4 @@
-"""Changing the members, as primary: drop the silent, let in who has caught up (PROTOCOL M1, M2, M4-M6, V5).
+"""Changing the members, as primary: drop the silent, let in who has caught up (M1, M2, M4-M6, V5).
 
 One change at a time, from exactly the view last won, asked again with the same nonce until the authority has
 definitely answered: a change in doubt is never given up by reading (M2). From before a learner is asked for

@@ -1,6 +1,6 @@
 """A log in memory, with the interface of the host's log: for groups with ``durability="memory"``.
 
-Everything is "durable" with the next flush: such a member's store is its process (PROTOCOL V4).
+Everything is "durable" with the next flush: such a member's store is its process (V4).
 """
 
 from bisect import bisect_left, bisect_right

@@ -1,6 +1,6 @@
 """The messages between the members of a group, and between hosts about all their groups.
 
-Each names its group and the sender's epoch; receivers refuse older epochs (PROTOCOL S2). None is trusted to
+Each names its group and the sender's epoch; receivers refuse older epochs (S2). None is trusted to
 arrive, to arrive once, or in order.
 """
 

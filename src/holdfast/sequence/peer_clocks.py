@@ -1,4 +1,4 @@
-"""What hosts know of each other's clocks, from their heartbeats (PROTOCOL X4).
+"""What hosts know of each other's clocks, from their heartbeats (X4).
 
 Each heartbeat carries its sender's time. A host whose time differs from that of most of its peers by more
 than the limit is *off*: it leaves claims to others. With one peer nobody can say who is wrong. A machine's

@@ -1,4 +1,4 @@
-"""Which of several members with the same ground to claim does so first (PROTOCOL K1, K4).
+"""Which of several members with the same ground to claim does so first (K1, K4).
 
 One claim is enough, and two cost more than twice as much: who loses follows nobody until it knows that it has
 lost. So each leaves the claim for a while to those who come before it and are heard. Each group begins with

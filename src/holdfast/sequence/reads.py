@@ -1,4 +1,4 @@
-"""The right to answer a linearizable query (PROTOCOL R1, R2).
+"""The right to answer a linearizable query (R1, R2).
 
 From its own state the primary answers only while every required member's host has given it a lease that is
 in force, and that member's answer of this epoch came since the lease began. Otherwise the authority is asked,

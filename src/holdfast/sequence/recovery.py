@@ -1,4 +1,4 @@
-"""Forced recovery: going on from what one member holds, when the group cannot go on by itself (PROTOCOL V4).
+"""Forced recovery: going on from what one member holds, when the group cannot go on by itself (V4).
 
 A person decides, and must see before what is given up. So it has two steps. *Inspect* asks the authority for
 the view and every host for what its member holds, and says for each what would be lost. *Recover* puts a view

@@ -1,4 +1,4 @@
-"""The table of requests and replies by which a call is executed exactly once (PROTOCOL X).
+"""The table of requests and replies by which a call is executed exactly once (X).
 
 Rules. The table is part of the object's state: every member builds the same one from the same sequence, and
 a checkpoint carries it (X1). An entry stays until the group's own time has passed its expiration, or until

@@ -1,4 +1,4 @@
-"""The roles of a member, and which may follow which. A process never resumes a role (PROTOCOL V3)."""
+"""The roles of a member, and which may follow which. A process never resumes a role (V3)."""
 
 import enum
 from typing import Final

@@ -1,4 +1,4 @@
-"""How a member stands: the view as last known, and the change of it under way (PROTOCOL V1, M1, M2, M5).
+"""How a member stands: the view as last known, and the change of it under way (V1, M1, M2, M5).
 
 Values in, values out. *Required* are all who may claim after any answer that the authority may still give:
 the listed, and while a change is unanswered also those it would list. Nothing commits and no lease read is

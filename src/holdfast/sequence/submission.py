@@ -1,4 +1,4 @@
-"""The primary's part: order, send, count acknowledgements, commit (PROTOCOL S1-S5, K1).
+"""The primary's part: order, send, count acknowledgements, commit (S1-S5, K1).
 
 A position commits when every required member has acknowledged it, this one's own sync included, and the
 listed are at least ``min_in_sync`` (S3). A new primary first has everything it held at its claim acknowledged

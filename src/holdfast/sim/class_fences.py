@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from holdfast.sim.class_awaits import unawaited
 from holdfast.sim.class_state import ATTRIBUTE, Finding, Function, uncaptured
 from holdfast.sim.fences import FORBIDDEN_MODULES, touches
 from holdfast.sim.hash_order import INSTEAD as ORDER_INSTEAD
@@ -67,7 +68,8 @@ class Caution:
     line: int
     method: str
     kind: str
-    """``clock``, ``randomness``, ``threads``, ``io``, ``order``, ``state``."""
+    """``clock``, ``randomness``, ``threads``, ``io``, ``order``, ``state``, ``await``; of what was tried also
+    ``replay``, ``query``, ``result``; of the class as a whole ``made``, ``place``, ``interleaved``."""
     what: str
     instead: str
 
@@ -82,7 +84,11 @@ def cautions_in(source: str, file: str, class_name: str) -> list[Caution]:
     places = _places(tree, methods)
     found = [
         Caution(file, line, places[line], kind, what, instead)
-        for line, kind, what, instead in (*_findings(tree), *uncaptured(tree, methods, class_name))
+        for line, kind, what, instead in (
+            *_findings(tree),
+            *uncaptured(tree, methods, class_name),
+            *unawaited(tree),
+        )
         if line in places and line not in excused
     ]
     # The general fences and the imports may both name the same use.

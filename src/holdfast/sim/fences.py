@@ -31,7 +31,7 @@ CORES: Final = (
     "directory",
     "search",
 )
-"""Packages that are cores throughout, in the order of DESIGN section 5: each may import those before it."""
+"""Packages that are cores throughout, in the order of the layers: each may import those before it."""
 
 MACHINE: Final = (
     "__main__.py",

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 from typing import Final
 
-INSTEAD: Final = "sorted(...) it, or keep a dict, whose order is that of insertion"
+INSTEAD: Final = "sorted(...), or a dict instead of the set, whose order is that of insertion"
 
 SET_TYPES: Final = frozenset({"set", "frozenset", "Set", "AbstractSet", "MutableSet", "FrozenSet"})
 MAPPING_TYPES: Final = frozenset({"dict", "Mapping", "MutableMapping", "defaultdict", "OrderedDict"})
@@ -28,6 +28,8 @@ TIES_BY_ORDER: Final = frozenset({"sorted", "min", "max"})
 WALKS: Final = frozenset(
     {"list", "tuple", "iter", "enumerate", "zip", "map", "filter", "dict", "next", "reversed"}
 )
+SHOWS: Final = frozenset({"str", "repr", "format"})
+"""They make a text of it."""
 WALKING_METHODS: Final = frozenset({"extend", "join", "fromkeys", "extendleft", "from_iterable"})
 
 _SET: Final = ast.Name("set")
@@ -134,6 +136,10 @@ class _Finder(ast.NodeVisitor):
         self._walk(node.value)
         self.generic_visit(node)
 
+    def visit_FormattedValue(self, node: ast.FormattedValue) -> None:
+        self._walk(node.value)
+        self.generic_visit(node)
+
     def visit_Call(self, node: ast.Call) -> None:
         has_key = any(keyword.arg == "key" for keyword in node.keywords)
         match node.func:
@@ -149,7 +155,7 @@ class _Finder(ast.NodeVisitor):
                 for keyword in node.keywords:
                     self.visit(keyword.value)
                 return
-            case ast.Name(id=name) if name in WALKS:
+            case ast.Name(id=name) if name in WALKS | SHOWS:
                 self._walk_all(node.args)
             case ast.Attribute(attr=name) if name in WALKING_METHODS:
                 self._walk_all(node.args)

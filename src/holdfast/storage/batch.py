@@ -5,7 +5,7 @@ whole sectors, so writing the next one can never tear one that was acknowledged;
 so that one sector gone blank is seen as damage and not taken for the end of the log.
 
 The header names the batch before (by number and checksum), the place up to which the log was synced when
-this batch was written (PROTOCOL D2: damage before that place is damage, after it may be a torn write), and
+this batch was written (D2: damage before that place is damage, after it may be a torn write), and
 the store and opening it belongs to, so that leftovers of other stores and of earlier openings are known.
 """
 

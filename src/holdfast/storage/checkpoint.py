@@ -1,4 +1,4 @@
-"""The file of one checkpoint: a group's whole state at one point of its history (PROTOCOL D3).
+"""The file of one checkpoint: a group's whole state at one point of its history (D3).
 
 A header; chunks, all but the last of the same size, each behind its hash, so that any of them can be read,
 checked and shipped alone; and an end that holds the hash of everything. A file that has its final name was

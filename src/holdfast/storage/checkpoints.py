@@ -1,4 +1,4 @@
-"""The checkpoints of a store: which there are, writing the next, choosing one that is whole (PROTOCOL D3).
+"""The checkpoints of a store: which there are, writing the next, choosing one that is whole (D3).
 
 The newest ``KEPT`` of each group are kept, so that when the newest has rotted the one before still serves;
 the log keeps what lies behind the oldest of them (:meth:`CheckpointStore.floor`).

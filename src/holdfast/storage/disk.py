@@ -5,7 +5,7 @@ disk, so a slow sync does not silence a host's heartbeats. The names and sizes o
 memory, and a read lays the writes that are still queued over what the file holds, so the owner always sees
 its own changes. Only a read of a file whose creation, renaming or truncation is still queued waits for it.
 
-The first failure is final (PROTOCOL D1): the thread changes nothing any more, every sync answers
+The first failure is final (D1): the thread changes nothing any more, every sync answers
 ``ok=False``, every further change raises what went wrong.
 """
 

@@ -47,7 +47,7 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
     gather_bytes_max: int = 256 << 20
     """Records waiting for a slow disk; beyond it appends are refused as ``Overloaded``."""
     group_bytes_max: int = 128 << 20
-    """Live records of one group; beyond it that group alone is refused (PROTOCOL D4: log_bytes_max). They
+    """Live records of one group; beyond it that group alone is refused (D4: log_bytes_max). They
     are copied forward in one go: twice as much must be able to wait for the disk. A backup that reaches this
     acknowledges nothing more, so styles refuse calls well before."""
     files_max: int = 8

@@ -1,4 +1,4 @@
-"""Gathering: records wait here while a sync runs, laid out as they will lie on the disk (PROTOCOL S5).
+"""Gathering: records wait here while a sync runs, laid out as they will lie on the disk (S5).
 
 The place of every record is known when it is appended: batches follow one another without gaps, so a batch
 begins where the one before ends, or in the next file when it no longer fits.

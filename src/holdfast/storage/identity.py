@@ -1,4 +1,4 @@
-"""Who a store is: its id, its host, and how often it has been opened (PROTOCOL V5).
+"""Who a store is: its id, its host, and how often it has been opened (V5).
 
 Each opening is numbered at the authority before anything is acknowledged in it, so a disk that was wiped,
 copied or put back from a backup shows by its number. The order of an opening:

@@ -1,4 +1,4 @@
-"""An exclusive lock on a directory, held from before a process serves until it is gone (PROTOCOL K2).
+"""An exclusive lock on a directory, held from before a process serves until it is gone (K2).
 
 The kernel drops the lock when the process ends, however it ends, and not before; so whoever obtains it has
 proof that the last holder is gone. It is a POSIX record lock because a forked child does not inherit those:

@@ -1,4 +1,4 @@
-"""Which files of the log may go, and which groups stand in the way (PROTOCOL D4)."""
+"""Which files of the log may go, and which groups stand in the way (D4)."""
 
 from collections import Counter
 from collections.abc import Iterable

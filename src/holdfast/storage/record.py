@@ -1,6 +1,6 @@
 """Records: what the log keeps for a group, and how it lies on the disk.
 
-A record is a fixed header and a body kept exactly as it was received (PROTOCOL S5). Its checksum covers
+A record is a fixed header and a body kept exactly as it was received (S5). Its checksum covers
 header and body, and the header holds the checksum of the record before it in the same group (S2), so the
 records of a group form a chain that is the same on every member: two members whose tails have the same
 position, epoch and checksum hold the same records. One record may hold several calls: *count* positions

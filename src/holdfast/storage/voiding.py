@@ -1,4 +1,4 @@
-"""Marks that what is kept of a group is not its object: whoever starts next must not load it (PROTOCOL E8).
+"""Marks that what is kept of a group is not its object: whoever starts next must not load it (E8).
 
 A file beside the checkpoints, without content that matters: its name says up to where they are void. The
 files themselves stay: the log begins where they stand, and a person may want to go on from them (V4).

@@ -1,4 +1,4 @@
-"""A member without its object, and why (PROTOCOL O3, E8).
+"""A member without its object, and why (O3, E8).
 
 Its replay gave another outcome than the one that was answered, or its state another digest than the
 primary's; or whoever stands on this knows another reason for which the object here would not be the group's.

@@ -4,9 +4,8 @@ The decoder says only that an array or a map somewhere has a wrong value. So whe
 parts are tried one by one, each as its part of the annotation: the smallest that fails is what is told.
 """
 
-import dataclasses
 import types
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import (
@@ -20,8 +19,7 @@ from typing import (
     is_typeddict,
 )
 
-import msgspec
-
+from holdfast.model.fields import fields_of
 from holdfast.styles.sameness import in_short
 
 Part = tuple[str, Any, Any]
@@ -90,16 +88,8 @@ def _parts(value: Any, kind: Any, first: int) -> Iterator[Part]:
         # Of an object that stands where another is expected, the parts say nothing.
         cls: type = type(value)
         hints = _hints(cls)
-        for name in _field_names(value):
+        for name in fields_of(cls) or ():
             yield f".{name}", getattr(value, name, None), hints.get(name, Any)
-
-
-def _field_names(value: Any) -> Collection[str]:
-    if isinstance(value, msgspec.Struct):
-        return value.__struct_fields__
-    if dataclasses.is_dataclass(value):
-        return [each.name for each in dataclasses.fields(value)]
-    return [each.name for each in getattr(type(value), "__attrs_attrs__", ())]
 
 
 def _of(value: Any, kind: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Which calls have ended processes, so that none ends more of them than it must (PROTOCOL E4).
+"""Which calls have ended processes, so that none ends more of them than it must (E4).
 
 A process that a method ends has no time to say so. So what is about to run is noted first, in a *slot* that
 outlives the process; whoever sees it die reads the slot and tells the others, before they take over.

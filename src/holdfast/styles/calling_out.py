@@ -1,4 +1,4 @@
-"""The calls to other groups that an object waits for, as its primary makes them (PROTOCOL E3)."""
+"""The calls to other groups that an object waits for, as its primary makes them (E3)."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -58,7 +58,7 @@ class StyleConfig(Struct, frozen=True, kw_only=True):
     Overloaded. They are in every checkpoint."""
     gate_ns: int = 10 * SECOND
     """How long interleaved operations begin no more while a checkpoint waits for those that wait. Shorter: a
-    group that calls slow ones captures no state, and its log grows until calls are refused."""
+    group that calls slow ones captures no state, and its log grows until calls are refused (E12)."""
     gate_pause_ns: int = 30 * SECOND
     """After which that is tried again."""
     gate_again_ns: int = 100 * MILLISECOND

@@ -22,7 +22,7 @@ from holdfast.model.traceparent import Traceparent
 from holdfast.model.units import SECOND
 from holdfast.styles.cron import parse_schedule
 from holdfast.styles.interface import BadCall, Interface, Operation, interface_of
-from holdfast.styles.operation import encode_arguments
+from holdfast.styles.operation import encode_arguments_in_order
 from holdfast.styles.sends import Sends
 from holdfast.styles.timers import Timers
 
@@ -220,7 +220,7 @@ class OtherGroup(Generic[T]):
     def _made(
         self, name: str, operation: Operation | None, args: tuple[object, ...], kwargs: dict[str, object]
     ) -> NestedCall[Any]:
-        arguments, scope = encode_arguments(args, kwargs), scope_now.get()
+        arguments, scope = encode_arguments_in_order(args, kwargs), scope_now.get()
         if operation is not None:
             operation.decoded(arguments)  # as the group will: what does not fit is not sent
         returns = operation.returns if operation is not None else Any
@@ -256,7 +256,7 @@ class Receiver(Generic[T]):
         what does not fit."""
         name = method if isinstance(method, str) else method.__name__
         scope, sends = _sender()
-        arguments = encode_arguments(args, kwargs)
+        arguments = encode_arguments_in_order(args, kwargs)
         if self._interface is not None:
             self._interface.operation(name).decoded(arguments)  # what does not fit is not sent
         caller, carried = Request(scope.client, scope.number), scope.traceparent.encoded()
@@ -374,14 +374,14 @@ class Context:
             raise InvalidRequest(f"a delay is between 0 and {DELAY_S_MAX} s, not {delay_s}")
         scope, timers = _ordered("sets a timer")
         due_ns = scope.time_ns + round(delay_s * SECOND)
-        arguments = encode_arguments(args, {})
+        arguments = encode_arguments_in_order(args, {})
         return timers.set(due_ns, _name(scope, method, arguments), arguments)
 
     def cron(self, schedule: str, method: str | Callable[..., object], *args: object) -> int:
         """Call a method again and again at the times of a five-field cron expression, in UTC."""
         scope, timers = _ordered("sets a timer")
         due_ns = parse_schedule(schedule).after(scope.time_ns)
-        arguments = encode_arguments(args, {})
+        arguments = encode_arguments_in_order(args, {})
         return timers.set(due_ns, _name(scope, method, arguments), arguments, schedule=schedule)
 
     def cancel(self, timer: int) -> bool:

@@ -1,4 +1,4 @@
-"""What the class of one time has executed, executed by it again (PROTOCOL E7).
+"""What the class of one time has executed, executed by it again (E7).
 
 A member whose class is another cannot do that itself. The host has the sources of that time, and runs this in
 a process of their own; the state that comes of it is loaded by the class of today.

@@ -1,4 +1,4 @@
-"""When a warm primary brings its backups forward, and by what (PROTOCOL E5).
+"""When a warm primary brings its backups forward, and by what (E5).
 
 A backup that takes over replays what it was not brought past. So what counts is the time that the primary
 spent on executing since, not the number of calls nor the wall clock; the interval only serves the quiet

@@ -1,4 +1,5 @@
-"""When a primary lets no interleaved operation begin, so that its object comes to rest and can be captured.
+"""When a primary lets no interleaved operation begin, so that its object comes to rest and can be captured
+(E12).
 
 It closes the gate by a record, for every member and every replay alike, as soon as somebody waits for a
 moment of rest: a checkpoint that is due, an upgrade, an orderly stop. The object opens it itself when it has

@@ -1,4 +1,4 @@
-"""Whom a call that has not ended waits for, as the primary of the called group knows it (PROTOCOL E10)."""
+"""Whom a call that has not ended waits for, as the primary of the called group knows it (E10)."""
 
 from dataclasses import dataclass
 from itertools import islice

@@ -15,7 +15,8 @@ from typing import Any, Final, TypeVar, get_type_hints, overload
 import msgspec
 
 from holdfast.model.errors import EndsProcess, InvalidRequest
-from holdfast.model.outcome import text_of
+from holdfast.model.outcome import encode_returned, encode_returned_in_order, text_of
+from holdfast.model.set_order import may_hold_sets
 from holdfast.net.frame import UNDECODABLE
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -59,7 +60,7 @@ def query(method: Method | None = None, *, anytime: bool = False) -> Method | Ca
 
 def interleaved(cls: Class) -> Class:
     """Mark a class that bears it when others of its operations run while one waits for another group: what
-    it knew before an ``await`` may have changed after it. Queries see the object as it is."""
+    it knew before an ``await`` may have changed after it (E11). Queries see the object as it is."""
     if not isinstance(cls, type):
         raise TypeError(f"@interleaved marks a class, not {cls!r}")
     setattr(cls, INTERLEAVED_MARK, True)
@@ -87,6 +88,8 @@ class Operation:
     """Whether it is a query that may see half an operation."""
     returns: Any = Any
     """What it returns, by its annotation; ``Any`` when that says nothing that could be made of a reply."""
+    encode: Callable[[object], bytes] = encode_returned_in_order
+    """Makes the outcome of what it returns; a cheaper one, where that can hold no set."""
     _whole: msgspec.msgpack.Decoder[Any] | None = field(init=False, compare=False, repr=False)
     """Reads and checks all parameters, given by position, in one step: what nearly every call looks like."""
 
@@ -195,7 +198,8 @@ def _public_methods(cls: type) -> list[tuple[str, Callable[..., Any]]]:
 def _operation(name: str, method: Callable[..., Any]) -> Operation:
     signature = inspect.signature(method)
     parameters = list(signature.parameters.values())[1:]
-    known = _checkable_types(method)
+    hints = _resolved(method)
+    known = {name: hint for name, hint in hints.items() if _is_checkable(hint)}
     return Operation(
         name=name,
         is_query=getattr(method, QUERY_MARK, False),
@@ -204,17 +208,16 @@ def _operation(name: str, method: Callable[..., Any]) -> Operation:
         signature=signature.replace(parameters=parameters),
         types={each.name: known[each.name] for each in parameters if each.name in known},
         returns=known.get("return", Any),
+        encode=encode_returned_in_order if may_hold_sets(hints.get("return", Any)) else encode_returned,
     )
 
 
-def _checkable_types(method: Callable[..., Any]) -> dict[str, Any]:
-    """The annotations msgspec can check; the others are the class's own business."""
+def _resolved(method: Callable[..., Any]) -> dict[str, Any]:
     try:
-        hints = get_type_hints(method)
+        return get_type_hints(method)
     except (NameError, TypeError):
         # Names that exist only for the type checker. What cannot be resolved is not checked.
         return {}
-    return {name: hint for name, hint in hints.items() if _is_checkable(hint)}
 
 
 def _decoder_of_all(
@@ -228,6 +231,7 @@ def _decoder_of_all(
 
 
 def _is_checkable(annotation: Any) -> bool:
+    """Whether msgspec can check it; other annotations are the class's own business."""
     try:
         msgspec.json.Decoder(annotation)
     except TypeError:

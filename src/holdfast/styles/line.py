@@ -1,13 +1,13 @@
-"""The operations of one group on its object (PROTOCOL E2, E3): one at a time, or interleaved.
+"""The operations of one group on its object (E2, E3): one at a time, or interleaved (E11).
 
 A method that waits for another group holds up those ordered after it: they queue. Where the class bears it
 (:func:`holdfast.styles.interface.interleaved`) they begin while it waits, and each goes on where the answer
 to its call has its place in the sequence: so every replay takes the same steps in the same order.
 
-When no method waits the object is *at rest*; only then may it be captured. Interleaved operations might never
-leave it so: a record closes the *gate*, and what comes after that queues until the object has been at rest. A
-call of another group that waits for nobody itself passes: somebody's operation waits for it, and maybe one of
-this group for that one.
+When no method waits the object is *at rest*; only then may it be captured (E12). Interleaved operations
+might never leave it so: a record closes the *gate*, and what comes after that queues until the object has
+been at rest. A call of another group that waits for nobody itself passes: somebody's operation waits for it,
+and maybe one of this group for that one.
 """
 
 from collections import deque
@@ -35,7 +35,7 @@ from holdfast.styles.timers import Timers
 
 WAITING_MAX: Final = 1_000
 """Interleaved operations that wait at once; beyond, they queue. The same on every member: it decides when an
-operation begins."""
+operation begins (E11)."""
 
 
 @dataclass(slots=True)
@@ -201,7 +201,7 @@ class Line:
                 return refused(error)
             scope = self.scope
             scope.begin(client, each.number, time_ns, each.traceparent)
-            outcome = call(getattr(self.instance, each.method), args, kwargs)
+            outcome = call(getattr(self.instance, each.method), args, kwargs, operation.encode)
             return outcome if scope.unawaited is None else all_awaited(outcome, scope)
         job = Job(
             client,
@@ -333,7 +333,7 @@ class Line:
         self._definition.attempts.enter_one(job.client, job.number)
         token = scope_now.set(scope)
         try:
-            return all_awaited(call(method, args, kwargs), scope)
+            return all_awaited(call(method, args, kwargs, operation.encode), scope)
         finally:
             self._definition.attempts.leave_one()
             scope_now.reset(token)
@@ -342,7 +342,7 @@ class Line:
         self, job: Job, coroutine: Suspended, scope: Scope, send: Outcome | None, position: Position
     ) -> bytes | None:
         self._definition.attempts.enter_one(job.client, job.number)
-        reached = step(coroutine, scope, send)
+        reached = step(coroutine, scope, send, self._operations[job.method].encode)
         self._definition.attempts.leave_one()
         if isinstance(reached, bytes):
             self._before.drop()
@@ -364,12 +364,12 @@ def run_at_once(
         return refused(error)
     bound = getattr(instance, method)
     if operation.is_async:
-        reached = step(bound(*args, **kwargs), scope, None)
+        reached = step(bound(*args, **kwargs), scope, None, operation.encode)
         invariant(isinstance(reached, bytes), "calling another group is refused in this scope")
         return reached if isinstance(reached, bytes) else b""
     token = scope_now.set(scope)
     try:
-        return call(bound, args, kwargs)
+        return call(bound, args, kwargs, operation.encode)
     finally:
         scope_now.reset(token)
 

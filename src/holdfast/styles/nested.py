@@ -1,4 +1,4 @@
-"""A call from one group to another, as it travels: the same to the byte, whoever sends it (PROTOCOL E3).
+"""A call from one group to another, as it travels: the same to the byte, whoever sends it (E3).
 
 Its id is made of the calling group, the calling request's id and the number of the call within it, never of a
 position or an epoch: those may differ when another primary makes the call again.

@@ -13,14 +13,14 @@ decides the same (X2). All other records take one position.
 `Settled`      somebody asked for a request's outcome: if it has not run, it never will (X3)
 `Poison`       a call that ended processes is given up (E4)
 `Withdrawn`    a call that stands in line and has not begun never will (E10, X3)
-`SendEnded`    a call that the group sent and waited for nobody with has ended
+`SendEnded`    a call that the group sent and waited for nobody with has ended (E13)
 `Upgraded`     from here on other code of the class executes, from the state that it has loaded (E7)
 `State`        the primary's whole state, for warm backups (FTC-308)
 `Update`       what changed since the last `State` or `Update`
 `Forward`      warm backups may replay up to here: what changed is cheaper to compute than to send (E5)
 `Marked`       every member of an active group captures its state here; operations that are interleaved begin
-               no more until the object has been at rest
-`Unmarked`     that took too long: they begin again
+               no more until the object has been at rest (E12)
+`Unmarked`     that took too long: they begin again (E12)
 `Digested`     what the primary's state at a mark came to; one that differs has diverged (E1)
 =============  =====================================================================================
 
@@ -41,6 +41,7 @@ from holdfast.model.code import Code
 from holdfast.model.csn import Csn
 from holdfast.model.ids import ClientId, Position
 from holdfast.model.outcome import Poisoned, encode_outcome
+from holdfast.model.set_order import in_order
 from holdfast.model.traceparent import TRACEPARENT_BYTES
 from holdfast.model.units import SECOND
 
@@ -330,3 +331,8 @@ def encode_arguments(args: tuple[object, ...], kwargs: dict[str, object]) -> msg
     if not kwargs:
         return msgspec.Raw(_encode(args))
     return msgspec.Raw(_encode({**kwargs, "*": args} if args else kwargs))
+
+
+def encode_arguments_in_order(args: tuple[object, ...], kwargs: dict[str, object]) -> msgspec.Raw:
+    """The same for a call that a method makes: every member encodes it, and sets have one order."""
+    return encode_arguments(in_order(args), in_order(kwargs))

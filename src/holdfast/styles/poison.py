@@ -1,4 +1,4 @@
-"""Finding the calls that must not run because they ended too many processes (PROTOCOL E4)."""
+"""Finding the calls that must not run because they ended too many processes (E4)."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Queries that ran and may not be answered yet (PROTOCOL S4, R1, R2)."""
+"""Queries that ran and may not be answered yet (S4, R1, R2)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

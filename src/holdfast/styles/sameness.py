@@ -6,20 +6,19 @@ have millions of values, so they are compared by columns: all that stand at the 
 together, at the speed of the interpreter's own loops. Only what differs is looked for one by one.
 """
 
-import dataclasses
 import datetime
 import enum
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import chain, count
 from math import isnan
 from operator import attrgetter, is_
 from typing import Any, Final
 
-import msgspec
+from holdfast.model.fields import fields_of
 
 _PLAIN: Final = frozenset({int, str, bytes, bytearray, bool, type(None)})
 """Of these equal is the same."""
@@ -95,7 +94,7 @@ def _are_same_of(kind: type, ones: Sequence[Any], others: Sequence[Any]) -> bool
     if kind is Decimal:
         return list(map(str, ones)) == list(map(str, others))
     made_of: type = kind
-    names = _fields(made_of)
+    names = fields_of(made_of)
     if names is not None:
         return all(_is_column_same(attrgetter(name), ones, others) for name in names) and (
             not _may_have_more(kind, len(names), ones) or _is_column_same(_beside_fields, ones, others)
@@ -130,17 +129,6 @@ def _is_equal(one: Any, other: Any) -> bool:
     return one is other or bool(one == other)
 
 
-@lru_cache(maxsize=1024)
-def _fields(kind: type) -> tuple[str, ...] | None:
-    """The names of what its objects are made of; None for one that is not made of fields."""
-    if issubclass(kind, msgspec.Struct):
-        return kind.__struct_fields__
-    if dataclasses.is_dataclass(kind):
-        return tuple(field.name for field in dataclasses.fields(kind))
-    attributes = getattr(kind, "__attrs_attrs__", None)
-    return tuple(each.name for each in attributes) if attributes is not None else None
-
-
 def _may_have_more(kind: type, fields: int, values: Sequence[Any]) -> bool:
     """Whether objects that are made of so many fields may have other attributes as well."""
     return bool(kind.__dictoffset__) and set(map(len, map(vars, values))) != {fields}
@@ -150,7 +138,7 @@ def _beside_fields(value: Any) -> dict[str, Any]:
     """Attributes that are set on an object and are no fields of it: they do not go with it, unless it makes
     them itself. What a ``cached_property`` remembers is made again."""
     kind: type = type(value)
-    names = _fields(kind) or ()
+    names = fields_of(kind) or ()
     return {
         name: each
         for name, each in sorted(getattr(value, "__dict__", {}).items())
@@ -171,7 +159,7 @@ def _pairs(one: Any, other: Any, first: int) -> Iterator[tuple[str, Any, Any]]:
     elif isinstance(one, set | frozenset) and one == other:
         found = {each: each for each in other}
         yield from ((f" member {in_short(each)}", each, found[each]) for each in one)
-    elif (names := _fields(kind)) is not None:
+    elif (names := fields_of(kind)) is not None:
         yield from ((f".{name}", getattr(one, name), getattr(other, name)) for name in names)
         found = _beside_fields(other)
         for name, value in _beside_fields(one).items():

@@ -1,4 +1,5 @@
-"""The outbox of a group, as its primary empties it: one call at a time to each receiver, in their order."""
+"""The outbox of a group, as its primary empties it: one call at a time to each receiver, in their order
+(E13, E14)."""
 
 from collections.abc import Iterator
 from typing import Final

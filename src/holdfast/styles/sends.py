@@ -1,4 +1,4 @@
-"""Durable one-way sends: calls that a group has others execute, and waits for none of them.
+"""Durable one-way sends: calls that a group has others execute, and waits for none of them (E13, E14).
 
 The outbox is part of the state: a method puts a call in it, and every member and every replay puts the same
 one. It leaves when what put it there is committed, from the primary, again and again until the receiver has

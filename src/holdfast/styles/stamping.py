@@ -1,4 +1,4 @@
-"""When a primary ordered what: one CSN for each turn, and times that never go back (PROTOCOL S1, X4)."""
+"""When a primary ordered what: one CSN for each turn, and times that never go back (S1, X4)."""
 
 from collections.abc import Callable
 

@@ -20,6 +20,7 @@ from holdfast.model.outcome import (
 from holdfast.styles.context import NestedCall, Scope, scope_now
 
 Suspended = Coroutine[Any, Any, Any]
+Encode = Callable[[object], bytes]
 
 REFUSED_AWAITS_MAX: Final = 16
 """How often a method may catch :class:`CannotAwait` and await something wrong again."""
@@ -47,20 +48,21 @@ class NotAwaited(InvalidRequest):
     code = "not_awaited"
 
 
-def call(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
-    """The outcome of an ordinary method. Whatever it raises is its reply: ``sys.exit`` ends the method, not a
-    host, and nothing leaves in the middle of a record, with the object changed and nothing ordered. So is a
-    ``KeyboardInterrupt``: a host takes SIGINT itself, and none is raised by that."""
+def call(method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], encode: Encode) -> bytes:
+    """The outcome of an ordinary method; *encode* is its operation's. Whatever it raises is its reply:
+    ``sys.exit`` ends the method, not a host, and nothing leaves in the middle of a record, with the object
+    changed and nothing ordered. So is a ``KeyboardInterrupt``: a host takes SIGINT itself, and none is raised
+    by that."""
     try:
         value = method(*args, **kwargs)
     except EndsProcess:
         raise  # the process ends, and the object with it
     except BaseException as error:
         return _raised(error, scope_now.get())
-    return encoded(value)
+    return encoded(value, encode)
 
 
-def step(coroutine: Suspended, scope: Scope, send: Outcome | None) -> bytes | NestedCall[Any]:
+def step(coroutine: Suspended, scope: Scope, send: Outcome | None, encode: Encode) -> bytes | NestedCall[Any]:
     """Run on to the method's outcome, or to the call it waits for. *send* is the outcome of the last one."""
     token = scope_now.set(scope)
     try:
@@ -72,7 +74,7 @@ def step(coroutine: Suspended, scope: Scope, send: Outcome | None) -> bytes | Ne
         close(coroutine)
         return encode_raised(CannotAwait(_advice(awaited)))
     except StopIteration as finished:
-        return encoded(finished.value)
+        return encoded(finished.value, encode)
     except EndsProcess:
         raise
     except BaseException as error:
@@ -101,11 +103,11 @@ def close(coroutine: Suspended) -> None:
         return  # it has nobody to tell
 
 
-def encoded(value: object) -> bytes:
+def encoded(value: object, encode: Encode) -> bytes:
     """What the caller gets for this value, which may be that it cannot travel. Encoding runs the value's own
     code, which may raise anything: a time zone is asked for its offset, a field may not be set."""
     try:
-        outcome = encode_returned(value)
+        outcome = encode(value)
     except EndsProcess:
         raise
     except BaseException as error:

@@ -1,4 +1,4 @@
-"""A member whose class is not the one that made what it holds: how it comes to an object (PROTOCOL E7).
+"""A member whose class is not the one that made what it holds: how it comes to an object (E7).
 
 What other code made is executed by that code, in a process of its own (:class:`.ports.OldCode`), stretch by
 stretch; the state at the end of each is this host's checkpoint, and what comes next is loaded from there. So

@@ -1,4 +1,4 @@
-"""What a host keeps of a group, stretch by stretch: which code made which part of it (PROTOCOL E7).
+"""What a host keeps of a group, stretch by stretch: which code made which part of it (E7).
 
 A checkpoint and the records that follow it. The code of a record is that of the last `Upgraded` at or before
 it, and before the first of them that of the checkpoint. Most records are told by one byte, and not decoded.

@@ -1,4 +1,4 @@
-"""Durable timers: calls that a group makes to itself later (PROTOCOL E6).
+"""Durable timers: calls that a group makes to itself later (E6).
 
 The table is part of the state: every member builds the same one from the same sequence. A timer falls due by
 the group's time; the primary then orders a firing, which counts only if the timer still is what it was when

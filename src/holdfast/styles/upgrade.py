@@ -1,4 +1,4 @@
-"""An object whose class has changed: what made its state, who may go on from it (PROTOCOL E7).
+"""An object whose class has changed: what made its state, who may go on from it (E7).
 
 A record is executed again only by the code that made it. Where another goes on there is an ``Upgraded`` in
 the sequence: the class of that name loads the state as it was there, its method ``upgraded`` brings it up to

@@ -3,7 +3,7 @@
 The rules it keeps are the strictest that POSIX allows, since Holdfast must live with any of them:
 
 * a file's bytes and size are durable after a sync of that file, and only then;
-* a name created, renamed or removed is durable after a sync of its *directory*, and only then (PROTOCOL D3);
+* a name created, renamed or removed is durable after a sync of its *directory*, and only then (D3);
 * at a power cut unsynced bytes are lost whole or torn by sector; unsynced changes of a directory are lost
   from some point on, as in a journal.
 """

@@ -1,4 +1,4 @@
-"""Claims: hosts take over groups, and one epoch is never two hosts' (PROTOCOL A1, A5, K1)."""
+"""Claims: hosts take over groups, and one epoch is never two hosts' (A1, A5, K1)."""
 
 import msgspec
 

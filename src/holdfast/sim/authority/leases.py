@@ -1,4 +1,4 @@
-"""The book of leases: who was promised what, and when the authority ended which (PROTOCOL A4)."""
+"""The book of leases: who was promised what, and when the authority ended which (A4)."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -1,4 +1,4 @@
-"""Mirrors: whoever watches sees every change once, in order, without a gap (PROTOCOL A3)."""
+"""Mirrors: whoever watches sees every change once, in order, without a gap (A3)."""
 
 from holdfast.authority.contract import Compacted, KeyValue, List, Listed, WatchEvent
 from holdfast.authority.recipe import Recipe

@@ -1,4 +1,4 @@
-"""What every committed revision must respect, whoever asked for it: PROTOCOL A5, A7, V2, V5, V6, T2, T3.
+"""What every committed revision must respect, whoever asked for it: A5, A7, V2, V5, V6, T2, T3.
 
 Each rule sees the items before the revision and the revision itself. The rules do not trust the recipes that
 made the change: they know the records only, and what was issued in the whole run.

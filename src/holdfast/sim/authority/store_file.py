@@ -15,7 +15,7 @@ _ASIDE: Final = "store.new"
 
 
 class StoreRecord(Struct, frozen=True, kw_only=True):
-    """What the host's disk says (PROTOCOL V5, decision 0002)."""
+    """What the host's disk says (V5, decision 0002)."""
 
     store: StoreId
     opening: Opening = Opening(0)

@@ -2,7 +2,7 @@
 
 The agreement itself is not simulated here (the scenario `groups` does): whatever commits goes through
 `commit`, which refuses an older epoch. What a primary has ordered and not committed when another takes over
-may survive it or not, as PROTOCOL K1 leaves it.
+may survive it or not, as K1 leaves it.
 """
 
 import random

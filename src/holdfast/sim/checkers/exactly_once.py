@@ -6,7 +6,7 @@ give up. Afterwards every replica's list is read. Then:
 - a token that was acknowledged is there once; one without an answer, at most once;
 - one whose every attempt was definitely refused, or that nobody asked for, is not there;
 - all replicas have the same order, and it agrees with real time;
-- every answer to the same token is the same: a repetition gets the reply of the first (PROTOCOL X1).
+- every answer to the same token is the same: a repetition gets the reply of the first (X1).
 """
 
 from collections import Counter

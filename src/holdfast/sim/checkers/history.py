@@ -2,7 +2,7 @@
 
 An operation *precedes* another when it returned before the other was invoked; all else is concurrent.
 An operation without an answer may have happened at any moment after its invocation, also long after
-the client gave up, or never (PROTOCOL A1). One that was definitely refused never happened.
+the client gave up, or never (A1). One that was definitely refused never happened.
 """
 
 from collections.abc import Callable, Hashable, Iterable

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any, Final
 
 from holdfast.model.outcome import Returned, decode_outcome, error_in_words
+from holdfast.sim.exercise.replies import are_same_but_for_order, why_no_result, why_not_awaited
 from holdfast.sim.exercise.subject import Done, Subject
 from holdfast.sim.exercise.values import CannotMake, Values
 from holdfast.styles.capture import NoStateAvailable, NotCapturable
@@ -34,7 +35,8 @@ class TooSlow(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What is wrong with a class: its *kind* is ``state``, ``replay`` or ``query``."""
+    """What is wrong with a class: its *kind* is ``state``, ``replay``, ``order``, ``query``, ``result`` or
+    ``await``."""
 
     kind: str
     what: str
@@ -56,10 +58,12 @@ class Exercised:
 
 
 class _Wrong(Exception):
-    def __init__(self, kind: str, what: str) -> None:
+    def __init__(self, kind: str, what: str, of: str = "") -> None:
+        """*of* what, if that tells one from another better than the words do."""
         super().__init__(what)
         self.kind = kind
         self.what = what
+        self.reason = f"{kind} {of or reason_of(what)}"
 
 
 def exercise(
@@ -77,7 +81,7 @@ def exercise(
     known: set[str] = set()
     while result.operations < operations and len(result.found) < FOUND_MAX:
         length = min(random.randint(1, SEQUENCE_MAX), operations - result.operations)
-        sequence = _Sequence(definition, random.choice(CAPTURED_EVERY), run)
+        sequence = _Sequence(definition, random.choice(CAPTURED_EVERY), run, known)
         values = Values(random)
         made: list[Done] = []
         try:
@@ -92,10 +96,9 @@ def exercise(
                     _see(values, outcome)
             sequence.capture()
         except _Wrong as wrong:
-            reason = f"{wrong.kind} {reason_of(wrong.what)}"
-            if reason not in known:
-                known.add(reason)
-                result.found.append(_shortest(definition, tuple(made), wrong, reason, run))
+            if wrong.reason not in known:
+                result.found.append(_shortest(definition, tuple(made), wrong, known, run))
+                known.add(wrong.reason)
         except TooSlow:
             result.too_slow[made[-1].method] = str(made[-1])
         except Unfinished:
@@ -107,8 +110,13 @@ def exercise(
 class _Sequence:
     """One object, one that replays, and one that was made of the first one's state."""
 
-    def __init__(self, definition: Definition, every: int, run: Callable[..., list[bytes]]) -> None:
+    def __init__(
+        self, definition: Definition, every: int, run: Callable[..., list[bytes]], known: set[str]
+    ) -> None:
+        """*known*: reasons for which no object need be given up again."""
         self._every = every
+        self._known = known
+        self._interface = definition.interface
         self._run = run
         self._first = Subject.made(definition)
         self._second = Subject.made(definition)
@@ -124,12 +132,16 @@ class _Sequence:
             raise _Wrong("query", f"{done.method} is marked as a query and changes the state")
         again = self._on(self._second, done)
         if again != outcomes:
-            raise _Wrong("replay", f"a replay of {done.method} gives {_said(again)}, not {_said(outcomes)}")
+            raise _Wrong(
+                "order" if are_same_but_for_order(again, outcomes) else "replay",
+                f"a replay of {done.method} gives {_said(again)}, not {_said(outcomes)}",
+            )
         if self._restored is not None and (after := self._on(self._restored, done)) != outcomes:
             raise _Wrong(
-                "state",
+                "order" if are_same_but_for_order(after, outcomes) else "state",
                 f"after its state was read back {done.method} gives {_said(after)}, not {_said(outcomes)}",
             )
+        self._judge(done, outcomes)
         if self._number % self._every == 0:
             self.capture()
         return outcomes
@@ -152,6 +164,19 @@ class _Sequence:
             raise
         except Exception as error:
             raise _Wrong("state", f"the state cannot be captured: {error_in_words(error)}") from None
+
+    def _judge(self, done: Done, outcomes: list[bytes]) -> None:
+        """What is wrong here leaves the object as it should be."""
+        for outcome in outcomes:
+            self._raise_news("await", why_not_awaited(outcome), done.method)
+        # What other groups answered is made up here, and an object that heard of it may return anything.
+        if len(outcomes) == 1 and not self._first.answered:
+            operation = self._interface.operations[done.method]
+            self._raise_news("result", why_no_result(operation, outcomes[0]), done.method)
+
+    def _raise_news(self, kind: str, why: str, method: str) -> None:
+        if why and (wrong := _Wrong(kind, why, method)).reason not in self._known:
+            raise wrong
 
     def _on(self, subject: Subject, done: Done) -> list[bytes]:
         return self._run(lambda: subject.do(self._number, done))
@@ -207,7 +232,7 @@ def _shortest(
     definition: Definition,
     made: tuple[Done, ...],
     wrong: _Wrong,
-    reason: str,
+    known: set[str],
     run: Callable[..., list[bytes]],
 ) -> Found:
     """The same with fewer operations: parts are left out, larger ones first, as long as it still shows."""
@@ -218,8 +243,8 @@ def _shortest(
         while at < len(best) and tries < SHRINKS_MAX:
             candidate = best[:at] + best[at + size :]
             tries += 1
-            found = _wrong_with(definition, candidate, run) if candidate else None
-            if found is not None and f"{found[0].kind} {reason_of(found[0].what)}" == reason:
+            found = _wrong_with(definition, candidate, known, run) if candidate else None
+            if found is not None and found[0].reason == wrong.reason:
                 says, best = found[0], candidate[: found[1]]
             else:
                 at += size
@@ -228,10 +253,10 @@ def _shortest(
 
 
 def _wrong_with(
-    definition: Definition, made: tuple[Done, ...], run: Callable[..., list[bytes]]
+    definition: Definition, made: tuple[Done, ...], known: set[str], run: Callable[..., list[bytes]]
 ) -> tuple[_Wrong, int] | None:
     """What is wrong after so many of these operations, each of which is captured."""
-    sequence = _Sequence(definition, 1, run)
+    sequence = _Sequence(definition, 1, run, known)
     for number, done in enumerate(made, start=1):
         try:
             sequence.do(done)

@@ -60,7 +60,8 @@ class Subject:
 
     def __init__(self, execution: Execution) -> None:
         self.execution = execution
-        self._answered = 0
+        self.answered = 0
+        """How many of its calls to other groups have been."""
 
     @classmethod
     def made(cls, definition: Definition) -> "Subject":
@@ -71,7 +72,7 @@ class Subject:
         execution = Execution.load(self.execution.definition, state)
         execution.go_on()
         made = Subject(execution)
-        made._answered = self._answered
+        made.answered = self.answered
         return made
 
     @property
@@ -96,8 +97,8 @@ class Subject:
             waits = self.execution.outgoing()
             if waits is None:
                 break
-            outcome = ANSWERS[self._answered % len(ANSWERS)]
-            self._answered += 1
+            outcome = ANSWERS[self.answered % len(ANSWERS)]
+            self.answered += 1
             outcomes += self._apply(NestedReply(_stamp(number), *waits.caller, waits.call, outcome))
         return outcomes
 

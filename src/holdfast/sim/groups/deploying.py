@@ -1,4 +1,4 @@
-"""Hosts whose application changes: deployed one by one or all at once, forth and back (PROTOCOL E7)."""
+"""Hosts whose application changes: deployed one by one or all at once, forth and back (E7)."""
 
 import random
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""The heart of a simulated host that carries the heartbeats of its leases, as in production (PROTOCOL R4)."""
+"""The heart of a simulated host that carries the heartbeats of its leases, as in production (R4)."""
 
 from holdfast.model.ids import HostId, Incarnation
 from holdfast.sequence.beats import Beats

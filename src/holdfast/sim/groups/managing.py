@@ -1,4 +1,4 @@
-"""The replication manager in a simulated domain: production's census, plan and steps (DESIGN section 10).
+"""The replication manager in a simulated domain: production's census, plan and steps.
 
 In production the coordinator's host alone does this, and one that has just ceased to be coordinator may go on
 for a moment. Here *every* host does, all the time, each on its own picture of the domain and each late: so

@@ -1,4 +1,4 @@
-"""Changing where groups have members, while everything else goes wrong (PROTOCOL M5, M6)."""
+"""Changing where groups have members, while everything else goes wrong (M5, M6)."""
 
 import random
 from typing import Final

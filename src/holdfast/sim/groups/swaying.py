@@ -1,4 +1,4 @@
-"""Objects that differ: on one host, for a while, what is executed again comes out otherwise (PROTOCOL E8).
+"""Objects that differ: on one host, for a while, what is executed again comes out otherwise (E8).
 
 As if a setting or a library were another there. What that host executes in office is right by definition:
 it is the one that answers. What it executes again, as a backup or before it takes up office, differs:

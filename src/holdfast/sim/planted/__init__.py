@@ -28,7 +28,7 @@ class Planted:
 
     name: str
     rule: str
-    """The rule it breaks, as PROTOCOL or a checklist names it."""
+    """The rule it breaks, as docs/protocol.md or a checklist names it."""
     scenario: str
     summary: str
     plant: Callable[[], AbstractContextManager[None]]

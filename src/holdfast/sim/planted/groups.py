@@ -1,4 +1,4 @@
-"""Bugs planted in the styles and the housing of groups: each is a rule of PROTOCOL left out."""
+"""Bugs planted in the styles and the housing of groups: each is a rule of the protocol left out."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -262,7 +262,7 @@ PLANTED = (
     ),
     _bug(
         "gate-not-recorded",
-        "E3",
+        "E12",
         "a primary lets no operation begin until its object was at rest, and orders no record of it",
         Gate,
         "due",
@@ -270,7 +270,7 @@ PLANTED = (
     ),
     _bug(
         "answer-to-the-oldest",
-        "E3",
+        "E11",
         "the answer to one interleaved operation is given to the one that has waited longest",
         Execution,
         "_resume",
@@ -278,7 +278,7 @@ PLANTED = (
     ),
     _bug(
         "send-before-commit",
-        "E3",
+        "E13",
         "a call is sent before the operation that sends it is committed",
         Sending,
         "_take_final",
@@ -287,7 +287,7 @@ PLANTED = (
     ),
     _bug(
         "send-forgotten",
-        "E3",
+        "E13",
         "what a primary has not sent when it ends is sent by no other",
         Sending,
         "take_up",
@@ -295,7 +295,7 @@ PLANTED = (
     ),
     _bug(
         "newest-sent-first",
-        "E3",
+        "E14",
         "of several calls to one receiver the newest is sent first",
         Sends,
         "first_to_each",

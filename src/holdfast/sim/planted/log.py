@@ -1,6 +1,6 @@
 """Bugs planted in the log, its recovery, the checkpoints and the store's identity.
 
-Each stands for a mistake that real logs have made; the rule it breaks is PROTOCOL's.
+Each stands for a mistake that real logs have made; the rule it breaks is the protocol's.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,4 +1,4 @@
-"""Bugs planted in the replicated sequence: each is a rule of PROTOCOL left out, as its *Without it* tells."""
+"""Bugs planted in the replicated sequence: each leaves out a rule, as its *Without it* tells."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

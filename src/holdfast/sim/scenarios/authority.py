@@ -2,7 +2,7 @@
 
 One authority (production server, store and SQLite on the simulated disk), hosts running the production
 recipes on the production client, and two clients. Checked: every committed revision against the rules of
-PROTOCOL (A, V, T), registers for linearizability, leases for early and late ends, watches for gaps and
+the protocol (A, V, T), registers for linearizability, leases for early and late ends, watches for gaps and
 repetitions, restarts for lost or invented revisions; after healing, that everybody gets on.
 """
 

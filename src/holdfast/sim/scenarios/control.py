@@ -1,7 +1,7 @@
 """The control plane under every fault: production managers, recipes, archive files and authority.
 
 Four hosts, of which three take part and one looks on, the embedded authority, and clients that wish for
-unique tokens. Checked: every revision of the authority against PROTOCOL T; one coordinator per term, and no
+unique tokens. Checked: every revision of the authority against the rules T; one coordinator per term, and no
 storm of elections; contexts equal at equal CAS, and committed by the record; no false positive and no hidden
 false negative (IM-13, IM-14); after healing, changes are accepted and all hosts hold the same context.
 """

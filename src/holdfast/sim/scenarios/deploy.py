@@ -1,4 +1,4 @@
-"""Applications that change under their groups: versions rolled forward and back, under faults (PROTOCOL E7).
+"""Applications that change under their groups: versions rolled forward and back, under faults (E7).
 
 Three hosts and one or two groups of the scenario ``groups``, whose classes come in versions that do things
 differently (:mod:`holdfast.sim.groups.versions`). Hosts are stopped, in good order or not, and come back with

@@ -1,4 +1,4 @@
-"""The hosts' agents: now and then one sees its host die, and says so to the others (PROTOCOL K2).
+"""The hosts' agents: now and then one sees its host die, and says so to the others (K2).
 
 What it says is true by construction: it names the incarnation of a process that has ended. Half of the deaths
 go unreported, as when the machine lost its power and the agent with it.

@@ -1,4 +1,4 @@
-"""Harm to one host's disk, within what the design claims to survive (PROTOCOL V5, D2).
+"""Harm to one host's disk, within what the design claims to survive (V5, D2).
 
 Nothing is harmed while a group has fewer in-sync members than it wants: it has acknowledged nothing then. A
 disk put back *within one opening* cannot be told by its number; its peers must notice, and can only while

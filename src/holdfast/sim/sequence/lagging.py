@@ -1,4 +1,4 @@
-"""A backup with a slow disk in a busy group (PROTOCOL M4).
+"""A backup with a slow disk in a busy group (M4).
 
 It answers in time, again and again, and holds up its peers: it is never silent, so only its lag tells. Done
 when everything else has healed: nothing excuses the primary then, who must drop it while M1 allows. Later it

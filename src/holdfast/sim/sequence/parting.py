@@ -1,4 +1,4 @@
-"""A fault aimed at reads under leases: the primary is alone, does not know it, and is asked (PROTOCOL R3).
+"""A fault aimed at reads under leases: the primary is alone, does not know it, and is asked (R3).
 
 A group's primary hears no other host and not the authority, while clients reach it as before, and one of them
 goes on reading there. Its leases run out; a backup claims the group, and orders what other clients append.

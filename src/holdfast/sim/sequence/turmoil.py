@@ -1,4 +1,4 @@
-"""Faults aimed at changes of the view: the general ones meet them too seldom (PROTOCOL M2, M3, K1).
+"""Faults aimed at changes of the view: the general ones meet them too seldom (M2, M3, K1).
 
 The authority applies what it is asked and its answers are lost; a host is gone long enough to be dropped, and
 comes back to be let in; two hosts do not hear each other; the primary falls silent towards everyone; whoever
