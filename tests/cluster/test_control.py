@@ -19,8 +19,9 @@ from holdfast.cli.ordering import give_at
 from holdfast.client.ordering import Refused
 from holdfast.model.domain_orders import DomainInspected, InspectDomain
 from holdfast.model.errors import NoSuchGroup, OutcomeUnknown, Unavailable
+from holdfast.model.host_orders import DrainHost, HostList, ListHosts
 from holdfast.model.ids import HostId
-from holdfast.model.orders import CreateGroup, DeleteGroup, DrainHost, GroupList, HostList, ListHosts
+from holdfast.model.orders import CreateGroup, DeleteGroup, GroupList
 from holdfast.model.properties import MINIMUM_NUMBER
 from holdfast.model.property_orders import PropertiesShown, SetProperties, ShowProperties
 

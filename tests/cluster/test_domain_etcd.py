@@ -15,8 +15,9 @@ from holdfast.cli.ordering import give_at
 from holdfast.faults.events import Location
 from holdfast.faults.reports import FaultKind, FaultReport
 from holdfast.model.errors import OutcomeUnknown, Unavailable
+from holdfast.model.host_orders import HostList, ListHosts
 from holdfast.model.ids import HostId
-from holdfast.model.orders import HandedOver, HostList, ListHosts, SetPrimary
+from holdfast.model.orders import HandedOver, SetPrimary
 from holdfast.model.system_groups import NOTIFIER
 
 pytestmark = [pytest.mark.cluster, pytest.mark.etcd]

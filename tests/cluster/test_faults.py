@@ -21,8 +21,8 @@ from holdfast.faults.events import EventType, Location, StructuredEvent
 from holdfast.faults.filters import ConstraintExp, ConstraintInfo, InvalidConstraint, InvalidGrammar
 from holdfast.faults.reports import FaultKind, FaultReport
 from holdfast.faults.told import Told
+from holdfast.model.host_orders import HostList, ListHosts
 from holdfast.model.ids import GroupId, HostId
-from holdfast.model.orders import HostList, ListHosts
 from holdfast.model.system_groups import NOTIFIER
 from holdfast.node.layout import Layout
 from holdfast.node.reaching import url_of

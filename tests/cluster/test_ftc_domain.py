@@ -18,8 +18,8 @@ from holdfast.cli.ordering import give_at
 from holdfast.faults.consumers import Consumer
 from holdfast.faults.events import Location
 from holdfast.faults.reports import FaultKind, FaultReport
+from holdfast.model.host_orders import HostList, ListHosts
 from holdfast.model.ids import GroupId, HostId
-from holdfast.model.orders import HostList, ListHosts
 from holdfast.model.property_orders import FaultNotifierShown, ShowFaultNotifier
 from holdfast.model.system_groups import MANAGER
 from holdfast.node.layout import Layout

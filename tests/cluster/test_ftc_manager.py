@@ -15,8 +15,9 @@ from manager_doors import Manager
 import holdfast as hf
 from holdfast.cli.ordering import give_at
 from holdfast.client.ordering import Refused
+from holdfast.model.host_orders import DrainHost, HostList, ListHosts
 from holdfast.model.ids import HostId
-from holdfast.model.orders import DrainHost, ExplainGroup, GroupExplained, HostList, ListHosts
+from holdfast.model.orders import ExplainGroup, GroupExplained
 from holdfast.node.layout import Layout
 from holdfast.node.reaching import url_of
 

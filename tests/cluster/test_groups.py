@@ -20,7 +20,8 @@ from holdfast.client.ordering import order
 from holdfast.client.sync import connect_sync
 from holdfast.model.calls import CallOutcomeUnknown
 from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
-from holdfast.model.orders import CreateGroup, Deafen, Deafened, GroupInfo
+from holdfast.model.host_orders import Deafen, Deafened
+from holdfast.model.orders import CreateGroup, GroupInfo
 from holdfast.model.units import HOUR
 from holdfast.net import Address, Endpoint, Identity, Role
 from holdfast.node.layout import Layout

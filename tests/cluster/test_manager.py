@@ -17,15 +17,8 @@ from group_client import EXAMPLES, Client, run
 from holdfast.cli.ordering import give_at
 from holdfast.client.ordering import Refused
 from holdfast.model.errors import OutcomeUnknown, Unavailable
-from holdfast.model.orders import (
-    DrainHost,
-    ExplainGroup,
-    GroupExplained,
-    GroupInfo,
-    HostList,
-    ListHosts,
-    RemoveHost,
-)
+from holdfast.model.host_orders import DrainHost, HostList, ListHosts, RemoveHost
+from holdfast.model.orders import ExplainGroup, GroupExplained, GroupInfo
 
 pytestmark = pytest.mark.cluster
 

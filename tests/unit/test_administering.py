@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from holdfast.model.host_orders import Deafen, Deafened, DrainHost
 from holdfast.model.ids import Epoch, HostId
-from holdfast.model.orders import Deafen, Deafened, DrainHost, Order, OrderRefused, RecoverGroup
+from holdfast.model.orders import Order, OrderRefused, RecoverGroup
 from holdfast.net import Role
 from holdfast.node.administering import Administering
 from holdfast.node.deafness import Deafness

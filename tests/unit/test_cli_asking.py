@@ -8,8 +8,8 @@ from holdfast.cli import governing, hosts
 from holdfast.cli.output import is_agreed
 from holdfast.model.domain_orders import DomainInspected
 from holdfast.model.errors import InvalidRequest
+from holdfast.model.host_orders import HostList
 from holdfast.model.ids import HostId, Term
-from holdfast.model.orders import HostList
 
 
 class Terminal(io.StringIO):

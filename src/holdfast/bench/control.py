@@ -27,8 +27,9 @@ from holdfast.bench.systems.ours import started_domain
 from holdfast.client.ordering import Given, give
 from holdfast.machine import MachineClock
 from holdfast.model.errors import HoldfastError, OutcomeUnknown, Unavailable
+from holdfast.model.host_orders import HostList, ListHosts
 from holdfast.model.ids import HostId
-from holdfast.model.orders import CreateGroup, GroupList, HostList, ListGroups, ListHosts, Order
+from holdfast.model.orders import CreateGroup, GroupList, ListGroups, Order
 from holdfast.model.properties import MINIMUM_NUMBER
 from holdfast.model.property_orders import PropertiesShown, SetProperties
 from holdfast.model.units import MILLISECOND

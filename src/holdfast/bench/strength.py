@@ -29,6 +29,7 @@ from holdfast.client.ordering import Given, give
 from holdfast.control.wishes import LOSS_NS
 from holdfast.machine import MachineClock
 from holdfast.model.errors import InvalidRequest, OutcomeUnknown, Unavailable
+from holdfast.model.host_orders import HostList, ListHosts
 from holdfast.model.ids import HostId
 from holdfast.model.orders import (
     CreateGroup,
@@ -36,9 +37,7 @@ from holdfast.model.orders import (
     GroupExplained,
     GroupInfo,
     GroupList,
-    HostList,
     ListGroups,
-    ListHosts,
     Order,
 )
 from holdfast.model.units import SECOND

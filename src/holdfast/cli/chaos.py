@@ -11,8 +11,9 @@ from holdfast.cli.domain import Dir
 from holdfast.cli.ordering import check_host, give_at, here, order_at
 from holdfast.cli.output import talk
 from holdfast.model.errors import InvalidRequest, Unavailable
+from holdfast.model.host_orders import Deafen, Deafened
 from holdfast.model.ids import HostId
-from holdfast.model.orders import Deafen, Deafened, ListGroups
+from holdfast.model.orders import ListGroups
 from holdfast.node.holders import signal_holder
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 

@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol, TypeVar
 import msgspec
 
 from holdfast.model.errors import BrokenInvariant, HoldfastError, InvalidRequest, OutcomeUnknown, Unavailable
+from holdfast.model.host_orders import DrainHost
 from holdfast.model.index_orders import CreateIndex
 from holdfast.model.object_orders import CreateObject
 from holdfast.model.orders import (
@@ -17,7 +18,6 @@ from holdfast.model.orders import (
     Answer,
     CreateGroup,
     DeleteGroup,
-    DrainHost,
     GroupInfo,
     GroupList,
     ListGroups,

@@ -10,8 +10,9 @@ from typing import Final
 
 from holdfast.demo.domain import LocalDomain
 from holdfast.model.errors import HoldfastError, OutcomeUnknown, Rejected, Unavailable
+from holdfast.model.host_orders import Deafen, Deafened
 from holdfast.model.ids import HostId
-from holdfast.model.orders import Deafen, Deafened, HandedOver, SetPrimary
+from holdfast.model.orders import HandedOver, SetPrimary
 
 MEND_S: Final = 120.0
 """How long a cut is tried to be healed: the hosts may be on their way up, and the machine busy."""

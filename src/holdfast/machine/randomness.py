@@ -1,6 +1,9 @@
-"""This machine's randomness as a Random port."""
+"""This machine's randomness as a Random port, and nonces from it."""
 
 import random
+import secrets
+
+from holdfast.model.ids import Nonce
 
 
 class MachineRandom:
@@ -13,3 +16,7 @@ class MachineRandom:
         if name not in self._streams:
             self._streams[name] = random.Random(random.SystemRandom().getrandbits(256))
         return self._streams[name]
+
+
+def fresh_nonce() -> Nonce:
+    return Nonce(secrets.token_hex(16))

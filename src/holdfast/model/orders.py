@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 from holdfast.model.code_orders import CodeChangeInfo, CodeInfo, CodeOrder, UpgradeTried
 from holdfast.model.domain_orders import DomainInspected, DomainOrder
 from holdfast.model.errors import HoldfastError, InvalidRequest
+from holdfast.model.host_orders import Deafen, Deafened, DrainHost, HostList, ListHosts, RemoveHost
 from holdfast.model.ids import Epoch, GroupId, HostId
 from holdfast.model.index_orders import IndexList, IndexOrder, ListIndexes, ListTransactions, TransactionList
 from holdfast.model.object_orders import (
@@ -126,27 +127,6 @@ class ExplainGroup(Struct, frozen=True, kw_only=True, tag="explain"):
     name: Name
 
 
-class ListHosts(Struct, frozen=True, kw_only=True, tag="list_hosts"):
-    """Which hosts are there, and what do they house?"""
-
-
-class DrainHost(Struct, frozen=True, kw_only=True, tag="drain_host"):
-    """Let a host have no members, or let it take some again. From an admin."""
-
-    host: HostId
-    is_draining: bool = True
-    nonce: str = ""
-    """The order's own: given again with the same one, it is the same order."""
-
-
-class RemoveHost(Struct, frozen=True, kw_only=True, tag="remove_host"):
-    """Let a host that houses nothing be of the domain no more; *is_lost*: what it houses is lost with it, and
-    is made anew elsewhere. From an admin."""
-
-    host: HostId
-    is_lost: bool = False
-
-
 class InspectGroup(Struct, frozen=True, kw_only=True, tag="inspect"):
     """What does each member of that group hold, and what would be lost if the group went on from there?"""
 
@@ -163,14 +143,6 @@ class RecoverGroup(Struct, frozen=True, kw_only=True, tag="recover"):
     agreed_to: str = ""
     """The losses that a person has seen, in words: if others show when it is done, it is not done. Empty when
     nobody was asked."""
-
-
-class Deafen(Struct, frozen=True, kw_only=True, tag="deafen"):
-    """Take nothing from these hosts, as if the way from there were cut; or take it again. From an admin, and
-    only where the domain allows chaos. Ends with the process that was told."""
-
-    hosts: Annotated[tuple[HostId, ...], Meta(max_length=MEMBERS_MAX)]
-    is_deaf: bool = True
 
 
 class WithoutObject(Struct, frozen=True, kw_only=True):
@@ -212,30 +184,6 @@ class GroupInfo(Struct, frozen=True, kw_only=True):
     """Its class as the hosts in session have it that shall have members, as far as they have told."""
     upgrade: CodeInfo | None = None
     """What a person wishes it to go on with, until it does."""
-
-
-class HostInfo(Struct, frozen=True, kw_only=True):
-    """One host, as the authority knows it. An interface: scripts read it, so it changes only by adding."""
-
-    host: HostId
-    is_alive: bool
-    is_draining: bool
-    members: int
-    """Groups that shall have a member there."""
-    primaries: int
-    leaving: int
-    """Groups whose member there has still to leave."""
-    location: str = ""
-
-
-class HostList(Struct, frozen=True, kw_only=True, tag="hosts"):
-    hosts: tuple[HostInfo, ...]
-    manager: HostId = HostId("")
-    """The host that manages the domain; empty while none does."""
-    term: int = 0
-    """In which it was elected."""
-    cas: int = 0
-    """Of the wishes that the answering host knows (T1)."""
 
 
 class GroupExplained(Struct, frozen=True, kw_only=True, tag="explained"):
@@ -348,13 +296,6 @@ class GroupRecovered(Struct, frozen=True, kw_only=True, tag="recovered"):
     group: GroupInfo
     text: str
     """What was given up, as the history keeps it."""
-
-
-class Deafened(Struct, frozen=True, kw_only=True, tag="deafened"):
-    """To whom the host is deaf now."""
-
-    host: HostId
-    deaf_to: tuple[HostId, ...]
 
 
 STARTING: Final = "starting"

@@ -7,9 +7,11 @@ from holdfast.authority.history import Chapter
 from holdfast.authority.outcome import Seen
 from holdfast.authority.recipe import Authority, perform
 from holdfast.authority.views import NoGroup, read_view
+from holdfast.machine.randomness import fresh_nonce
 from holdfast.model.code_orders import CodeChangeInfo, TryUpgrade, UpgradeGroup, WithdrawUpgrade
 from holdfast.model.domain_orders import InspectDomain, RecoverDomain
 from holdfast.model.errors import HoldfastError, InvalidRequest
+from holdfast.model.host_orders import Deafen, Deafened, DrainHost, ListHosts, RemoveHost
 from holdfast.model.ids import HostId
 from holdfast.model.index_orders import CreateIndex, DropIndexes, ListIndexes, ListTransactions
 from holdfast.model.object_orders import (
@@ -22,21 +24,16 @@ from holdfast.model.object_orders import (
 from holdfast.model.orders import (
     AddMember,
     CreateGroup,
-    Deafen,
-    Deafened,
     DeleteGroup,
-    DrainHost,
     ExplainGroup,
     GivenUpInfo,
     GroupHistory,
     InspectGroup,
     ListGroups,
-    ListHosts,
     Order,
     OrderAnswer,
     OrderRefused,
     RecoverGroup,
-    RemoveHost,
     RemoveMember,
     SetPrimary,
     ShowHistory,
@@ -69,7 +66,6 @@ from holdfast.node.recovering import Recovering
 from holdfast.node.trying import Trying
 from holdfast.node.unkept import UnkeptStates
 from holdfast.node.upgrading import Upgrading
-from holdfast.node.wiring import fresh_nonce
 
 if TYPE_CHECKING:
     from holdfast.housing.groups import Groups

@@ -8,7 +8,7 @@ happens to it, they serve on.
 import asyncio
 from collections.abc import Callable, Collection, Hashable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 import structlog
@@ -37,7 +37,6 @@ from holdfast.model.ports import Token, Trace
 from holdfast.net import Kind
 from holdfast.node.forwarding import Forwarding, Told, Wanted
 from holdfast.node.insisting import insist
-from holdfast.node.links import HostLinks
 from holdfast.node.questions import Questions
 from holdfast.node.wishing import Wishing
 from holdfast.storage.disk import FileDisk
@@ -51,6 +50,12 @@ log = structlog.get_logger("holdfast.control")
 _decode: Final = msgspec.msgpack.Decoder(Message | Wanted | Told).decode
 
 
+class SendsToHosts(Protocol):
+    """The links to the other hosts, as far as managers speak on them."""
+
+    def send_as(self, kind: Kind, peer: HostId, message: object) -> None: ...
+
+
 class Control:
     """What the domain wishes for, and who coordinates, as this host knows it.
 
@@ -62,7 +67,7 @@ class Control:
         session: Session,
         directory: Path,
         authority: Authority,
-        links: HostLinks,
+        links: SendsToHosts,
         nonces: Callable[[], Nonce],
         *,
         trace: Trace,

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from holdfast.control import domain_changes as changes
 from holdfast.housing.directory import GroupDirectory
 from holdfast.model.errors import InvalidRequest
+from holdfast.model.host_orders import DrainHost, HostInfo, HostList, RemoveHost
 from holdfast.model.ids import HostId
-from holdfast.model.orders import DrainHost, HostInfo, HostList, RemoveHost
 from holdfast.node.census import location_of
 from holdfast.node.control import Control
 from holdfast.node.wishing import granted

@@ -26,6 +26,7 @@ from holdfast.housing.groups import Groups
 from holdfast.housing.housed import without_checkpoint, without_object
 from holdfast.machine import LogTrace, MachineClock, MachineRandom
 from holdfast.machine.counting import CountingTrace
+from holdfast.machine.randomness import fresh_nonce
 from holdfast.model.errors import Corruption, DiskFailed, HoldfastError, NoSpace
 from holdfast.model.ids import HostId, Incarnation
 from holdfast.model.orders import STARTING, OrderRefused, encode_order
@@ -70,7 +71,7 @@ from holdfast.node.reporter import Reporter
 from holdfast.node.session import SessionKeeper
 from holdfast.node.settling import settle
 from holdfast.node.store import STORE, HostStore
-from holdfast.node.wiring import fresh_nonce, open_groups
+from holdfast.node.wiring import open_groups
 from holdfast.node.witness import Witness
 from holdfast.storage.lock import DirectoryLock, Holder
 

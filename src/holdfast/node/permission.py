@@ -6,6 +6,7 @@ from typing import Final
 from holdfast.model.code_orders import TryUpgrade, UpgradeGroup, WithdrawUpgrade
 from holdfast.model.domain_orders import InspectDomain, RecoverDomain
 from holdfast.model.errors import InvalidRequest
+from holdfast.model.host_orders import Deafen, DrainHost, ListHosts, RemoveHost
 from holdfast.model.index_orders import CreateIndex, DropIndexes, ListIndexes, ListTransactions
 from holdfast.model.object_orders import (
     CreateMember,
@@ -17,16 +18,12 @@ from holdfast.model.object_orders import (
 from holdfast.model.orders import (
     AddMember,
     CreateGroup,
-    Deafen,
     DeleteGroup,
-    DrainHost,
     ExplainGroup,
     InspectGroup,
     ListGroups,
-    ListHosts,
     Order,
     RecoverGroup,
-    RemoveHost,
     RemoveMember,
     SetPrimary,
     ShowHistory,

@@ -8,6 +8,7 @@ import structlog
 
 from holdfast.authority.recipe import Authority
 from holdfast.housing.groups import Groups
+from holdfast.machine.randomness import fresh_nonce
 from holdfast.model.calls import Nested, decode_to_host
 from holdfast.model.ids import HostId
 from holdfast.model.orders import UNKNOWN_ORDER, OrderRefused, encode_order
@@ -22,7 +23,6 @@ from holdfast.node.links import decode_sequence
 from holdfast.node.managing import Managing
 from holdfast.node.notifying import Notifying
 from holdfast.node.orders import Orders
-from holdfast.node.wiring import fresh_nonce
 from holdfast.styles.nested import is_from_abroad
 from holdfast.styles.operation import Sent
 

@@ -1,7 +1,6 @@
 """Binds the housing of groups to this process: its event loop, links, log and the application's classes."""
 
 import asyncio
-import secrets
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
@@ -18,8 +17,9 @@ from holdfast.faults.reporting import Reports
 from holdfast.housing.groups import Groups
 from holdfast.housing.ports import Finding, HouseConfig, HousePorts
 from holdfast.machine import LoopTimers, MachineClock, MachineRandom
+from holdfast.machine.randomness import fresh_nonce
 from holdfast.model.code import Code
-from holdfast.model.ids import GroupId, HostId, Nonce
+from holdfast.model.ids import GroupId, HostId
 from holdfast.model.ports import Trace
 from holdfast.node.callees import HostCallees
 from holdfast.node.classes import app_directories
@@ -46,10 +46,6 @@ LOOK_S: Final = 10.0
 """Between two looks at which groups are served by other code than this host has."""
 
 log = structlog.get_logger("holdfast.groups")
-
-
-def fresh_nonce() -> Nonce:
-    return Nonce(secrets.token_hex(16))
 
 
 async def open_groups(

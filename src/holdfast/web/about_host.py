@@ -3,9 +3,9 @@
 from msgspec import Struct
 from starlette.responses import Response
 
+from holdfast.model.host_orders import DrainHost
+from holdfast.model.host_orders import HostList as AllHosts
 from holdfast.model.ids import HostId, Incarnation
-from holdfast.model.orders import DrainHost
-from holdfast.model.orders import HostList as AllHosts
 from holdfast.net import Role
 from holdfast.web.answering import ALWAYS
 from holdfast.web.endpoint import Asked, Endpoint, Reply

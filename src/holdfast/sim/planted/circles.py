@@ -1,22 +1,41 @@
-"""Bugs planted where groups wait for each other, and where calls between them end without an answer."""
+"""Bugs planted in the calls of groups to groups: nested calls, interleaved operations, sends, and groups that
+wait for each other."""
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from holdfast.calling.pending import Pending
+from holdfast.housing import nesting as housing_nesting
 from holdfast.housing.circling import Circling
 from holdfast.housing.housed import Housed
+from holdfast.housing.nesting import Nesting
 from holdfast.model.calls import Request
 from holdfast.model.circles import GiveWay, Waits
-from holdfast.model.ids import Position
-from holdfast.sim.planted import Planting
+from holdfast.model.ids import ClientId, GroupId, Position
+from holdfast.model.reference import Reference
+from holdfast.sim.planted import Planting, replacing
 from holdfast.styles.admission import in_circle
 from holdfast.styles.calling_out import CallingOut
-from holdfast.styles.effects import Job, Outgoing
+from holdfast.styles.effects import Effects, Job, Outgoing
+from holdfast.styles.execution import Execution
+from holdfast.styles.gate import Gate
 from holdfast.styles.line import Line
+from holdfast.styles.nested import sent_by
+from holdfast.styles.operation import Marked, NestedReply, Sent, Unmarked
+from holdfast.styles.replica import Replica
+from holdfast.styles.sending import Sending
+from holdfast.styles.sends import Send, Sends
+
+FAR_POSITION: Final = Position(1 << 62)
 
 _to_send = CallingOut.to_send
+_take_up_sending = Sending.take_up
+_resume = Execution._resume
+_gate_due = Gate.due
+_send = Nesting._send
 
 
 def _ask_nobody(circling: Circling, housed: Housed, outgoing: Outgoing, path: tuple[Waits, ...]) -> None:
@@ -51,6 +70,61 @@ def _first_copies(calling_out: CallingOut, line: Line, committed: Position) -> I
     """Whoever was primary before has sent none."""
     for each in _to_send(calling_out, line, committed):
         yield replace(each, may_have_left=False)
+
+
+def _call_out_at_once(replica: Replica) -> None:
+    """Do not wait until the calling request is final."""
+    execution = replica.execution
+    if execution is not None:
+        for outgoing in replica._calling_out.to_send(execution.line, FAR_POSITION):
+            replica._ports.call_out(outgoing)
+
+
+def _close_unseen(gate: Gate, line: Line) -> Marked | Unmarked | None:
+    """Let nothing begin until the object has been at rest, and tell nobody."""
+    found = _gate_due(gate, line)
+    if isinstance(found, Marked):
+        line.close_gate()
+        return None
+    return found
+
+
+def _resume_the_oldest(execution: Execution, record: NestedReply, effects: Effects) -> None:
+    """Go on with whoever has waited longest, whose call was answered or not."""
+    waits = execution.outgoing()
+    if waits is not None and execution.line.is_waiting_for(record.request, record.call):
+        client, number = waits.caller
+        other = msgspec.structs.replace(record, client=client, number=number, call=waits.call)
+        _resume(execution, other, effects)
+
+
+def _final_at_once(sending: Sending, sends: Sends, reached: Position, committed: Position) -> None:
+    """Whatever is in the outbox leaves, whether what put it there is committed or not."""
+    sending._final = sends.issued
+
+
+def _send_the_newest(sends: Sends) -> Iterator[Send]:
+    """To each receiver the newest first."""
+    for numbers in sends._to.values():
+        yield sends._sends[max(numbers)]
+
+
+def _take_up_nothing(sending: Sending, sends: Sends) -> None:
+    """A new primary sends only what is sent under it."""
+    _take_up_sending(sending, sends)
+    for each in sends:
+        sending._in_flight[each.number] = each.group
+
+
+def _by_process(nesting: Nesting, awaited: Any, reference: Reference) -> None:
+    """Name a nested call by the process that makes it: another primary makes another of it."""
+
+    def named(group: GroupId, outgoing: Outgoing) -> Sent:
+        sent = sent_by(group, outgoing)
+        return msgspec.structs.replace(sent, client=ClientId(f"{sent.client}@{nesting._called.me}"))
+
+    with replacing(housing_nesting, "sent_by", named):
+        _send(nesting, awaited, reference)
 
 
 _bug: Final = Planting("groups", runs_max=100)
@@ -95,5 +169,63 @@ PLANTED = (
         CallingOut,
         "to_send",
         _first_copies,
+    ),
+    _bug(
+        "nested-before-commit",
+        "E3",
+        "a nested call leaves before the calling request is committed",
+        Replica,
+        "_call_out",
+        _call_out_at_once,
+        profile="views",
+    ),
+    _bug(
+        "gate-not-recorded",
+        "E12",
+        "a primary lets no operation begin until its object was at rest, and orders no record of it",
+        Gate,
+        "due",
+        _close_unseen,
+    ),
+    _bug(
+        "answer-to-the-oldest",
+        "E11",
+        "the answer to one interleaved operation is given to the one that has waited longest",
+        Execution,
+        "_resume",
+        _resume_the_oldest,
+    ),
+    _bug(
+        "send-before-commit",
+        "E13",
+        "a call is sent before the operation that sends it is committed",
+        Sending,
+        "_take_final",
+        _final_at_once,
+        profile="views",
+    ),
+    _bug(
+        "send-forgotten",
+        "E13",
+        "what a primary has not sent when it ends is sent by no other",
+        Sending,
+        "take_up",
+        _take_up_nothing,
+    ),
+    _bug(
+        "newest-sent-first",
+        "E14",
+        "of several calls to one receiver the newest is sent first",
+        Sends,
+        "first_to_each",
+        _send_the_newest,
+    ),
+    _bug(
+        "nested-id-of-process",
+        "E3",
+        "a nested call is named by the process that makes it",
+        Nesting,
+        "_send",
+        _by_process,
     ),
 )

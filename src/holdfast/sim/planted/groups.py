@@ -1,6 +1,6 @@
 """Bugs planted in the styles and the housing of groups: each is a rule of the protocol left out."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -13,21 +13,18 @@ from holdfast.authority.recipe import Recipe
 from holdfast.calling import invocation
 from holdfast.clock.steady import SteadyClock
 from holdfast.housing import grounds, leaving
-from holdfast.housing import nesting as housing_nesting
 from holdfast.housing.ground import Ground
 from holdfast.housing.housed import Housed
 from holdfast.housing.memory import Soon, memory_ground
-from holdfast.housing.nesting import Nesting
 from holdfast.housing.serving import Asker, Serving
 from holdfast.model.calls import Reads, Request, Seen
 from holdfast.model.ids import ClientId, GroupId, HostId, Position, StoreId
-from holdfast.model.reference import Reference
 from holdfast.sequence.loss import Loss
 from holdfast.sequence.membership import Membership
 from holdfast.sequence.memory_log import MemoryLog
 from holdfast.sequence.retention import ABANDONED, EXPIRED, FRESH, NEVER, Retention, Verdict
 from holdfast.sequence.standing import is_volatile
-from holdfast.sim.planted import Planting, replacing
+from holdfast.sim.planted import Planting
 from holdfast.sim.planted.authority import changing
 from holdfast.styles import warm
 from holdfast.styles.absence import Diverged
@@ -35,18 +32,12 @@ from holdfast.styles.attempts import Attempts
 from holdfast.styles.capture import Capture
 from holdfast.styles.checkpointing import Checkpointing
 from holdfast.styles.comparing import Comparing
-from holdfast.styles.effects import Effects, Outgoing
 from holdfast.styles.execution import Execution
 from holdfast.styles.forwarding import Step, next_step
-from holdfast.styles.gate import Gate
-from holdfast.styles.line import Line
-from holdfast.styles.nested import sent_by
-from holdfast.styles.operation import Call, Marked, NestedReply, Sent, Unmarked
+from holdfast.styles.operation import Call
 from holdfast.styles.passive import Passive
 from holdfast.styles.ports import Token
 from holdfast.styles.replica import Replica
-from holdfast.styles.sending import Sending
-from holdfast.styles.sends import Send, Sends
 from holdfast.styles.timers import Timer, Timers
 from holdfast.styles.waiting import Answer, Waiting
 
@@ -56,12 +47,8 @@ FAR_POSITION: Final = Position(1 << 62)
 
 _judge = Retention.judge
 _fire = Timers.fire
-_send = Nesting._send
 _read = Serving._read
 _keep_away = Membership._keep_away
-_gate_due = Gate.due
-_resume = Execution._resume
-_take_up_sending = Sending.take_up
 
 
 # --- exactly once
@@ -122,61 +109,6 @@ def _is_lost_with_one(loss: Loss) -> bool:
 def _keep_the_object(passive: Passive) -> None:
     """Go on with an object that is ahead of what became final."""
     Replica.on_following(passive)
-
-
-def _call_out_at_once(replica: Replica) -> None:
-    """Do not wait until the calling request is final."""
-    execution = replica.execution
-    if execution is not None:
-        for outgoing in replica._calling_out.to_send(execution.line, FAR_POSITION):
-            replica._ports.call_out(outgoing)
-
-
-def _close_unseen(gate: Gate, line: Line) -> Marked | Unmarked | None:
-    """Let nothing begin until the object has been at rest, and tell nobody."""
-    found = _gate_due(gate, line)
-    if isinstance(found, Marked):
-        line.close_gate()
-        return None
-    return found
-
-
-def _resume_the_oldest(execution: Execution, record: NestedReply, effects: Effects) -> None:
-    """Go on with whoever has waited longest, whose call was answered or not."""
-    waits = execution.outgoing()
-    if waits is not None and execution.line.is_waiting_for(record.request, record.call):
-        client, number = waits.caller
-        other = msgspec.structs.replace(record, client=client, number=number, call=waits.call)
-        _resume(execution, other, effects)
-
-
-def _final_at_once(sending: Sending, sends: Sends, reached: Position, committed: Position) -> None:
-    """Whatever is in the outbox leaves, whether what put it there is committed or not."""
-    sending._final = sends.issued
-
-
-def _send_the_newest(sends: Sends) -> Iterator[Send]:
-    """To each receiver the newest first."""
-    for numbers in sends._to.values():
-        yield sends._sends[max(numbers)]
-
-
-def _take_up_nothing(sending: Sending, sends: Sends) -> None:
-    """A new primary sends only what is sent under it."""
-    _take_up_sending(sending, sends)
-    for each in sends:
-        sending._in_flight[each.number] = each.group
-
-
-def _by_process(nesting: Nesting, awaited: Any, reference: Reference) -> None:
-    """Name a nested call by the process that makes it: another primary makes another of it."""
-
-    def named(group: GroupId, outgoing: Outgoing) -> Sent:
-        sent = sent_by(group, outgoing)
-        return msgspec.structs.replace(sent, client=ClientId(f"{sent.client}@{nesting._called.me}"))
-
-    with replacing(housing_nesting, "sent_by", named):
-        _send(nesting, awaited, reference)
 
 
 def _always_a_base(spent_ns: int, since_ns: int, **known: Any) -> Step:
@@ -252,56 +184,6 @@ PLANTED = (
         profile="network",
     ),
     _bug(
-        "nested-before-commit",
-        "E3",
-        "a nested call leaves before the calling request is committed",
-        Replica,
-        "_call_out",
-        _call_out_at_once,
-        profile="views",
-    ),
-    _bug(
-        "gate-not-recorded",
-        "E12",
-        "a primary lets no operation begin until its object was at rest, and orders no record of it",
-        Gate,
-        "due",
-        _close_unseen,
-    ),
-    _bug(
-        "answer-to-the-oldest",
-        "E11",
-        "the answer to one interleaved operation is given to the one that has waited longest",
-        Execution,
-        "_resume",
-        _resume_the_oldest,
-    ),
-    _bug(
-        "send-before-commit",
-        "E13",
-        "a call is sent before the operation that sends it is committed",
-        Sending,
-        "_take_final",
-        _final_at_once,
-        profile="views",
-    ),
-    _bug(
-        "send-forgotten",
-        "E13",
-        "what a primary has not sent when it ends is sent by no other",
-        Sending,
-        "take_up",
-        _take_up_nothing,
-    ),
-    _bug(
-        "newest-sent-first",
-        "E14",
-        "of several calls to one receiver the newest is sent first",
-        Sends,
-        "first_to_each",
-        _send_the_newest,
-    ),
-    _bug(
         "reads-behind-the-client",
         "S7",
         "a member answers who has seen more than it holds",
@@ -326,14 +208,6 @@ PLANTED = (
         "on_following",
         _keep_the_object,
         profile="changes",
-    ),
-    _bug(
-        "nested-id-of-process",
-        "E3",
-        "a nested call is named by the process that makes it",
-        Nesting,
-        "_send",
-        _by_process,
     ),
     _bug(
         "update-without-base",
