@@ -9,7 +9,7 @@ JOBS   ?= 2
 MINUTES ?= $(if $(filter fuzz,$(MAKECMDGOALS)),10,60)
 TARGET ?= filters
 
-.PHONY: help setup etcd run demo test check sim soak long bench fuzz clean
+.PHONY: help setup etcd run demo test check checklists sim soak long bench fuzz clean
 .DEFAULT_GOAL := help
 
 help:            ## what can be made
@@ -50,6 +50,9 @@ check: setup     ## format, lint, types, layering
 	@$(BIN)/mypy
 	@$(BIN)/mypy tests/typing
 	@$(BIN)/python -m pytest -q -p no:cacheprovider tests/unit/test_layering.py
+
+checklists:      ## write which tests show which rows of docs/checklists, and the totals there
+	@$(PYTHON) scripts/checklists --write
 
 sim: setup       ## a three-minute mix of simulations and every planted bug
 	@$(BIN)/holdfast sim mix --minutes 3

@@ -9,6 +9,8 @@ from holdfast.bench import growth
 from holdfast.bench.growth import measure_idle
 from holdfast.bench.handover import run_handover_bench
 from holdfast.bench.load import Load
+from holdfast.bench.neighbours import QUERY_MS, WAIT_S
+from holdfast.bench.nested import run_nested_bench
 from holdfast.bench.systems import Absent, System
 from holdfast.bench.systems.etcd import Etcd
 from holdfast.bench.systems.ours import Holdfast
@@ -78,3 +80,15 @@ def test_a_hand_over_is_measured() -> None:
     assert found["calls_failed"] == 0
     assert found["failures"] == []
     assert len(found["gap_ms"]) == 1
+
+
+def test_groups_that_wait_for_groups_are_measured() -> None:
+    """All calls arrive once, circles come about and are broken without anybody waiting in vain, and queries
+    meanwhile see the state before the operation that waits."""
+    found = run_nested_bench(rounds=1, calls=50)
+    assert found["failures"] == []
+    together, circles, queries = found["results"]
+    assert together["ours"] > 0
+    assert circles["rounds"] >= 1
+    assert circles["ours"] < WAIT_S * 1e3, "refused, and not ended by its timeout"
+    assert queries["other"] == QUERY_MS

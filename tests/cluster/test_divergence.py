@@ -14,6 +14,7 @@ import pytest
 from domain import HOLDFAST, WAIT_S, Domain, is_whole
 from group_client import Client, run
 
+import holdfast as hf
 from holdfast.cli.ordering import give_at
 from holdfast.model.errors import OutcomeUnknown, Unavailable
 from holdfast.model.ids import HostId
@@ -137,5 +138,34 @@ def test_a_host_that_computes_otherwise_leads_nobody(domain: Domain, tmp_path: P
         await asyncio.to_thread(told, domain, "group", "handover", name, swayed)
         assert (await client.info(name)).primary == swayed
         assert await made.total() == adder.total
+
+    run(domain, work)
+
+
+@pytest.mark.parametrize("style", ["active", "warm_passive"])
+def test_sets_within_replies_part_nobody_from_the_group(domain: Domain, style: str) -> None:
+    """Each host walks through a set in an order of its own, and gives the same replies when it executes
+    again: as a member beside the primary, and as the next primary."""
+    name = f"tagged-{style}"
+
+    async def work(client: Client) -> None:
+        made = await client.connection.create(
+            "tagged:Tagged", name=name, style=style, properties=OFTEN if style == "active" else {}
+        )
+        found = await client.wait_in_sync(name)
+        expected: set[str] = set()
+        for number in range(1, 13):
+            expected |= {f"tag {number}", f"mark {number}"}
+            tags = {"tags": sorted(expected, key=lambda tag: (len(tag), tag))}
+            assert await made.add(1) == tags
+            assert (await made.entry())["tags"] == (await made.anything())[1]["in"] == tags["tags"]
+            with pytest.raises(hf.MethodRaised, match=r"KeyError: frozenset\(\{'mark 1', "):
+                await made.fail()
+        for host in [each for each in found.placed_on if each != found.primary]:
+            await asyncio.to_thread(told, domain, "group", "handover", name, host)
+            assert (await client.info(name)).primary == host
+            assert (await made.entry())["tags"] == tags["tags"]
+        said = await give_at(client.layout, ExplainGroup(name=name), GroupExplained)
+        assert said.group.without_object == ()
 
     run(domain, work)

@@ -70,7 +70,8 @@ def test_one_that_comes_to_nothing_is_listed(whole: Domain) -> None:
             while not (found := await herald.call("@sends"))["failed"]:
                 await asyncio.sleep(0.05)
         (failed,) = found["failed"]
-        assert (failed["group"], failed["code"]) == ("no such listener", "expired")
+        assert (failed["group"], failed["code"]) == ("no such listener", "no_such_group")
+        assert failed["text"] == "it was not executed: there is no group 'no such listener'"
         assert found["waiting"] == []
 
     run(whole, work)
@@ -80,4 +81,4 @@ def test_one_that_comes_to_nothing_is_listed(whole: Domain) -> None:
     assert "no such listener.hear" in shown
     door = whole.host("host1")["report"]["details"]["http"]
     answer = httpx.get(f"{door}/v1/groups/lonely herald/sends", timeout=WAIT_S, trust_env=False)
-    assert answer.json()["failed"][0]["code"] == "expired"
+    assert answer.json()["failed"][0]["code"] == "no_such_group"

@@ -194,7 +194,7 @@ class CalledDomain(Domain):
     def withhold(self, host: str) -> Iterator[str]:
         """``withhold b``: its host knows a reason for which the object there is not the group's"""
         housed = self._housing(host).housed[GROUP]
-        housed.replica.go_without("its host has other code")
+        housed.replica.readiness.go_without("its host has other code")
         housed.ask_turn()
         self._run(MOMENT_NS)
         yield from ()

@@ -26,6 +26,7 @@ from holdfast.model.calls import Request
 from holdfast.model.errors import BrokenInvariant, invariant
 from holdfast.model.ids import Position
 from holdfast.model.outcome import (
+    MethodRaised,
     Outcome,
     Poisoned,
     Raised,
@@ -34,7 +35,10 @@ from holdfast.model.outcome import (
     Unknown,
     decode_outcome,
     encode_outcome,
+    encode_raised,
     encode_returned,
+    error_in_words,
+    value_of,
 )
 from holdfast.sequence.retention import NEVER, InProgress, Repeated
 from holdfast.styles.capture import NotCapturable
@@ -373,6 +377,21 @@ def test_a_nested_call_that_fails_raises_in_the_method(outcome: Outcome, type_na
     found = decode_outcome(reply.outcome)
     assert isinstance(found, Raised)
     assert found.type_name == f"holdfast.model.outcome.{type_name}"
+
+
+def test_what_another_groups_method_raised_reads_as_it_was_raised() -> None:
+    """Through as many groups as it passes; the type is told by its class, not by its module."""
+    text = "'x'"
+    for type_name in ("KeyError", "shop.stock.OutOfStock", "shop.test.<locals>.OutOfStock"):
+        outcome: Outcome = Raised(type_name, text)
+        for _ in range(3):
+            with pytest.raises(MethodRaised) as caught:
+                value_of(outcome)
+            assert str(caught.value) == f"{type_name.rpartition('.')[2]}: 'x'"
+            assert error_in_words(caught.value) == str(caught.value)
+            outcome = decode_outcome(encode_raised(caught.value))
+    assert str(MethodRaised("shop.Closed", "")) == "Closed"
+    assert MethodRaised("shop.Closed", "").type_name == "shop.Closed"
 
 
 def test_an_async_method_that_waits_for_nothing_ends_at_once() -> None:

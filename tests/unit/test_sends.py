@@ -244,7 +244,9 @@ def test_one_that_comes_to_nothing_is_listed_and_a_fault_and_the_next_one_leaves
     ],
 )
 @pytest.mark.parametrize("style", ALL)
-def test_one_that_nobody_answers_is_repeated_until_it_has_expired(style: str, outcome: Outcome) -> None:
+def test_one_that_nobody_answers_is_repeated_until_it_has_expired(
+    style: str, outcome: Refused | Unknown
+) -> None:
     made = group(style)
     operate(made, 1, "sell_soon", "apple", 5)
     made.clock.time_ns += 4 * SECOND
@@ -255,7 +257,11 @@ def test_one_that_nobody_answers_is_repeated_until_it_has_expired(style: str, ou
     made.settle()
     assert [each.send for each in leave(made)] == [1]
     end(made, 1, outcome)
-    assert [each.code for each in box(made).failed] == ["expired"]
+    (failed,) = box(made).failed
+    is_named = isinstance(outcome, Refused) and outcome.code == "no_such_group"
+    assert failed.code == ("no_such_group" if is_named else "expired")
+    known = "it may have been executed" if isinstance(outcome, Unknown) else "it was not executed"
+    assert failed.text == f"{known}: {outcome.text}"
     assert [kind for _, kind, _ in made.faults] == ["send_failed"]
 
 
@@ -269,8 +275,24 @@ def test_a_receiver_without_room_is_asked_again_after_a_while() -> None:
     assert wake_ns is not None
     made.clock.time_ns += 1 * SECOND
     made.settle()
-    assert [(each.send, each.may_have_left) for each in leave(made)] == [(1, True)]
+    assert [(each.send, each.may_have_left) for each in leave(made)] == [(1, False)]
     assert made.faults == []
+
+
+def test_only_what_nobody_knows_the_end_of_may_have_been_executed() -> None:
+    """Of the others it is said at last that they were not: a receiver that is not there refuses each copy."""
+    made = group("warm")
+    operate(made, 1, "sell", "apple", "audit", "stock", "nobody")
+    outcomes = [Unknown("no answer"), Refused("overloaded", "no room"), Refused("no_such_group", "none")]
+    for round_ in range(3):
+        assert [each.may_have_left for each in leave(made)] == [round_ > 0, False, False]
+        for number, outcome in enumerate(outcomes, start=1):
+            end(made, number, outcome)
+        made.clock.time_ns += 2 * SECOND
+        made.settle()
+    made.fail_over("b", is_crash=True)
+    made.settle()
+    assert [each.may_have_left for each in leave(made)[-3:]] == [True, True, True]
 
 
 def test_it_expires_by_the_time_of_its_group() -> None:
@@ -319,6 +341,35 @@ def test_the_outbox_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     (outcome,) = run(execution, call(3, "sell", "x" * (outbox.SEND_BYTES_MAX + 1), "a"))
     assert isinstance(outcome, Raised)
     assert "bytes of arguments" in outcome.text
+
+
+def test_receivers_that_are_away_leave_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox, "SENDS_MAX", 12)
+    execution, number = Execution(definition(Till)), 0
+
+    def fill(to: str, item: str = "x") -> int:
+        """How many of them there is room for."""
+        nonlocal number
+        for count in range(20):
+            number += 1
+            (outcome,) = run(execution, call(number, "sell", item, to))
+            if isinstance(outcome, Raised):
+                assert outcome.type_name.endswith("OutboxFull")
+                assert f"bytes to {to};" in outcome.text
+                return count
+        raise AssertionError("no bound")
+
+    assert [fill(to) for to in ("a", "b", "c", "d", "e")] == [6, 3, 2, 1, 0]
+    loaded = Execution.load(execution.definition, execution.save())
+    for each in list(loaded.sends):
+        if each.group in "bcd":
+            loaded.sends.end(each.number, "", "", 0)
+    execution = loaded
+    assert fill("a") == 0
+    assert [fill(to) for to in ("b", "c")] == [3, 2]
+    monkeypatch.undo()
+    execution = Execution(definition(Till))
+    assert [fill(to, "x" * 800_000) for to in ("a", "b", "c")] == [5, 3, 1]
 
 
 def test_its_bytes_are_bounded() -> None:

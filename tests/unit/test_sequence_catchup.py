@@ -32,6 +32,7 @@ class Side:
         self.abandoned = 0
         self.unsynced_bytes = 0
         self.installed: Kept | None = None
+        self.kept_aside = Position(0)
         self.lacks = NEAR
         self.dropped: list[Point] = []
         self.told: list[Position] = []
@@ -58,6 +59,9 @@ class Side:
     def install(self, kept: Kept) -> None:
         self.installed = kept
         self.lacks = NEAR
+
+    def keeps(self, kept: Kept) -> None:
+        self.kept_aside = kept.position
 
     def on_committed(self, up_to: Position) -> None:
         self.told.append(up_to)
@@ -230,6 +234,17 @@ def test_a_state_that_does_not_help_is_not_taken() -> None:
         transfer.run()
         assert side.installed is None
         assert side.dropped == []
+
+
+def test_a_state_that_came_too_late_is_known_to_be_kept() -> None:
+    """E8: its file is the newest of this host, and the next object is made of that."""
+    transfer = Transfer()
+    side = lacking(transfer)
+    transfer.learning.on_offer(PRIMARY, transfer.offer())
+    side.lacks = NEAR
+    transfer.run()
+    assert side.installed is None
+    assert side.kept_aside == transfer.primary.point.position
 
 
 def test_a_log_that_meets_the_primarys_is_not_given_up_for_a_state() -> None:

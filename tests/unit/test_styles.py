@@ -128,6 +128,21 @@ def test_asking_for_an_outcome_settles_it(style: str) -> None:
 
 
 @pytest.mark.parametrize("style", ALL)
+def test_a_query_leaves_no_outcome_and_whoever_asks_is_told_so(style: str) -> None:
+    """It has been answered, and nobody keeps that: "it never will" alone would not be true."""
+    made = group(style)
+    made.replicas["a"].on_calls("query", sent(call(1, "read")))
+    made.settle()
+    assert told(made)[0][2] == [Returned([])]
+    made.replicas["a"].on_outcome_asked("ask", A, 1, 200_000)
+    made.settle()
+    (found,) = told(made)[0][2]
+    assert isinstance(found, Refused)
+    assert found.code == "never_runs"
+    assert "unless it was a query: these leave no outcome, and can be asked again" in found.text
+
+
+@pytest.mark.parametrize("style", ALL)
 def test_those_who_wait_are_told_to_ask_the_new_primary(style: str) -> None:
     made = group(style)
     write(made, 1)

@@ -185,7 +185,7 @@ def test_a_host_may_withhold_the_object_for_a_reason_of_its_own(style: str) -> N
     made = group(style)
     write(made, 1)
     made.settle()
-    made.replicas["b"].go_without("the group's code is x, here is y")
+    made.replicas["b"].readiness.go_without("the group's code is x, here is y")
     made.settle()
     fitness = made.replicas["b"].fitness()
     assert (fitness.rank, fitness.why) == (Rank.UNFIT, "the group's code is x, here is y")
@@ -193,7 +193,7 @@ def test_a_host_may_withhold_the_object_for_a_reason_of_its_own(style: str) -> N
     write(made, 2)
     made.settle()
     assert made.replicas["b"].execution is None
-    made.replicas["b"].go_on_with()
+    made.replicas["b"].readiness.go_on_with()
     made.settle()
     assert ranks(made)["b"] < Rank.UNABLE
     made.fail_over("b", is_crash=True)
@@ -231,7 +231,7 @@ def test_a_process_that_finds_its_checkpoints_void_has_no_object(style: str) -> 
     write(made, 2)
     made.settle()
     replica = made.replicas["b"]
-    replica.begin_void(Position(1))
+    replica.readiness.begin_void(Position(1))
     made.settle()
     assert replica.execution is None
     fitness = replica.fitness()
@@ -246,7 +246,7 @@ def test_one_that_stays_without_takes_states_to_keep_its_log_short() -> None:
     write(made, 1)
     made.settle()
     replica = made.replicas["b"]
-    replica.go_without("its host has other code")
+    replica.readiness.go_without("its host has other code")
     made.settle()
     assert not replica.fitness().wants_state
     replica.tune(msgspec.structs.replace(CONFIG, long_log_bytes=1))

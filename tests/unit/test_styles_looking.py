@@ -53,6 +53,19 @@ def test_where_there_is_no_step_everything_is_passed() -> None:
     assert sum(grown) == 2 * len(CALLS)
 
 
+def test_while_the_log_is_long_a_look_is_due_whatever_is_new() -> None:
+    """D4: a full log is let go by a checkpoint, and no call makes the next look due any more."""
+    config, clock = StyleConfig(), FakeClock()
+    clock.step_ns = 0
+    looking = Looking(config, clock, lambda _: None, lambda _: None)
+    looking.ended(Position(1), config.long_log_bytes)
+    assert not looking.is_due(Position(2), config.long_log_bytes)
+    clock.time_ns += SECOND
+    assert not looking.is_due(Position(1), config.long_log_bytes)
+    assert not looking.is_due(Position(2), config.long_log_bytes - 1)
+    assert looking.is_due(Position(2), config.long_log_bytes)
+
+
 def test_a_warm_backup_keeps_up_with_few_long_calls() -> None:
     """E5: what it has to replay when it takes over is counted in time, not in calls."""
     config = StyleConfig(checkpoint_interval_ns=10**6 * SECOND, sent_state_bytes_max=1)

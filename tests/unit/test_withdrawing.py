@@ -49,10 +49,24 @@ def outcomes(made: FakeGroup) -> dict[int, Outcome]:
     }
 
 
-def held(made: FakeGroup, number: int) -> Any:
+def held(made: FakeGroup, number: int, *, has_room: bool = True) -> Any:
     execution = made.replicas[made.primary].execution
     assert execution is not None
-    return held_up(execution, made.replicas[made.primary].sequence.committed, Request(A, number))
+    committed = made.replicas[made.primary].sequence.committed
+    return held_up(execution, committed, Request(A, number), has_room=has_room)
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_call_that_finds_no_room_waits_for_all_that_must_end_before_there_is_some(style: str) -> None:
+    """E10: else the circle is seen by nobody. It stands in no line, so it cannot be the one to give way."""
+    made = with_two_in_line(style)
+    assert held(made, 9) is None
+    found = held(made, 9, has_room=False)
+    assert not found.is_in_line
+    assert found.by == held(made, 2).by
+    resume(made)
+    assert held(made, 9, has_room=False) is None
+    assert held(made, 1, has_room=False) is None  # it has ended
 
 
 @pytest.mark.parametrize("style", ALL)

@@ -42,6 +42,8 @@ DOMAIN_S: Final = 10.0
 HANDOVER_S: Final = 1.2
 NESTED_S: Final = 5.0
 """Five hundred calls, one after the other, each to another group and back."""
+NEIGHBOURS_S: Final = 12.0
+"""Two groups wait for each other, again and again, and one for a group that is away."""
 LARGE_S: Final = 30.0
 """A large object comes to be."""
 LARGE_KILL_S: Final = 10.0
@@ -122,7 +124,7 @@ def agenda(*, rounds: int | None, seconds: float | None, groups: int) -> list[Pa
             DETECTED * detect_rounds * HARM_S + overload_s,
         ),
         Part("handover", {"rounds": handover_rounds}, handover_rounds * HANDOVER_S),
-        Part("nested", {"rounds": claim_rounds}, DOMAIN_S + claim_rounds * NESTED_S),
+        Part("nested", {"rounds": claim_rounds}, DOMAIN_S + claim_rounds * NESTED_S + NEIGHBOURS_S),
         Part("claims", claims, claims_s),
         Part("claims_on_etcd", claims, claims_s),
         Part("strength", losses, losses_s),

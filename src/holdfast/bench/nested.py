@@ -2,7 +2,8 @@
 
 On three real hosts a group of each class passes every call on to a third group, which counts. Of the plain
 class one call after the other makes its way there and back; interleaved ones share frames and syncs. The
-rounds of both alternate, and the median of their ratios is judged.
+rounds of both alternate, and the median of their ratios is judged. Then two groups call each other, and one
+is asked while it waits for a group that is not served (:mod:`.neighbours`).
 """
 
 import asyncio
@@ -14,7 +15,8 @@ from typing import Any, Final
 import msgspec
 import uvloop
 
-from holdfast.bench import Progress, compare
+from holdfast.bench import Progress, Result, compare
+from holdfast.bench.neighbours import circles, queries
 from holdfast.bench.relaying import InterleavedRelay, Relay
 from holdfast.bench.systems.ours import started_domain, url_of
 from holdfast.bench.workload import Counter
@@ -33,12 +35,12 @@ def run_nested_bench(
 ) -> dict[str, Any]:
     """Make *calls* at once to each, *rounds* times; rates in calls per second."""
     with tempfile.TemporaryDirectory(prefix="holdfast-nested-") as directory:
-        interleaved, plain, missing = uvloop.run(_measure(Path(directory), rounds, calls, progress))
+        interleaved, plain, times, failures = uvloop.run(_measure(Path(directory), rounds, calls, progress))
     name = f"nested: {calls} calls at once that each await another group"
     result = compare(name, interleaved, plain, unit="calls/s", other_name="not interleaved", target=TARGET)
     return {
-        "results": [msgspec.to_builtins(result)],
-        "failures": [f"{missing} calls did not reach the other group once"] if missing else [],
+        "results": [msgspec.to_builtins(each) for each in (result, *times)],
+        "failures": failures,
         "rounds": rounds,
         "calls": calls,
         "interleaved_per_s": [round(each) for each in interleaved],
@@ -48,7 +50,7 @@ def run_nested_bench(
 
 async def _measure(
     directory: Path, rounds: int, calls: int, progress: Progress
-) -> tuple[list[float], list[float], int]:
+) -> tuple[list[float], list[float], list[Result], list[str]]:
     async with (
         started_domain(directory, hosts=3) as (description, status),
         connect(url_of(description, status)) as domain,
@@ -65,7 +67,11 @@ async def _measure(
                 f"round {number} of {rounds}: interleaved {rates[0][-1]:,.0f}/s, plain {rates[1][-1]:,.0f}/s"
             )
         made = len(groups) * (WARM_UP + rounds * calls)
-        return *rates, abs(made - await counter.call(Counter.read))
+        missing = abs(made - await counter.call(Counter.read))
+        failures = [f"{missing} calls did not reach the other group once"] if missing else []
+        circle, stalled = await circles(domain, progress)
+        query, wrong = await queries(domain, description, status, progress)
+        return *rates, [circle, query], [*failures, *stalled, *wrong]
 
 
 async def _made(domain: Domain, cls: type[Relay]) -> Group[Relay]:

@@ -7,6 +7,7 @@ CLASSES: Final = (
     "holdfast.bench.bulk:Bulk",
     "holdfast.bench.patient:Patient",
     "holdfast.bench.relaying:InterleavedRelay",
+    "holdfast.bench.relaying:Neighbour",
     "holdfast.bench.relaying:Relay",
     "holdfast.bench.workload:Counter",
 )

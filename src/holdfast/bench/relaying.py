@@ -1,7 +1,8 @@
 """The objects of ``bench nested``: each operation awaits one of another group, and does nothing else."""
 
+from holdfast.model.outcome import CallCycle, CallRefused, NestedOutcomeUnknown
 from holdfast.styles.context import context
-from holdfast.styles.interface import interleaved
+from holdfast.styles.interface import interleaved, query
 
 
 class Relay:
@@ -20,3 +21,28 @@ class Relay:
 @interleaved
 class InterleavedRelay(Relay):
     """The same; others begin while one waits."""
+
+
+class Neighbour:
+    """Calls on another, who may be on the way here, or not at home."""
+
+    def __init__(self) -> None:
+        self.met = 0
+
+    async def visit(self, whom: str, timeout_s: float) -> str:
+        """How it ended: ``met``, ``circle``, or ``away``."""
+        try:
+            await context.group(whom, timeout_s=timeout_s).greet()
+        except CallCycle:
+            return "circle"
+        except (CallRefused, NestedOutcomeUnknown):
+            return "away"
+        self.met += 1
+        return "met"
+
+    def greet(self) -> None:
+        return
+
+    @query
+    def times_met(self) -> int:
+        return self.met

@@ -107,7 +107,9 @@ def handover(*, rounds: int = 20, callers: int = 32, output: Output = "table") -
 
 @app.command
 def nested(*, rounds: int = 3, calls: int = 500, output: Output = "table") -> None:
-    """Calls at once that each await another group: of an interleaved class beside a plain one.
+    """Calls at once that each await another group: of an interleaved class beside a plain one; and how soon
+    two groups that wait for each other go on, and queries of one that waits for a group that is not served
+    are answered.
 
     Parameters
     ----------

@@ -270,7 +270,8 @@ class Domain:
         """What became of a request whose outcome was unknown; settles it: if it has not run, it never will.
 
         Returns or raises what the call would have; ``CallRefused`` with reason ``never_runs`` when it was not
-        executed; ``CallOutcomeUnknown`` when the group no longer knows. *returns*: the type into which the
+        executed; ``CallOutcomeUnknown`` when the group no longer knows. Only operations leave an outcome: of
+        a query ``never_runs`` says nothing, and it can be asked again. *returns*: the type into which the
         value is made, as the call's own proxy would have; ``ResultDoesNotFit`` when it is none.
         """
         about = RequestId.parse(request) if isinstance(request, str) else request

@@ -156,7 +156,9 @@ class Circling:
         if housed is None or not housed.is_ready or isinstance(housed.style, Stateless):
             return  # it has moved, and whoever waits asks again
         execution = housed.style.execution
-        held = execution and held_up(execution, housed.member.committed, message.request)
+        held = execution and held_up(
+            execution, housed.member.committed, message.request, has_room=housed.replica.has_room
+        )
         if not held:
             return
         if isinstance(message, GiveWay):

@@ -95,12 +95,12 @@ class Housed:
         if kept is not None:
             self.style.install(kept)
         if isinstance(self.style, Replica):
-            self.style.begin_unproven()
+            self.style.readiness.begin_unproven()
         if vacant_for and isinstance(self.style, Replica):
-            self.style.go_without(vacant_for)
+            self.style.readiness.go_without(vacant_for)
         void_up_to = ground.keeping.void_up_to(record.group)
         if void_up_to is not None and not vacant_for and isinstance(self.style, Replica):
-            self.style.begin_void(void_up_to)
+            self.style.readiness.begin_void(void_up_to)
 
     def on_record(self, seen: Seen[GroupRecord]) -> None:
         """The group's record is another: where it shall have members, or what it shall be like."""
@@ -256,6 +256,9 @@ class _Turning:
     def install(self, kept: Kept) -> None:
         self._style.install(kept)
         self._ask_turn()
+
+    def keeps(self, kept: Kept) -> None:
+        self._style.keeps(kept)
 
     @property
     def is_ready(self) -> bool:

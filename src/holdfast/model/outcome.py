@@ -63,12 +63,13 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class MethodRaised(HoldfastError):
-    """Raised when a group's method raised: carries the type and text of its exception."""
+    """Raised when a group's method raised: carries the type, with its module, and the text of its
+    exception."""
 
     code = "method_raised"
 
     def __init__(self, type_name: str, text: str) -> None:
-        super().__init__(f"{type_name}: {text}" if text else type_name)
+        super().__init__(raised_in_words(type_name, text))
         self.type_name = type_name
         self.text = text
 
@@ -110,6 +111,7 @@ class NestedOutcomeUnknown(HoldfastError):
     code = "outcome_unknown"
 
 
+_OF_ANOTHER: Final = f"{MethodRaised.__module__}.{MethodRaised.__qualname__}"
 _REFUSALS: Final = {each.code: each for each in (CallCycle, NestedNotExecuted)}
 
 
@@ -190,9 +192,20 @@ def _refusal(reason: str, text: str) -> HoldfastError:
     return _REFUSALS.get(reason, CallRefused)(reason, text)
 
 
+def raised_in_words(type_name: str, text: str) -> str:
+    """What a method raised, for people: its class and what it says. Where a method lets through what the
+    method of another group raised, that."""
+    if type_name == _OF_ANOTHER and text:
+        return text
+    name = type_name.rpartition(".")[2]
+    return f"{name}: {text}" if text else name
+
+
 def error_in_words(error: BaseException) -> str:
     """Its type and what it says, for people."""
     text = text_of(error)
+    if isinstance(error, MethodRaised):
+        return text  # the type that was raised is in it
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

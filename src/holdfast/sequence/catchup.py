@@ -205,6 +205,10 @@ class Learning:
         on = self._on
         was_wanted, self._is_saving = self._is_saving, False
         if not was_wanted or not self._lacks(point):
+            # It came to an object by itself meanwhile. *Without this:* the object is made of the newest
+            # checkpoint there is, this one, and then given records that it stands for.
+            if self._holds(point):
+                on.application.keeps(kept)
             return
         # The primary captured what is committed: so it is, up to there, though this member was not told yet.
         on.committed = max(on.committed, point.position)

@@ -134,6 +134,11 @@ class Application(Protocol):
         """Continue from this state: it stands for everything up to its position."""
         ...
 
+    def keeps(self, kept: Kept) -> None:
+        """The host has this checkpoint of records that the member holds, and nobody needs to continue from
+        it now."""
+        ...
+
     @property
     def is_ready(self) -> bool:
         """Whether the object is there, has all that is committed, and takes calls."""

@@ -72,7 +72,11 @@ ABANDONED: Final = Refused("the client no longer awaits this request")
 TOO_LATE: Final = Refused(
     "it expires later than replies are kept: in more than three days of the group's time"
 )
-NEVER: Final = Refused("its outcome was asked for before it ran, so it never will")
+NEVER: Final = Refused(
+    "it was not executed, and never will be, as its outcome was asked for before; "
+    "unless it was a query: these leave no outcome, and can be asked again"
+)
+"""Queries have numbers as operations have, and stand in no table: nobody knows which have been answered."""
 
 
 class _Entry(msgspec.Struct, array_like=True, gc=False):

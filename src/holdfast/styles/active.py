@@ -40,7 +40,8 @@ from holdfast.styles.operation import (
 from holdfast.styles.poison import End, Poisonous, among_calls, among_jobs, among_timers, ends_among
 from holdfast.styles.ports import StylePorts, Token
 from holdfast.styles.replaying import records_after
-from holdfast.styles.replica import Replica, Then
+from holdfast.styles.replica import Replica
+from holdfast.styles.replica_base import Then
 from holdfast.styles.upgrade import OtherCode
 
 
@@ -101,14 +102,14 @@ class Active(Replica):
         except Overloaded:
             self._ports.wake()
         except OtherCode as error:
-            self._meets_other_code(error)
+            self._code_change.meet(error)
             return
         self._committed(self._execution.position)
 
     def turn(self) -> None:
         self._maybe_differs()
         if not self._office.is_held:
-            self._look_behind()
+            self._code_change.look_behind()
         self._go_on_loading()
         if self._execution.position < self.sequence.committed and not self._succession.is_met:
             self.on_committed(self.sequence.committed)
@@ -143,7 +144,7 @@ class Active(Replica):
             raise
         except OtherCode as error:
             self._loading = None
-            self._meets_other_code(error)
+            self._code_change.meet(error)
         except Exception as error:
             self._failure = error
             self._ports.fault("object_failed", f"the state was not taken: {error_in_words(error)}")
@@ -192,7 +193,7 @@ class Active(Replica):
         try:
             is_done = self._execute_up_to(self.sequence.committed)
         except OtherCode as error:
-            self._meets_other_code(error)
+            self._code_change.meet(error)
             raise Overloaded(str(error)) from None
         if not is_done:
             raise Overloaded(f"group {self.definition.group} has more to execute")
@@ -212,7 +213,7 @@ class Active(Replica):
                 self._backlog = self._read_on(up_to)
             return self._go_on_executing(until_ns)
         except Diverged as found:
-            self._differs(found)
+            self.readiness.differs(found)
             return False
 
     def _read_on(self, up_to: Position) -> Iterator[tuple[Position, Record]]:
@@ -397,6 +398,7 @@ class Active(Replica):
     def _compare(self, record: Digested) -> None:
         self._checkpointing.nothing_since(self._execution.position)
         if not self._office.is_taken_up:  # else it is its own word
+            self._checkpointing.told(record.position)
             self._found(self._comparing.told(record))
 
     def _found(self, difference: Diverged | None) -> None:
@@ -404,7 +406,7 @@ class Active(Replica):
         has seen is only reported (V4)."""
         if difference is None:
             return
-        if self._office.is_taken_up or difference.found_at <= self._forgiven:
+        if self._office.is_taken_up or difference.found_at <= self.readiness.forgiven:
             self._ports.fault("divergence", str(difference))
             return
         self._difference = difference
@@ -413,7 +415,7 @@ class Active(Replica):
     def _maybe_differs(self) -> None:
         difference, self._difference = self._difference, None
         if difference is not None:
-            self._differs(difference)
+            self.readiness.differs(difference)
 
     def _why_unable(self) -> str:
         failed = f"no object could be made: {error_in_words(self._failure)}" if self._failure else ""

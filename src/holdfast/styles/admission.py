@@ -35,6 +35,11 @@ def in_circle(group: str, chain: tuple[str, ...]) -> bytes:
     return encode_outcome(Refused("call_cycle", f"the groups call each other in a circle: {text}"))
 
 
+def nested_log_bytes_max(config: StyleConfig) -> float:
+    """How long a log may be that takes calls of other groups."""
+    return config.log_bytes_max * 1.25
+
+
 def check_room(
     group: str, in_line: int, log_bytes: int, config: StyleConfig, *, is_nested: bool, why_none: str = ""
 ) -> None:
@@ -44,7 +49,7 @@ def check_room(
     again, stands in no line, and nobody sees the circle (E10)."""
     if in_line >= config.in_line_max * (2 if is_nested else 1):
         raise Overloaded(f"group {group}: {in_line} calls stand in line")
-    if log_bytes > config.log_bytes_max * (1.25 if is_nested else 1):
+    if log_bytes > (nested_log_bytes_max(config) if is_nested else config.log_bytes_max):
         why = f", and the last one failed: {why_none}" if why_none else ""
         raise Overloaded(f"group {group}: its log waits for checkpoints{why}")
 

@@ -2,11 +2,10 @@
 311).
 
 A small state is captured between two calls. A large one would stop them for seconds: it is captured in a copy
-of the process (E5), which goes on while the object changes, and its end is an event like any other. Either
-way what was captured waits until its position is committed: what is not final is no checkpoint (E1). Whoever
-captures a state also reads it back (E9), which takes longer than to write it: a state for which that takes
-too long between two calls goes to a copy as well.
-
+of the process (E5, :mod:`.checkpoint_copies`), which goes on while the object changes, and its end is an
+event like any other. Either way what was captured waits until its position is committed: what is not final is
+no checkpoint (E1). Whoever captures a state also reads it back (E9), which takes longer than to write it: a
+state for which that takes too long between two calls goes to a copy as well.
 
 And it waits until it is known to be the group's. Who has taken up office has answered, so its state is the
 truth; anybody else's counts when its digest was found equal (E8, :mod:`.comparing`). The log is let go up to
@@ -16,8 +15,6 @@ log a backup acknowledges nothing. Should it be found to differ later, it is voi
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from holdfast.model.ids import Position
@@ -25,10 +22,11 @@ from holdfast.model.outcome import error_in_words
 from holdfast.model.units import MILLISECOND
 from holdfast.sequence.ports import Captured, Kept
 from holdfast.styles.capture import NoStateAvailable, NotCapturable, NoUpdateAvailable
+from holdfast.styles.checkpoint_copies import CheckpointCopies
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.execution import Execution
 from holdfast.styles.failing import Failing
-from holdfast.styles.ports import Copied, NotCopied, Snapshot, StylePorts
+from holdfast.styles.ports import Copied, NotCopied, StylePorts
 
 BUSY_NS: Final = 100 * MILLISECOND
 """When no copy can be begun now, as another group has one, it is tried again after this."""
@@ -44,16 +42,6 @@ COPIES_WHEN_SLOW: Final = 16
 it may have been the machine that was slow."""
 
 OnDigest = Callable[[Position, bytes], None]
-
-
-@dataclass(slots=True)
-class _Copying:
-    """A copy under way; *is_written* when it only waits for its position to commit, *is_kept* when it is on
-    its way to its final name."""
-
-    position: Position
-    is_written: bool = False
-    is_kept: bool = False
 
 
 class Checkpointing:
@@ -78,6 +66,8 @@ class Checkpointing:
         self._digests_state = digests_state
         self._is_trusted = False
         """This member has answered: its state is the truth."""
+        self._told = Position(0)
+        """The newest of the primary's digests is of there."""
         self._equal: Position | None = None
         """The state captured there was found equal."""
         self._is_wanted = False
@@ -89,7 +79,7 @@ class Checkpointing:
         self.kept = Position(0)
         """Where the newest checkpoint of this host stands: its log reaches back so far, and no further."""
         self._captured: Captured | None = None
-        self._copying: _Copying | None = None
+        self._copies = CheckpointCopies(ports, self._copied, self._kept_copy)
         self._awaited: Execution | None = None
         """The object that is captured at its next moment of rest."""
         self._committed = Position(0)
@@ -119,10 +109,11 @@ class Checkpointing:
     @property
     def is_copying(self) -> bool:
         """Whether a state is being captured in a copy of the process."""
-        return self._copying is not None
+        return self._copies.under_way is not None
 
     def is_copying_at(self, position: Position) -> bool:
-        return self._copying is not None and self._copying.position == position
+        copying = self._copies.under_way
+        return copying is not None and copying.position == position
 
     def is_due(self, execution: Execution) -> bool:
         """Whether the interval is over and something happened in it, or the log has grown long: by that, now
@@ -147,9 +138,14 @@ class Checkpointing:
 
     @property
     def _is_busy(self) -> bool:
-        """Whether a copy is under way; not one that only waits for a word that may never come."""
-        copying = self._copying
-        return copying is not None and (not copying.is_written or self._may_count(copying.position))
+        """Whether a copy is under way; not one whose digest the primary has passed over, which waits for a
+        word that never comes. *Without it:* marks follow each other faster than a primary writes its copies;
+        a backup drops each of its own for the next before it was compared, and its log is never let go."""
+        copying = self._copies.under_way
+        if copying is None:
+            return False
+        is_word_due = copying.position > self._told
+        return not copying.is_written or is_word_due or self._may_count(copying.position)
 
     def hasten(self) -> None:
         """Somebody needs a newer checkpoint than there is."""
@@ -165,6 +161,10 @@ class Checkpointing:
         """It has laid it down: another answers."""
         self._is_trusted = False
 
+    def told(self, position: Position) -> None:
+        """The primary's digest of the state as of there is known."""
+        self._told = max(self._told, position)
+
     def equal(self, position: Position) -> None:
         """The state captured there was found to be the primary's."""
         self._equal = position
@@ -174,8 +174,9 @@ class Checkpointing:
         """The object was not the group's: what was captured of it is nobody's (E8)."""
         self._is_trusted = False
         self._captured = self._awaited = self._equal = None
-        if self._copying is not None and not self._copying.is_kept:
-            self._drop_copy()
+        copying = self._copies.under_way
+        if copying is not None and not copying.is_kept:
+            self._copies.drop()
 
     def _may_count(self, position: Position) -> bool:
         return self._is_trusted or position == self._equal or self._is_log_long
@@ -270,7 +271,7 @@ class Checkpointing:
         done about it now. A large state is on its way then, and one that is not final comes to be."""
         if execution.position <= self.kept or not self._is_trusted:
             return True  # a backup's state is no checkpoint before it was compared (E8)
-        if self._copying is not None or execution.position > committed or not execution.is_at_rest:
+        if self.is_copying or execution.position > committed or not execution.is_at_rest:
             return False
         if self._failing.why and self.is_pausing:
             return True  # its state is none that can be read, and said why
@@ -348,7 +349,7 @@ class Checkpointing:
         ):
             self._captured = None
             self.keep(captured)
-        self._maybe_keep_copy()
+        self._copies.maybe_keep(self._committed, self._may_count)
 
     def keep(self, captured: Captured) -> None:
         """Make a checkpoint of a final state, unless there is one that stands for more."""
@@ -362,7 +363,7 @@ class Checkpointing:
         """Make one of a final state that the primary has sent."""
         self._restart()
         self._captured = None
-        self._drop_copy()
+        self._copies.drop()
         self._quiet_since = Position(sent.position + 1)  # and the record that brought it
         self._state_bytes = len(sent.state)
         self._is_wanted = False
@@ -374,7 +375,7 @@ class Checkpointing:
         self._state_bytes = kept.size
         self._captured = None
         self._failing.begin_anew()
-        self._drop_copy()
+        self._copies.drop()
 
     def kept_elsewhere(self, position: Position, size: int) -> None:
         """Another process has made a checkpoint of final records (E7)."""
@@ -385,8 +386,9 @@ class Checkpointing:
         """What was captured and is not final may never become so."""
         if self._captured is not None and self._captured.position > self._committed:
             self._captured = None
-        if self._copying is not None and self._copying.position > self._committed:
-            self._drop_copy()
+        copying = self._copies.under_way
+        if copying is not None and copying.position > self._committed:
+            self._copies.drop()
 
     def _restart(self) -> None:
         self._taken_at = self._ports.clock.now()
@@ -395,39 +397,27 @@ class Checkpointing:
     # --- copies
 
     def _begin_copy(self, execution: Execution) -> None:
-        copies = self._ports.copies
-        if copies is None or self._is_busy:
+        if self._ports.copies is None or self._is_busy:
             return
-        self._drop_copy()  # one that nobody ever found equal
-        copying = _Copying(execution.position)
-        with_state = self._digests_state(execution)
-        snapshot = Snapshot(
-            execution.position, execution.pieces, partial(execution.digest, with_state=with_state)
-        )
-        if not copies.begin(snapshot, lambda result: self._copied(copying, result)):
+        if not self._copies.begin(execution, with_state=self._digests_state(execution)):
             self._postpone(BUSY_NS)
             return
-        self._copying = copying
         self._copies_left = max(self._copies_left - 1, 0)
         self._quiet_since = execution.position
         self._is_wanted = False
         self._restart()
 
-    def _copied(self, copying: _Copying, result: Copied | NotCopied) -> None:
-        if copying is not self._copying:
-            return
+    def _copied(self, position: Position, result: Copied | NotCopied) -> None:
         if isinstance(result, NotCopied):
-            self._copying = None
             if result.is_of_state:
-                self._unreadable = copying.position
+                self._unreadable = position
             if result.why:
                 self._failed(result)
             return
         self._failing.succeeded()
         self._state_bytes = result.size
-        copying.is_written = True
-        self._on_digest(copying.position, result.digest)
-        self._maybe_keep_copy()
+        self._on_digest(position, result.digest)
+        self._copies.maybe_keep(self._committed, self._may_count)
 
     def _failed(self, result: NotCopied) -> None:
         """The log keeps all that the last checkpoint needs. The next copy comes after a pause, also if
@@ -442,21 +432,5 @@ class Checkpointing:
         self._not_before = self._ports.clock.now() + pause_ns
         self._taken_at = self._not_before - self._config.checkpoint_interval_ns
 
-    def _maybe_keep_copy(self) -> None:
-        copying, copies = self._copying, self._ports.copies
-        if copying is None or copies is None or not copying.is_written or copying.is_kept:
-            return
-        if copying.position <= self._committed and self._may_count(copying.position):
-            copying.is_kept = True
-            copies.keep(lambda is_kept: self._kept_copy(copying, is_kept))
-
-    def _kept_copy(self, copying: _Copying, is_kept: bool) -> None:
-        if copying is self._copying:
-            self._copying = None
-            if is_kept:
-                self.kept = max(self.kept, copying.position)
-
-    def _drop_copy(self) -> None:
-        if self._copying is not None and self._ports.copies is not None:
-            self._copying = None
-            self._ports.copies.drop()
+    def _kept_copy(self, position: Position) -> None:
+        self.kept = max(self.kept, position)

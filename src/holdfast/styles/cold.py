@@ -21,7 +21,7 @@ class Cold(Passive):
         goes to them, for a large one each makes its own."""
         if not self._checkpointing.is_due(execution):
             return
-        self._captured = None
+        self._owed_digest.begin_capture()
         if not execution.is_idle:
             self._checkpointing.maybe_capture(execution)
             self._step_by(execution, self._forward(is_mark=True))
@@ -57,11 +57,11 @@ class Cold(Passive):
         yield from self._make_object()
         execution = self._object()
         for page in pages(self.sequence, execution.position, Position(records[-1].first - 1)):
-            yield from replay(execution, page, self._ports, self._forgiven)
+            yield from replay(execution, page, self._ports, self.readiness.forgiven)
         if isinstance(step, Forward):
             # Where the primary has: it is compared with that one's (E8).
             self._checkpointing.capture_at_rest(execution)
-        yield from replay(execution, records[-1:], self._ports, self._forgiven)
+        yield from replay(execution, records[-1:], self._ports, self.readiness.forgiven)
 
     def _take_steps(self, up_to: Position) -> Iterator[None]:
         """An object is not what a cold backup keeps: it is made for as long as it takes to capture its state.
@@ -82,4 +82,4 @@ class Cold(Passive):
             for record in page:
                 if not self._checkpointing.awaits(execution):
                     return
-                yield from replay(execution, [record], self._ports, self._forgiven)
+                yield from replay(execution, [record], self._ports, self.readiness.forgiven)

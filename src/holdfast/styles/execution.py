@@ -2,16 +2,9 @@
 
 Rules. Whether a call runs is decided by the retention table and the record's CSN alone (X2). Methods run one
 at a time, in the order of their positions (:mod:`.line`). An exception is an ordinary reply. Time and
-randomness come from the operation (:mod:`.context`).
-
-State. The object, the retention table, the timers and the queue are saved together, and with them the
-position they stand for. A method that waits cannot be saved: its frame is not data. So no state is captured
-while one waits; :meth:`Execution.when_at_rest` gives the next moment, which comes between two operations even
-if the queue never empties. A member that loads an older state meets the waiting call again in the records
-that follow, runs it again, and resumes it from the recorded outcomes of its nested calls.
+randomness come from the operation (:mod:`.context`). What records act on is the state (:mod:`.object_state`).
 """
 
-import hashlib
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
@@ -19,8 +12,6 @@ from typing import Final
 import msgspec
 
 from holdfast.model.calls import Request
-from holdfast.model.code import UNKNOWN, Code
-from holdfast.model.csn import ZERO
 from holdfast.model.errors import invariant
 from holdfast.model.ids import Position
 from holdfast.model.outcome import (
@@ -39,15 +30,13 @@ from holdfast.sequence.retention import (
     TOO_LATE,
     InProgress,
     Repeated,
-    Retention,
     Verdict,
 )
-from holdfast.styles import saving
 from holdfast.styles.context import Scope, scope_now
-from holdfast.styles.definition import Definition
-from holdfast.styles.effects import Effects, Job, Outgoing
-from holdfast.styles.line import Line, run_at_once
+from holdfast.styles.effects import Effects, Job
+from holdfast.styles.line import run_at_once
 from holdfast.styles.liveness import ASKED_BY, why_not_alive
+from holdfast.styles.object_state import ObjectState
 from holdfast.styles.operation import (
     Call,
     Calls,
@@ -72,12 +61,9 @@ from holdfast.styles.operation import (
     Withdrawn,
     decode_calls,
 )
-from holdfast.styles.saving import Saved
-from holdfast.styles.sends import Sends
 from holdfast.styles.stepping import ORDERED_BYTES_MAX, SHORT_BYTES, fitted
-from holdfast.styles.timers import Timers, is_timer
+from holdfast.styles.timers import is_timer
 from holdfast.styles.upgrade import OtherCode, bring_up_to_date
-from holdfast.styles.weight import weighs_over
 
 Run = Callable[..., bytes | None]
 """Calls its first argument with the others: :meth:`holdfast.styles.ports.Onlooker.run`."""
@@ -93,75 +79,11 @@ REFUSALS: Final[dict[Verdict, bytes]] = {
 }
 
 
-class Execution:
-    """One member's object and everything that belongs to it. Driven by one style, from one thread."""
-
-    def __init__(self, definition: Definition, instance: object | None = None) -> None:
-        """A group at its beginning. Raises :class:`.capture.NotCapturable`, :class:`.definition.NotMade`."""
-        self.definition = definition
-        self.position = Position(0)
-        """Everything up to here has been applied."""
-        self.csn = ZERO
-        self.time_ns = 0
-        self._take_code(UNKNOWN)
-        self.retention = Retention()
-        self.timers = Timers()
-        self.sends = Sends()
-        if instance is None:
-            instance = definition.make_first(self.timers)
-        self.line = Line(definition, instance, self.timers, self.sends)
-
-    @property
-    def is_at_rest(self) -> bool:
-        """Whether no method waits, so that the state can be captured."""
-        return self.line.is_at_rest
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing waits at all: every call applied has its outcome."""
-        return self.line.is_at_rest and not self.line.queue
-
-    def when_at_rest(self, then: Callable[[], object]) -> None:
-        """Call *then* at the next moment between two operations."""
-        self.line.when_at_rest(then)
-
-    def outgoing(self) -> Outgoing | None:
-        """The call to another group that has been waited for longest."""
-        return self.line.outgoing()
-
-    @property
-    def may_be_asked(self) -> bool:
-        """Whether the object is as its class bears to have it asked: whole, or interleaved."""
-        return self.line.is_at_rest or self.definition.interface.is_interleaved
-
-    @property
-    def may_be_read(self) -> bool:
-        """Whether there is a state that queries read, strict ones too."""
-        return self.line.seen_by("") is not None
-
-    def sees(self, method: str) -> Position | None:
-        """What a query of *method* would see now stands for; None when it would see half an operation."""
-        sight = self.line.seen_by(method)
-        if sight is None:
-            return None
-        return self.position if sight.position is None else sight.position
-
-    def is_new(self, request: Request, expiration_s: int) -> bool:
-        """Whether it would run, were it met now."""
-        return self.retention.judge(*request, expiration_s) is FRESH
+class Execution(ObjectState):
+    """One member's object and everything that belongs to it, brought forward record by record. One style
+    drives it, from one thread."""
 
     # --- the code that made the state (E7)
-
-    @property
-    def is_unbegun(self) -> bool:
-        """Whether it is the object as at creation, which no code has gone on from."""
-        return self.position == 0
-
-    def _take_code(self, code: Code) -> None:
-        self.code = code
-        """That made the state."""
-        self.is_own = code.is_same(self.definition.code)
-        """And it is the class as it is here: what comes next may be executed."""
 
     def _check_own(self, first: Position) -> None:
         if not self.is_own:
@@ -285,70 +207,6 @@ class Execution:
         finally:
             self.definition.attempts.leave_one()
 
-    # --- state
-
-    def save(self) -> bytes:
-        """Everything, as of ``position``, read back (E9). Raises ``NotCapturable``, and what ``get_state``
-        raises."""
-        definition = self.definition
-        state = definition.capture.state_of(self.line.instance, definition.spare, self.code.version)
-        return saving.encoded(self._saved(state), definition.interface)
-
-    def pieces(self) -> Iterator[bytes]:
-        """The same for a large state, in pieces that follow each other."""
-        return saving.pieces(self._saved(b""), self.definition, self.line.instance)
-
-    def weighs_over(self, limit: int) -> bool:
-        """Whether the object's state takes more than *limit* bytes, as far as can be told at a glance."""
-        return weighs_over(self.line.instance, limit)
-
-    @classmethod
-    def load(cls, definition: Definition, saved: bytes) -> "Execution":
-        """What was saved; call :meth:`go_on` next. Raises what ``set_state`` raises, and
-        ``msgspec.DecodeError`` for bytes that are no saved state."""
-        (execution,) = (each for each in cls.loading(definition, iter([saved])) if each is not None)
-        return execution
-
-    @classmethod
-    def loading(cls, definition: Definition, chunks: Iterator[bytes]) -> Iterator["Execution | None"]:
-        """The same from the chunks of a state: None after each bit of work, and at last the execution."""
-
-        def fresh() -> object:
-            # What __init__ sets in motion was set in motion once, when the group was created.
-            return definition.make(Timers())
-
-        for found in saving.read(chunks, definition.capture, fresh):
-            yield cls._of(definition, *found) if found is not None else None
-
-    @classmethod
-    def _of(cls, definition: Definition, found: Saved, instance: object) -> "Execution":
-        execution = cls(definition, instance)
-        execution.position, execution.csn, execution.time_ns = found.position, found.csn, found.time_ns
-        execution._take_code(found.code)
-        execution.line.time_ns = found.time_ns
-        execution.retention = Retention.load(found.retention)
-        execution.replace_timers(found.timers)
-        execution.replace_sends(found.sends)
-        execution.line.queue.extend(found.queue)
-        execution.line.poisoned = {Request(client, number): end for client, number, end in found.poisoned}
-        return execution
-
-    def _saved(self, state: bytes) -> Saved:
-        invariant(self.is_at_rest, "a method that waits cannot be saved")
-        return Saved(
-            saving.WHOLE,
-            self.code,
-            self.position,
-            self.time_ns,
-            self.csn,
-            state,
-            self.retention.save(),
-            self.timers.save(),
-            list(self.line.queue),
-            [(*request, outcome) for request, outcome in self.line.poisoned.items()],
-            self.sends.save(),
-        )
-
     def go_on(self) -> Effects:
         """Run what waits in the queue, after :meth:`load`. Raises :class:`.upgrade.OtherCode`."""
         effects = Effects()
@@ -356,39 +214,6 @@ class Execution:
             self._check_own(self.position)
         self._end(self.line.drain(self.position), effects)
         return effects
-
-    def digest(self, saved: bytes | None = None, *, with_state: bool = True) -> bytes:
-        """Equal for members with equal states. *saved*: what :meth:`save` just gave, so that the object is
-        not asked for its state twice (FTC-309). Without the state only replies and timers are covered."""
-        capture = self.definition.capture
-        if not with_state:
-            state = b""
-        elif saved is not None and capture.is_checkpointable:
-            state = msgspec.msgpack.decode(saved, type=Saved).state
-        else:
-            state = capture.digest_of(self.line.instance)
-        return _digest(state, self.retention.save(), self.timers.save(), self.sends.save())
-
-    def get_update(self) -> bytes:
-        return self.definition.capture.update_of(self.line.instance)
-
-    def set_update(self, update: bytes, timers: bytes, sends: bytes) -> None:
-        """Take what changed since. Raises what ``set_update`` raises."""
-        self.definition.capture.apply_update(self.line.instance, update)
-        self.replace_timers(timers)
-        self.replace_sends(sends)
-
-    def replace_timers(self, saved: bytes) -> None:
-        self.timers = Timers.load(saved)
-        self.line.scope.timers = self.timers
-
-    def replace_sends(self, saved: bytes) -> None:
-        self.sends = Sends.load(saved)
-        self.line.scope.sends = self.sends
-
-    def discard(self) -> None:
-        """Give up the object and the method that waits in it (E1)."""
-        self.line.discard()
 
     def keep_account(self, first: Position, record: Record) -> None:
         """Take a record whose effect on the object comes as an update: who has had which reply, and what time
@@ -505,11 +330,3 @@ def _known(verdict: Verdict) -> bytes | None:
     if isinstance(verdict, Repeated):
         return verdict.reply
     return None if isinstance(verdict, InProgress) else REFUSALS[verdict]
-
-
-def _digest(*parts: bytes) -> bytes:
-    total = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        total.update(len(part).to_bytes(8, "big"))
-        total.update(part)
-    return total.digest()

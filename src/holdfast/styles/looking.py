@@ -6,23 +6,30 @@ between the object and that step read once more.
 """
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Final
 
 from holdfast.model.code import UNKNOWN
 from holdfast.model.ids import Position
 from holdfast.model.ports import Clock
+from holdfast.model.units import MILLISECOND
 from holdfast.storage.record import Record as Stored
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.operation import (
     Digested,
     Forward,
+    Record,
     State,
     Update,
     Upgraded,
     decode_record,
     encode_record,
 )
+from holdfast.styles.ports import Sequence
+from holdfast.styles.replaying import pages
+
+AGAIN_NS: Final = 200 * MILLISECOND
+"""Between two looks while the log is long."""
 
 _STEPS: Final = tuple(
     encode_record(each)[1:2] for each in (State(b""), Update(b"", b""), Forward(), Upgraded(UNKNOWN, UNKNOWN))
@@ -66,11 +73,14 @@ class Looking:
         """No step lies between the object, or the checkpoint it is to be loaded from, and here."""
 
     def is_due(self, up_to: Position, log_bytes: int) -> bool:
-        """Whether enough is committed since it last looked: many positions, or few and long ones."""
+        """Whether enough is committed since it last looked: many positions, or few and long ones; or anything
+        at all, while the log is long. *Without that:* the log is full, so the primary takes no calls and only
+        orders one mark after the other; they never come to enough, and no checkpoint makes room."""
         self._log_bytes = min(self._log_bytes, log_bytes)  # a checkpoint has made it shorter
         return (
             up_to - self._at >= self._config.scan_positions
             or log_bytes - self._log_bytes >= self._config.scan_bytes
+            or (log_bytes >= self._config.long_log_bytes and up_to > self._at and self.age_ns >= AGAIN_NS)
         )
 
     @property
@@ -97,6 +107,25 @@ class Looking:
             self._seen = records[-1].last
             yield None
         return found
+
+    def steps(
+        self, sequence: Sequence, start: Callable[[], Position], up_to: Position
+    ) -> Iterator[tuple[list[Stored], Record] | None]:
+        """Every step between the object, which stands where *start* says, and *up_to*: the records since the
+        one before, up to its own, and what that says. None after each bit of work."""
+        unseen = max(start(), self.without_steps)
+        last_step = yield from self.last_step(pages(sequence, unseen, up_to))
+        passed: list[Stored] = []
+        # Asked for again: what was read may have made a checkpoint count, and the log begins there now.
+        for records in pages(sequence, start(), last_step):
+            for record in records:
+                passed.append(record)
+                if is_step(record):
+                    self.passed(record.last)
+                    yield passed, decode_record(record.body)
+                    passed = []
+            yield None
+        self.took_steps()
 
     def _tell_of(self, record: Stored) -> None:
         digested = decode_record(record.body)

@@ -20,18 +20,10 @@ a returning one    its own checkpoint, and records         the same, then states
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import chain, groupby
-from typing import Final
+from itertools import chain
 
 from holdfast.model.calls import Request
-from holdfast.model.errors import (
-    DISK_ERRORS,
-    InvalidRequest,
-    Overloaded,
-    Rejected,
-    Unavailable,
-    invariant,
-)
+from holdfast.model.errors import DISK_ERRORS, InvalidRequest, Overloaded, Rejected, Unavailable, invariant
 from holdfast.model.ids import Position
 from holdfast.model.outcome import error_in_words
 from holdfast.sequence.ports import Kept
@@ -40,30 +32,17 @@ from holdfast.styles.absence import Diverged
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.definition import Definition
 from holdfast.styles.execution import Execution
-from holdfast.styles.loading import loading
-from holdfast.styles.looking import Looking, is_step
-from holdfast.styles.operation import (
-    Call,
-    Calls,
-    Digested,
-    Executed,
-    Forward,
-    Record,
-    Replied,
-    Sent,
-    Stamp,
-    Upgraded,
-    decode_record,
-    ends_of_portions,
-)
+from holdfast.styles.loading import Loading
+from holdfast.styles.looking import Looking
+from holdfast.styles.operation import Call, Calls, Digested, Executed, Forward, Record, Sent, Stamp, Upgraded
+from holdfast.styles.owed_digest import OwedDigest
 from holdfast.styles.poison import among_jobs
+from holdfast.styles.portions import alike_parts, executed_parts, replied_parts
 from holdfast.styles.ports import StylePorts, Token
 from holdfast.styles.replaying import pages, replay
-from holdfast.styles.replica import Replica, Then
+from holdfast.styles.replica import Replica
+from holdfast.styles.replica_base import Then
 from holdfast.styles.upgrade import OtherCode
-
-CALL_BYTES: Final = 64
-"""What a record has of a call beside its method, arguments and outcome, at most: numbers, and a trace."""
 
 
 class Passive(Replica):
@@ -73,16 +52,12 @@ class Passive(Replica):
         super().__init__(definition, ports, config)
         self._difference: Diverged | None = None
         """Found where the object could not be given up on the spot."""
-        self._captured: tuple[Position, bytes] | None = None
-        """The digest of what this primary captured last."""
-        self._is_digest_owed = False
-        """Backups captured their states as well, and wait for that digest."""
+        self._owed_digest = OwedDigest(ports.wake)
         self._execution: Execution | None = None
         self._spent_ns = 0
         """Execution time since backups were last brought forward (E5)."""
         self._looking = Looking(config, ports.clock, self._checkpointing.grew, self._on_told)
-        self._loading: Iterator[Execution | None] | None = None
-        """The object, on its way from the newest checkpoint."""
+        self._loading = Loading(self.definition, ports.checkpoint, self._succession)
         self._work: Iterator[None] | None = None
         """What brings the object forward, to be gone on with slice by slice: whatever else the host has to do
         comes between two of them."""
@@ -135,7 +110,7 @@ class Passive(Replica):
     def turn(self) -> None:
         self._maybe_differs()
         if not self._office.is_held:
-            self._look_behind()
+            self._code_change.look_behind()
         if self._work is not None and not self._is_readying:
             with suppress(Overloaded):
                 self._go_on()
@@ -158,9 +133,7 @@ class Passive(Replica):
             raise Overloaded(f"group {self.definition.group} has more to load or to replay")
         self._is_readying = False
         self._spent_ns = 0
-        invariant(self._execution is not None, "an object that was made ready is there")
-        assert self._execution is not None  # for the type checker: the invariant has stopped us otherwise
-        return self._execution
+        return self._object()
 
     def _go_on(self) -> bool:
         """Work for a slice of time; whether that was all. Raises what the work raises, and gives it up."""
@@ -174,11 +147,11 @@ class Passive(Replica):
                     return False
         except Diverged as found:
             self._stop_work()
-            self._differs(found)
+            self.readiness.differs(found)
             raise Overloaded(f"group {self.definition.group} has no object here: {found}") from None
         except OtherCode as error:
             self._discard()
-            self._meets_other_code(error)
+            self._code_change.meet(error)
             raise Overloaded(str(error)) from None
         except BaseException:
             self._stop_work()
@@ -202,26 +175,15 @@ class Passive(Replica):
         yield from self._make_object()
         execution = self._object()
         for records in pages(self.sequence, execution.position, up_to):
-            yield from replay(execution, records, self._ports, self._forgiven)
+            yield from replay(execution, records, self._ports, self.readiness.forgiven)
 
     def _make_object(self) -> Iterator[None]:
         """The object from the newest checkpoint, if there is none. What has been loaded of it stays, when
         this is given up."""
         while self._execution is None:
-            if self._loading is None:
-                self._succession.check_kept(leads=self._office.is_held)
-                self._loading = loading(self.definition, self._ports.checkpoint)
-            try:
-                self._execution = next(self._loading)
-            except Unavailable as error:
-                # Newer checkpoints took the place of the one that was being loaded.
-                self._loading = None
-                raise Overloaded(str(error)) from None
-            except BaseException:
-                self._loading = None  # it has ended with that, and is begun anew
-                raise
+            self._execution = self._loading.go_on(leads=self._office.is_held)
             yield None
-        self._loading = None
+        self._loading.forget()
 
     def _object(self) -> Execution:
         invariant(self._execution is not None, "an object is made before it is used")
@@ -254,36 +216,22 @@ class Passive(Replica):
             last = self._submit_executed(Executed(stamp, sent, outcomes), len(calls))
             self._waiting.until(last, token, [each.number for each in calls], outcomes)
             return
-        begin = 0
-        lengths = [
-            len(each.arguments) + len(each.method.encode()) + CALL_BYTES + len(ended)
-            for each, ended in zip(calls, outcomes, strict=True)
-        ]
-        for end in ends_of_portions(lengths, self._config.record_bytes):
-            part, ended = calls[begin:end], outcomes[begin:end]
-            executed = Executed(stamp.part(begin), sent.of(part), ended)
+        for executed, part in executed_parts(stamp, sent, calls, outcomes, self._config.record_bytes):
             last = self._submit_executed(executed, len(part))
-            self._waiting.until(last, token, [each.number for each in part], ended)
-            begin = end
+            self._waiting.until(last, token, [each.number for each in part], executed.outcomes)
 
     def _order_parted(
         self, token: Token, stamp: Stamp, sent: Sent, calls: list[Call], outcomes: list[bytes | None]
     ) -> None:
         """Some of the calls wait for another group, or in line for one that does: these are ordered without
         outcomes, which follow as records of their own (E1)."""
-        begin = 0
-        for _, run in groupby(outcomes, lambda outcome: outcome is None):
-            alike = list(run)
-            end = begin + len(alike)
-            part, first = calls[begin:end], stamp.part(begin)
-            ended = [outcome for outcome in alike if outcome is not None]
+        for first, part, ended in alike_parts(stamp, calls, outcomes):
             if ended:
                 self._order_executed(token, first, sent.of(part), part, ended)
             else:
                 self._submit_executed(Calls(first, sent.of(part)), len(part))
                 for each in part:
                     self._waiting.for_call(Request(sent.client, each.number), token)
-            begin = end
 
     def _order(self, execution: Execution, record: Record, waits: tuple[Token, Then] | None = None) -> None:
         self._check_room(execution, 1)
@@ -295,15 +243,11 @@ class Passive(Replica):
             raise
         self._spent(began)
         position = self._submit_executed(record, 1)
-        begin = 0
-        lengths = [len(each.client.encode()) + CALL_BYTES + len(each.outcome) for each in effects.later]
-        for end in ends_of_portions(lengths, self._config.record_bytes):
-            replied = Replied(effects.later[begin:end])
+        for replied in replied_parts(effects.later, self._config.record_bytes):
             execution.apply(Position(position + 1), replied)
             position = self._submit_executed(replied, 1)
             for reply in replied.replies:
                 self._answering.ended(reply, position)
-            begin = end
         if waits is not None:
             waits[1](effects, position)
 
@@ -344,7 +288,7 @@ class Passive(Replica):
 
     def _withdraw(self) -> None:
         super()._withdraw()
-        self._captured, self._is_digest_owed = None, False
+        self._owed_digest.forget()
 
     def _is_fired(self, timer: int, due_ns: int) -> bool:
         return False  # what is ordered here has been executed, and is not due any more
@@ -356,7 +300,9 @@ class Passive(Replica):
                 found = list(among_jobs(self._ports.attempts, execution.line.in_progress()))
                 for each in reversed(found):  # the one that runs is last: its end lets the line move on
                     self.poison(each)
-            self._maybe_tell_digest(execution)
+            digested = self._owed_digest.take()
+            if digested is not None:
+                self._tell_digest(execution, digested)
             self._step(execution)
         execution = self._execution
         record = self._gate.due(execution.line) if execution is not None else None
@@ -379,43 +325,37 @@ class Passive(Replica):
     def _forward(self, *, is_mark: bool = False) -> Forward:
         """Where backups replay up to. At a mark they capture their states as this primary does, and its
         digest follows (E8)."""
-        self._is_digest_owed = self._is_digest_owed or is_mark
-        self._wake_to_tell()
+        if is_mark:
+            self._owed_digest.owe()
+        self._owed_digest.remind()
         return Forward(is_mark)
-
-    def _wake_to_tell(self) -> None:
-        if self._is_digest_owed and self._captured is not None:
-            self._ports.wake()
 
     def _on_digest(self, position: Position, digest: bytes) -> None:
         """What the state captured last comes to; of a large one that is known only later."""
         if self._office.is_taken_up:
-            self._captured = (position, digest)
-            self._wake_to_tell()
+            self._owed_digest.captured(position, digest)
         else:
             self._note(self._comparing.captured(position, digest))
 
     def _on_told(self, record: Digested) -> None:
+        self._checkpointing.told(record.position)
         self._note(self._comparing.told(record))
 
     def _note(self, difference: Diverged | None) -> None:
         """The object cannot be given up within whatever has captured or read."""
-        if difference is not None and difference.found_at > self._forgiven:
+        if difference is not None and difference.found_at > self.readiness.forgiven:
             self._difference = difference
             self._ports.wake()
 
     def _maybe_differs(self) -> None:
         difference, self._difference = self._difference, None
         if difference is not None and not self._office.is_taken_up:
-            self._differs(difference)
+            self.readiness.differs(difference)
 
-    def _maybe_tell_digest(self, execution: Execution) -> None:
-        if self._is_digest_owed and self._captured is not None:
-            (position, digest), self._captured = self._captured, None
-            self._is_digest_owed = False
-            before = execution.position
-            self._step_by(execution, Digested(position, digest))
-            self._checkpointing.only_told(before, execution.position)
+    def _tell_digest(self, execution: Execution, digested: Digested) -> None:
+        before = execution.position
+        self._step_by(execution, digested)
+        self._checkpointing.only_told(before, execution.position)
 
     def _digests_state(self, execution: Execution) -> bool:
         """Only what every member gives in the same form: ``get_state`` of a class may give other bytes for an
@@ -460,20 +400,11 @@ class Passive(Replica):
             self._discard_object()
 
     def _take_steps(self, up_to: Position) -> Iterator[None]:
-        looking = self._looking
-        unseen = max(self._start(), looking.without_steps)
-        last_step = yield from looking.last_step(pages(self.sequence, unseen, up_to))
-        passed: list[Stored] = []
-        # Asked for again: what was read may have made a checkpoint count, and the log begins there now.
-        for records in pages(self.sequence, self._start(), last_step):
-            for record in records:
-                passed.append(record)
-                if is_step(record):
-                    looking.passed(record.last)
-                    yield from self._advance(passed, decode_record(record.body))
-                    passed = []
-            yield None
-        looking.took_steps()
+        for found in self._looking.steps(self.sequence, self._start, up_to):
+            if found is None:
+                yield None
+            else:
+                yield from self._advance(*found)
 
     def _start(self) -> Position:
         """Where the object stands, or would when it is made."""
@@ -484,7 +415,7 @@ class Passive(Replica):
         self._discard_object()
 
     def _discard_object(self) -> None:
-        self._loading = None
+        self._loading.forget()
         self._looking.begin_anew()
         if self._execution is not None:
             execution, self._execution = self._execution, None

@@ -5,146 +5,47 @@ calls and calls :meth:`Replica.turn` once after whatever came in together. Nothi
 an event of the sequence; what such an event makes necessary is done in the next turn.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
 import msgspec
 
 from holdfast.model.calls import Request
-from holdfast.model.errors import BrokenInvariant, Overloaded, Rejected, Unavailable
+from holdfast.model.errors import Rejected, Unavailable
 from holdfast.model.ids import ClientId, Epoch, Position
-from holdfast.model.outcome import decode_outcome
+from holdfast.model.outcome import Unknown, decode_outcome
 from holdfast.model.units import MILLISECOND
-from holdfast.sequence.fitness import FAR, NEAR, Fitness, Rank
+from holdfast.sequence.fitness import FAR, NEAR, Fitness
 from holdfast.sequence.ports import Captured, Kept
 from holdfast.sequence.retention import NEVER
 from holdfast.storage.record import ORIGIN
-from holdfast.styles.absence import Absence, Diverged
-from holdfast.styles.admission import calls_in, check_length, check_room, in_circle
-from holdfast.styles.answering import Answering
-from holdfast.styles.asking import Asking
-from holdfast.styles.audience import Audience
-from holdfast.styles.calling_out import CallingOut
-from holdfast.styles.checkpointing import Checkpointing
-from holdfast.styles.comparing import Comparing
-from holdfast.styles.config import StyleConfig
-from holdfast.styles.context import Scope
-from holdfast.styles.definition import Definition
+from holdfast.styles.admission import calls_in, check_length, check_room, in_circle, nested_log_bytes_max
 from holdfast.styles.effects import Effects
 from holdfast.styles.execution import REFUSALS, Execution
-from holdfast.styles.gate import Gate
-from holdfast.styles.office import Office
 from holdfast.styles.operation import (
     Call,
     NestedReply,
     Poison,
-    Record,
     SendEnded,
     Sent,
     Settled,
     TimerFired,
-    Upgraded,
     Withdrawn,
-    encode_record,
 )
 from holdfast.styles.poison import Poisonous, among_calls, among_timers
-from holdfast.styles.ports import Sequence, StylePorts, Token, Waits
-from holdfast.styles.queries import Queries
-from holdfast.styles.repetition import Repetitions
-from holdfast.styles.sending import Sending, end_of
-from holdfast.styles.stamping import Stamping, newest_stamp
+from holdfast.styles.ports import Token
+from holdfast.styles.replica_base import ReplicaBase
+from holdfast.styles.sending import end_of
+from holdfast.styles.stamping import newest_stamp
 from holdfast.styles.stepping import fitted
-from holdfast.styles.succession import Succession, WaitsForCode
-from holdfast.styles.upgrade import OtherCode
-from holdfast.styles.waiting import Waiting
 
 OVERDUE_NS: Final = 20 * MILLISECOND
 """How often a timer that is due and cannot be executed yet is looked at."""
 
-Then = Callable[[Effects, Position], None]
-"""Takes what a record brought about, and the position at which that is final."""
 
-
-class Replica(ABC):
+class Replica(ReplicaBase):
     """One member's object and the calls that wait at it."""
-
-    def __init__(self, definition: Definition, ports: StylePorts, config: StyleConfig) -> None:
-        self.definition = replace(definition, attempts=ports.attempts, on_raised=self._on_raised)
-        self._audience = Audience(definition.group, ports, config.slow_ns)
-        self._ports = ports
-        self._config = config
-        self._sequence: Sequence | None = None
-        self._office = Office(ports, config)
-        self._stamping = Stamping(ports.clock, ports.stamp, ports.time)
-        self._waiting = Waiting()
-        self._queries = Queries(ports)
-        self._answering = Answering(
-            definition.group, ports, self._audience, self._waiting, self._queries, self._final
-        )
-        self._repetitions = Repetitions(self._waiting, self._answering.tell)
-        self._asking = Asking(
-            self.definition, ports, self._audience, self._queries, config.query_wait_ns, self.time_ns
-        )
-        self._checkpointing = Checkpointing(
-            ports, config, self._log_bytes, self._on_digest, digests_state=self._digests_state
-        )
-        self._calling_out = CallingOut()
-        self._comparing = Comparing(self._checkpointing.equal)
-        self._absence = Absence(ports.clock)
-        self._forgiven = Position(0)
-        """What differs up to here a person has seen, and wants the group to go on from this member (V4)."""
-        self._succession = Succession(
-            self.definition,
-            ports,
-            config,
-            keep=lambda captured: self._checkpointing.keep(captured),
-            on_kept=lambda position, size: self._checkpointing.kept_elsewhere(position, size),
-        )
-        self._old_waits: Waits | None = None
-        """What a method of the old code waits for, for which this primary has called."""
-        self._gate = Gate(ports.clock, config)
-        self._sending = Sending(definition.group, ports.clock)
-
-    def bind(self, sequence: Sequence) -> None:
-        """The member this replica stands on; before any event."""
-        self._sequence = sequence
-
-    def tune(self, config: StyleConfig) -> None:
-        """Execute as *config* says from now on, as far as that can change: when states are captured."""
-        self._config = config
-        self._checkpointing.tune(config)
-
-    @property
-    def sequence(self) -> Sequence:
-        if self._sequence is None:
-            raise BrokenInvariant("a replica is bound before it is used")
-        return self._sequence
-
-    @property
-    def is_ready(self) -> bool:
-        """The object has all that is committed, and takes calls."""
-        return self._office.is_taken_up
-
-    @property
-    def awaits_turn(self) -> bool:
-        """Whether a commit has brought on something that only a turn does."""
-        return True
-
-    @property
-    @abstractmethod
-    def execution(self) -> Execution | None:
-        """The object, if this member holds one now."""
-
-    def time_ns(self) -> int:
-        """The group's time: that of a stamp given now; a backup knows only what it is at least (X4)."""
-        if self._office.is_taken_up:
-            return self._stamping.now_ns()
-        execution = self.execution
-        return max(self._ports.time(), execution.time_ns if execution is not None else 0)
 
     # --- the sequence's events that both take alike
 
@@ -154,10 +55,7 @@ class Replica(ABC):
 
     def on_forced(self) -> None:
         """The group goes on from here, with the object that this member's log gives (V4)."""
-        self._forgiven = self.sequence.tail
-        self._absence.end()
-        self._checkpointing.hasten()  # so that nobody has to replay what came out otherwise
-        self._ports.wake()
+        self.readiness.force(self.sequence.tail)
 
     def _maybe_take_up(self, *, may_order: bool = True) -> None:
         """Take calls as soon as the object is ready."""
@@ -172,7 +70,7 @@ class Replica(ABC):
         what this primary ordered for an object that it has given up since."""
         if self.sequence.committed != self.sequence.tail:
             return None
-        if not self._is_way_free(may_order=may_order):
+        if not self._code_change.is_way_free(may_order=may_order):
             return None
         execution = self._ready()
         if not execution.is_own:
@@ -185,66 +83,17 @@ class Replica(ABC):
         self._stamping.resume(*newest_stamp(execution, self.sequence))
         return execution
 
-    # --- other code (E7)
-
-    def _is_way_free(self, *, may_order: bool) -> bool:
-        """Whether the class as it is here may make an object of what is kept. A method of the old code that
-        waits for another group is given its answer first, as by any primary."""
-        if not self._succession.is_met:
-            return True
-        if self._succession.look(self.sequence, leads=True):
-            self._office.code_is_there()
-            self._begin_from_kept()
-            return True
-        waits = self._succession.waits
-        if waits is not None and may_order:
-            if self._old_waits is not waits:
-                self._old_waits = waits
-                self._calling_out.take_up(self.sequence.committed)
-                self._stamping.resume(waits.csn, waits.time_ns)
-            outgoing = self._calling_out.for_old_code(waits.outgoing)
-            if outgoing is not None:
-                self._ports.call_out(self._audience.calls_out(outgoing))
-        return False
-
     def _upgrade(self, execution: Execution) -> None:
-        """Let the class as it is here go on from what other code has left, once that is ordered: whoever
-        comes to this place does the same. Until it is committed nothing is served, so that a crash leaves
-        either the old or the new."""
-        here, made_by = self.definition.code, execution.code
-        why = "" if execution.is_unbegun else self._ports.why_not_upgrade(made_by)
-        if why:
-            raise WaitsForCode(why)
-        position = self._order_upgrade(execution, Upgraded(made_by, here))
-        if position > 1:
+        """Have the class as it is here go on from what other code has left (E7)."""
+        if self._code_change.upgrade(execution, self._order_upgrade) > 1:
             # Nobody shall need the old code any more who begins after this.
             self._checkpointing.grew(self._config.checkpoint_bytes)
-        self._ports.trace.note(
-            "upgraded",
-            group=self.definition.group,
-            from_code=str(made_by),
-            to_code=str(here),
-            position=position,
-        )
-
-    def _look_behind(self) -> None:
-        """As a backup: come to an object, if the class as it is here has gone on where others have."""
-        with suppress(Overloaded):
-            if self._succession.is_met and self._succession.look(self.sequence, leads=False):
-                self._office.code_is_there()
-                self._begin_from_kept()
 
     def reconsider(self) -> None:
         """Who has which code, or what is wished, is another than before."""
         if self._office.awaits_object or self._succession.is_met:
             self._office.reconsider()
             self._ports.again()
-
-    def _meets_other_code(self, error: OtherCode) -> None:
-        """This member's object cannot go on: it has none, until the way is free again."""
-        self._succession.meet(str(error))
-        self._ports.trace.note("other_code", group=self.definition.group, why=str(error))
-        self._ports.again()
 
     def _take_up(self, execution: Execution) -> None:
         self._office.take_up()
@@ -256,7 +105,7 @@ class Replica(ABC):
 
     def on_following(self) -> None:
         self._office.end()
-        self._succession.waits = self._old_waits = None
+        self._code_change.end_reign()
         self._withdraw()
 
     def _withdraw(self) -> None:
@@ -346,7 +195,7 @@ class Replica(ABC):
         member serve first (K5). What it answered stands, though it may come out otherwise now: it was this
         object that was not right, by its own word. Not within an event of the sequence."""
         if self._office.is_taken_up:
-            self._forgiven = self.sequence.tail
+            self.readiness.forgiven = self.sequence.tail
         self._renounce()
         self._office.failed_in(why)
         self._ports.again()
@@ -355,58 +204,14 @@ class Replica(ABC):
         """Whether it could lead, and if not, why (O3, E8)."""
         found = self._absence.now
         if found is None and self.execution is None and (why := self._why_unable()):
-            wants = self._succession.wants if self._succession.is_met else None
-            found = Fitness(
-                Rank.UNABLE,
-                why,
-                wants or Position(0),
-                wants_state=wants is not None,
-                since_ns=self._office.unable_since_ns,
-            )
+            found = self.readiness.unable(why)
         if found is None:
             return NEAR if self.is_near() else FAR
-        if not found.wants_state and 2 * self._log_bytes() >= self._config.long_log_bytes:
-            # It makes no checkpoints, and with a full log it could acknowledge nothing (D4): it takes the
-            # primary's, though no object is made of it.
-            return replace(found, wants_state=True, found_at=Position(self._checkpointing.kept + 1))
-        return found
+        is_log_long = 2 * self._log_bytes() >= self._config.long_log_bytes
+        return self.readiness.without(found, is_log_long=is_log_long)
 
     def _why_unable(self) -> str:
         return self._succession.why if self._succession.is_met else self._office.why_unable
-
-    def go_without(self, why: str) -> None:
-        """The object here would not be the group's, for a reason that its host knows: give it up, and do not
-        lead, until :meth:`go_on_with`. Not within an event of the sequence."""
-        self._absence.begin(why)
-        self._part()
-
-    def go_on_with(self) -> None:
-        """The reason is gone: have an object of what this host keeps."""
-        self._absence.end()
-        self._ports.wake()
-
-    def _differs(self, found: Diverged) -> None:
-        """The object was found to differ from the one that answered: it ends here and now, and so does what
-        was captured of it (E8)."""
-        self._ports.fault("divergence", str(found))
-        self._absence.differs(found)
-        self._ports.void_checkpoints(self._comparing.last_equal)
-        self._part()
-
-    def begin_unproven(self) -> None:
-        """What an earlier process kept was perhaps never compared: of that nothing is known here (E8)."""
-        self._comparing.last_equal = ORIGIN.position
-
-    def begin_void(self, up_to: Position) -> None:
-        """An earlier process has found that what this host keeps is not of the group's object (E8)."""
-        why = "what this host keeps is of an object that was found to differ from the one that answered"
-        self._absence.begin(why, found_at=up_to, wants_state=True)
-        self._part()
-
-    def _part(self) -> None:
-        self._renounce()
-        self._checkpointing.void()
-        self._ports.wake()
 
     def on_outcome_asked(
         self, token: Token, client: ClientId, number: int, expiration_s: int, *, withdraws: bool = False
@@ -428,7 +233,8 @@ class Replica(ABC):
         if not self._calling_out.is_awaited(caller, call):
             return
         if self._succession.waits is not None:
-            self._answer_old_code(caller, call, outcome)
+            may_order = self._office.awaits_object and self.sequence.is_serving
+            self._code_change.answer(caller, call, outcome, self._submit if may_order else None)
             return
         self._audience.came_back(caller, outcome)
         outcome = fitted(outcome)  # a query may return more than a record takes
@@ -444,28 +250,19 @@ class Replica(ABC):
         send = execution.sends.get(number) if execution is not None else None
         if send is None or not self._sending.is_awaited(number):
             return
-        end = end_of(decode_outcome(outcome), is_expired=send.expires_ns <= self.time_ns())
+        found = decode_outcome(outcome)
+        end = end_of(found, is_expired=send.expires_ns <= self.time_ns())
         if end is None:
-            self._sending.send_again(number, is_soon=False)
+            self._sending.send_again(number, is_soon=False, is_in_doubt=isinstance(found, Unknown))
             return
         try:
             self._order(self._serving(), SendEnded(self._stamping.next(), number, *end))
         except (Rejected, Unavailable):
-            self._sending.send_again(number, is_soon=True)  # or another primary does
+            self._sending.send_again(number, is_soon=True, is_in_doubt=True)  # or another primary does
             return
         if end[0]:
             said = f"{send.group}.{send.method}, sent by {send.caller}, came to nothing: {end[0]}: {end[1]}"
             self._ports.fault("send_failed", said)
-
-    def _answer_old_code(self, caller: Request, call: int, outcome: bytes) -> None:
-        """A method of the old code waits for this, in no object of this process: it goes on from a record."""
-        if self._office.awaits_object and self.sequence.is_serving:
-            with suppress(Rejected, Unavailable):
-                self._submit(NestedReply(self._stamping.next(), *caller, call, fitted(outcome)))
-                self._succession.waits = None
-                self._ports.again()
-                return
-        self._calling_out.send_again(caller, call)
 
     def withdraw(self, request: Request, outcome: bytes) -> None:
         """Have a call that stands in line end with *outcome*, unless it begins before that is ordered (E10).
@@ -573,72 +370,16 @@ class Replica(ABC):
         """Whether it could serve almost at once: it has its object, or one that is soon loaded."""
         return self.execution is not None or not self._checkpointing.is_kept_large
 
-    # --- what the styles do differently
-
-    @abstractmethod
-    def _ready(self) -> Execution:
-        """The object with everything committed applied to it."""
-
-    @abstractmethod
-    def _begin_from_kept(self) -> None:
-        """Have the object made of what this host keeps, whatever there was."""
-
-    @abstractmethod
-    def _order_upgrade(self, execution: Execution, record: Upgraded) -> Position:
-        """Apply the record to the object, which has all that is committed, and order it. The object is given
-        up if that fails. Raises :class:`.upgrade.CannotUpgrade`."""
-
-    @abstractmethod
-    def _renounce(self) -> None:
-        """Give up the object; calls are taken again when there is another."""
-
-    @abstractmethod
-    def _order_calls(self, execution: Execution, token: Token, sent: Sent, calls: list[Call]) -> None: ...
-
-    @abstractmethod
-    def _order(self, execution: Execution, record: Record, waits: tuple[Token, Then] | None = None) -> None:
-        """Order a record of one position; who *waits* gets its effects when it has been executed."""
-
-    @abstractmethod
-    def _do_due(self) -> None:
-        """What a serving primary does in each turn: checkpoints, and what else the style has to order."""
-
-    @abstractmethod
-    def _on_digest(self, position: Position, digest: bytes) -> None:
-        """A state was captured, and this is its digest."""
-
-    def _digests_state(self, execution: Execution) -> bool:
-        """Whether digests cover the object's state, or only its replies and timers."""
-        return True
-
-    @abstractmethod
-    def _is_fired(self, timer: int, due_ns: int) -> bool:
-        """Whether this firing was ordered already and only waits to be executed."""
-
     # --- in common
 
-    def _log_bytes(self) -> int:
-        return self.sequence.log_bytes
+    def keeps(self, kept: Kept) -> None:
+        """The host has a checkpoint that nobody here made."""
+        self._checkpointing.kept_elsewhere(kept.position, kept.size)
 
-    def _final(self) -> Position:
-        return self.sequence.committed
-
-    def _serving(self) -> Execution:
-        execution = self.execution
-        if not self._office.is_taken_up or execution is None or not self.sequence.is_serving:
-            why = self._absence.why or self._office.why_not
-            raise Unavailable(f"group {self.definition.group} is not served here{f': {why}' if why else ''}")
-        return execution
-
-    def _check_there(self) -> None:
-        """Raises ``Unavailable`` with the reason where this member goes without its object."""
-        if self._absence.is_absent:
-            raise Unavailable(f"group {self.definition.group} has no object here: {self._absence.why}")
-
-    def _submit(self, record: Record, count: int = 1) -> Position:
-        body = encode_record(record)
-        self._checkpointing.grew(len(body))
-        return self.sequence.submit(body, count)
+    @property
+    def has_room(self) -> bool:
+        """Whether the log takes calls of other groups (E10)."""
+        return self._log_bytes() <= nested_log_bytes_max(self._config)
 
     def _ask(self, execution: Execution, token: Token, client: ClientId, queries: list[Call]) -> None:
         if execution.position < self.sequence.committed:
@@ -654,11 +395,6 @@ class Replica(ABC):
         for found in among_calls(self._ports.attempts, client, calls):
             if execution.is_new(found.request, found.expiration_s):
                 self.poison(found)
-
-    def _on_raised(self, scope: Scope, error: BaseException) -> None:
-        """Where it is executed for whoever called; replays and backups only find the same."""
-        if self._office.is_taken_up:
-            self._audience.raised(scope, error)
 
     def _call_out(self) -> None:
         execution = self.execution

@@ -7,7 +7,16 @@ from typing import Final
 from holdfast.model.circles import Root
 from holdfast.model.errors import NoSuchGroup, Overloaded
 from holdfast.model.ids import Position
-from holdfast.model.outcome import NestedNotExecuted, Outcome, Poisoned, Raised, Refused, Returned, Unknown
+from holdfast.model.outcome import (
+    NestedNotExecuted,
+    Outcome,
+    Poisoned,
+    Raised,
+    Refused,
+    Returned,
+    Unknown,
+    raised_in_words,
+)
 from holdfast.model.ports import Clock
 from holdfast.model.units import SECOND
 from holdfast.styles.effects import Outgoing
@@ -34,12 +43,16 @@ class Sending:
         self._final = 0
         """Those up to this number may leave."""
         self._may_have_left = 0
+        """Those up to this number may have been sent by another primary, which nobody here knows."""
+        self._in_doubt: set[int] = set()
+        """Those that this one sent, and may have been executed."""
 
     def take_up(self, sends: Sends) -> None:
         """This replica is primary from here on; what is in the outbox now is final."""
         self._in_flight.clear()
         self._not_before.clear()
         self._final_at.clear()
+        self._in_doubt.clear()
         self._seen = self._final = self._may_have_left = sends.issued
 
     def to_send(self, sends: Sends, reached: Position, committed: Position) -> Iterator[Outgoing]:
@@ -48,6 +61,7 @@ class Sending:
         if not len(sends):
             return
         self._in_flight = {number: to for number, to in self._in_flight.items() if sends.has(number)}
+        self._in_doubt = {number for number in self._in_doubt if sends.has(number)}
         busy, now = set(self._in_flight.values()), self._clock.now()
         for send in list(sends.first_to_each()):
             if send.number > self._final or send.group in busy or now < self._not_before.get(send.group, 0):
@@ -58,10 +72,12 @@ class Sending:
     def is_awaited(self, number: int) -> bool:
         return number in self._in_flight
 
-    def send_again(self, number: int, *, is_soon: bool) -> None:
-        """It has no end yet: its receiver could not take it, or its end could not be ordered."""
+    def send_again(self, number: int, *, is_soon: bool, is_in_doubt: bool) -> None:
+        """It has no end yet: its receiver could not take it, or its end could not be ordered. *is_in_doubt*:
+        it may have been executed all the same."""
         to = self._in_flight.pop(number, "")
-        self._may_have_left = max(self._may_have_left, number)
+        if is_in_doubt:
+            self._in_doubt.add(number)
         if not is_soon:
             self._not_before[to] = self._clock.now() + AGAIN_NS
 
@@ -88,7 +104,7 @@ class Sending:
             -(-send.expires_ns // SECOND),
             (),
             committed,
-            may_have_left=send.number <= self._may_have_left,
+            may_have_left=send.number <= self._may_have_left or send.number in self._in_doubt,
             traceparent=send.traceparent,
             root=Root(0, self._group, send.client, send.operation),
             deadline_ns=send.expires_ns,
@@ -103,9 +119,11 @@ def end_of(outcome: Outcome, *, is_expired: bool) -> tuple[str, str] | None:
         case Returned():
             return "", ""
         case Raised(type_name=type_name, text=text):
-            return "raised", f"{type_name}: {text}"
-        case Refused(code=Overloaded.code | NestedNotExecuted.code | NoSuchGroup.code, text=text):
-            # A group that is not there may be about to be made.
+            return "raised", raised_in_words(type_name, text)
+        case Refused(code=NoSuchGroup.code, text=text):
+            # It may be about to be made.
+            return (NoSuchGroup.code, f"it was not executed: {text}") if is_expired else None
+        case Refused(code=Overloaded.code | NestedNotExecuted.code, text=text):
             return ("expired", f"it was not executed: {text}") if is_expired else None
         case Refused(code=code, text=text):
             return code, text

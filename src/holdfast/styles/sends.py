@@ -18,9 +18,9 @@ from holdfast.model.errors import InvalidRequest, Overloaded
 from holdfast.model.ids import ClientId
 
 SENDS_MAX: Final = 10_000
-"""Per group. They are in every checkpoint."""
+"""Per group, and to one receiver no more than are left for others. They are in every checkpoint."""
 BYTES_MAX: Final = 8 * 1024 * 1024
-"""Of their arguments together."""
+"""Of their arguments together, in the same way."""
 SEND_BYTES_MAX: Final = 900_000
 """Of one: it must be a record of its receiver."""
 FAILED_MAX: Final = 100
@@ -33,7 +33,8 @@ LIST_QUERY: Final = "@sends"
 
 
 class OutboxFull(Overloaded):
-    """Raised when a group has as many calls to send as it may have: a receiver takes none, or not as fast."""
+    """Raised when a group has as many calls to send as it may have, in all or to this receiver: one takes
+    none, or not as fast."""
 
     code = "outbox_full"
 
@@ -68,7 +69,7 @@ class FailedSend(msgspec.Struct, frozen=True, array_like=True, gc=False):
     group: str
     method: str
     code: str
-    """``expired``, ``raised``, ``poisoned``, or why the receiver refused it."""
+    """``expired``, ``no_such_group``, ``raised``, ``poisoned``, or why the receiver refused it."""
     text: str
     ended_ns: int
     """By the sender's time."""
@@ -94,6 +95,7 @@ class Sends:
         self._bytes = 0
         self._to: dict[str, dict[int, None]] = {}
         """Their numbers by receiver, in the order of sending."""
+        self._bytes_to: dict[str, int] = {}
 
     def __len__(self) -> int:
         return len(self._sends)
@@ -115,10 +117,14 @@ class Sends:
         size = len(arguments)
         if size > SEND_BYTES_MAX:
             raise InvalidRequest(f"{group}.{method}: {size} bytes of arguments; at most {SEND_BYTES_MAX}")
-        if len(self._sends) >= SENDS_MAX or self._bytes + size > BYTES_MAX:
+        to, to_bytes = len(self._to.get(group, ())), self._bytes_to.get(group, 0)
+        # One receiver may have as much as it leaves for others: however many are away, there is room for one
+        # more. *Without it:* one that is away has all of it, and nobody else is sent anything.
+        if to >= SENDS_MAX - len(self._sends) or to_bytes + size > BYTES_MAX - self._bytes:
             raise OutboxFull(
-                f"{len(self._sends)} calls of {self._bytes} bytes wait to be sent; "
-                f"at most {SENDS_MAX} and {BYTES_MAX}: see `holdfast group sends`"
+                f"{len(self._sends)} calls of {self._bytes} bytes wait to be sent, {to} of {to_bytes} bytes "
+                f"to {group}; at most {SENDS_MAX} and {BYTES_MAX}, and no more to one receiver than it "
+                f"leaves for others: see `holdfast group sends`"
             )
         self.issued += 1
         self._keep(Send(self.issued, group, method, arguments, *caller, call, expires_ns, traceparent))
@@ -154,10 +160,11 @@ class Sends:
         if found is None:
             return None
         self._bytes -= len(found.arguments)
+        self._bytes_to[found.group] -= len(found.arguments)
         numbers = self._to[found.group]
         del numbers[number]
         if not numbers:
-            del self._to[found.group]
+            del self._to[found.group], self._bytes_to[found.group]
         if code:
             self.failures += 1
             self.failed.append(FailedSend(number, found.group, found.method, code, text[:TEXT_MAX], time_ns))
@@ -184,4 +191,5 @@ class Sends:
     def _keep(self, send: Send) -> None:
         self._sends[send.number] = send
         self._bytes += len(send.arguments)
+        self._bytes_to[send.group] = self._bytes_to.get(send.group, 0) + len(send.arguments)
         self._to.setdefault(send.group, {})[send.number] = None

@@ -118,6 +118,9 @@ class Stateless:
     def install(self, kept: Kept) -> None:
         return None
 
+    def keeps(self, kept: Kept) -> None:
+        return None
+
     def fitness(self) -> Fitness:
         return NEAR
 

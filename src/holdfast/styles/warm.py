@@ -46,7 +46,7 @@ class Warm(Passive):
         is_due = self._checkpointing.is_due(execution)
         if is_due:
             self._has_base = False  # it is asked for its state
-            self._captured = None
+            self._owed_digest.begin_capture()
             if execution.is_idle:
                 state = self._checkpointing.capture(execution)
             else:
@@ -142,7 +142,7 @@ class Warm(Passive):
                     execution.keep_account(record.first, decode_record(record.body))
                 execution.set_update(step.update, step.timers, step.sends)
             else:
-                yield from replay(execution, before, self._ports, self._forgiven)
+                yield from replay(execution, before, self._ports, self.readiness.forgiven)
         execution = self._object()
         if isinstance(step, Forward) and step.is_mark:
             # Where the primary has: it is compared with that one's (E8).
@@ -163,7 +163,7 @@ class Warm(Passive):
             self._succession.check_state(code, position, leads=False)
 
     def _replace(self, execution: Execution) -> None:
-        self._loading = None
+        self._loading.forget()
         if self._execution is not None:
             self._execution.discard()
         self._execution = execution

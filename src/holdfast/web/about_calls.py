@@ -37,7 +37,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """What became of a request, for good."""
 
     outcome: Literal["returned", "raised", "poisoned", "refused", "never_runs", "forgotten"]
-    """*never_runs*: it was not executed and never will be; *forgotten*: the group no longer knows."""
+    """*never_runs*: it was not executed and never will be, or was a query, which leaves no outcome;
+    *forgotten*: the group no longer knows."""
     result: Any = None
     type: str | None = None
     text: str | None = None

@@ -37,6 +37,7 @@ from holdfast.styles.forwarding import Step, next_step
 from holdfast.styles.operation import Call
 from holdfast.styles.passive import Passive
 from holdfast.styles.ports import Token
+from holdfast.styles.readiness import Readiness
 from holdfast.styles.replica import Replica
 from holdfast.styles.timers import Timer, Timers
 from holdfast.styles.waiting import Answer, Waiting
@@ -151,9 +152,9 @@ def _stale_at_once(replica: Replica, token: Token, client: ClientId, calls: list
     replica._ports.answer(token, [each.number for each in calls], outcomes)
 
 
-def _only_report(replica: Replica, found: Diverged) -> None:
+def _only_report(readiness: Readiness, found: Diverged) -> None:
     """A replay that came out otherwise is told of, and served from."""
-    replica._ports.fault("divergence", str(found))
+    readiness._ports.fault("divergence", str(found))
 
 
 def _equal_whatever(comparing: Comparing) -> None:
@@ -284,8 +285,8 @@ PLANTED = (
         "differing-object-leads",
         "E8",
         "a member whose replay came out otherwise keeps its object and serves",
-        Replica,
-        "_differs",
+        Readiness,
+        "differs",
         _only_report,
         profile="swayed",
     ),

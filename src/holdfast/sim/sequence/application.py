@@ -93,6 +93,9 @@ class TokenList:
         self.applied = self.checkpointed = position
         self._book.applied(self.group, self._generation(), position, self._digest, self._process)
 
+    def keeps(self, kept: Kept) -> None:
+        return None
+
     @property
     def is_ready(self) -> bool:
         return self.member.is_serving
