@@ -1,9 +1,13 @@
 """What a machine must have for some tests, and what becomes of them where it has not."""
 
 import os
-from typing import NoReturn
+from pathlib import Path
+from typing import Final, NoReturn
 
 import pytest
+
+ROOT: Final = Path(__file__).parents[1]
+"""The project's own directory."""
 
 
 def missing(what: str) -> NoReturn:

@@ -2,15 +2,15 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
 from holdfast.cli.faults import EXAMPLES, check
 from holdfast.faults.filters import Truth, evaluate, parse
 from holdfast.faults.reports import FaultKind
+from means import ROOT
 
-PAGE = (Path(__file__).parents[2] / "docs" / "filters.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "filters.md").read_text(encoding="utf-8")
 FILTERS = re.findall(r"^\| `([^`]+)` \| [a-z]", PAGE.partition("| filter | lets pass |")[2], re.MULTILINE)
 
 

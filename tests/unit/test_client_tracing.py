@@ -7,17 +7,15 @@ from typing import Any
 import pytest
 import structlog
 from call_server import Cluster, calls_to
+from ledger_domain import Ledger, tell, until
+from patient_client import PATIENT
 from structlog.testing import LogCapture
-from test_client_domain import Ledger, tell, until
 
-from holdfast.calling.config import CallPolicy, ClientConfig
+from holdfast.calling.config import CallPolicy
 from holdfast.model.calls import CallOutcomeUnknown, RefusalCode
 from holdfast.model.traceparent import Traceparent
-from holdfast.model.units import HOUR
 from holdfast.styles.operation import encode_arguments
 
-PATIENT = ClientConfig(patience_ns=HOUR, heartbeat_interval_ns=HOUR, heartbeat_timeout_ns=2 * HOUR)
-"""A slow machine is no reason to send anything again."""
 CARRIED = Traceparent(bytes(range(16)), bytes(range(1, 9)), 1)
 
 

@@ -2,13 +2,12 @@
 
 import re
 import shlex
-from pathlib import Path
 
 import pytest
 
 from holdfast.cli.main import app
+from means import ROOT
 
-ROOT = Path(__file__).parents[2]
 PAGES = (
     "README.md",
     "CONTRIBUTING.md",

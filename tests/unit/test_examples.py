@@ -3,7 +3,6 @@
 import importlib
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -16,8 +15,9 @@ from holdfast.model.units import SECOND
 from holdfast.styles.context import Scope, scope_now
 from holdfast.styles.interface import Interface
 from holdfast.styles.timers import Timers
+from means import ROOT
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = ROOT / "examples"
 sys.path.insert(0, str(EXAMPLES))
 ledger: ModuleType = importlib.import_module("ledger")
 orderbook: ModuleType = importlib.import_module("orderbook")

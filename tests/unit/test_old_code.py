@@ -3,18 +3,17 @@
 import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import msgspec
 import pytest
+from old_counter import GROUP, records
 
-from holdfast.authority.groups import GroupRecord, Placement
 from holdfast.housing.ports import Written
-from holdfast.model.code import UNKNOWN, Code
-from holdfast.model.csn import Csn
+from holdfast.model.code import Code
 from holdfast.model.errors import HoldfastError
-from holdfast.model.ids import ClientId, Epoch, GroupId, HostId, Nonce, Position, ReplicaId, StoreId
+from holdfast.model.ids import ClientId, Epoch, GroupId, Position
 from holdfast.node.app_modules import ModuleText
 from holdfast.node.class_code import ClassCode, digest_of_all
 from holdfast.node.code_copies import CodeCopies
@@ -22,18 +21,8 @@ from holdfast.node.old_code import OldProcesses
 from holdfast.node.old_messages import length_of
 from holdfast.sequence.ports import Captured
 from holdfast.storage.checkpoint import Framing, read_chunks, verify
-from holdfast.storage.record import Kind, Point, Record, decode, encode
+from holdfast.storage.record import Point
 from holdfast.styles.capture import Capture
-from holdfast.styles.operation import (
-    Call,
-    Calls,
-    Sent,
-    Stamp,
-    Upgraded,
-    encode_arguments,
-    encode_calls,
-    encode_record,
-)
 from holdfast.styles.ports import NotCopied, Waits
 from holdfast.styles.saving import read
 
@@ -77,46 +66,6 @@ def kept_in(directory: Path, step: int) -> Code:
     code = Code("1", digest_of_all(modules))
     CodeCopies(directory).keep(ClassCode(code, modules))
     return code
-
-
-GROUP = GroupRecord(
-    group=GroupId(7),
-    class_name="old_counter:Counter",
-    style="active",
-    members=(Placement(host=HostId("a"), store=StoreId("s")),),
-    nonce=Nonce("n"),
-    name="counter",
-    arguments="[5]",
-)
-
-
-def records(*steps: str | Code) -> Iterator[Record]:
-    """Calls, and codes by which those that follow are executed."""
-    before = UNKNOWN
-    for number, step in enumerate(steps, 1):
-        if isinstance(step, Code):
-            body, before = encode_record(Upgraded(before, step)), step
-        else:
-            body = encode_record(call(number, step))
-        yield decode(
-            encode(
-                Kind.DATA,
-                previous=0,
-                group=GroupId(7),
-                epoch=Epoch(1),
-                first=Position(number),
-                count=1,
-                body=body,
-            )
-        )
-
-
-def call(number: int, method: str) -> Calls:
-    name, _, argument = method.partition(" ")
-    arguments = encode_arguments((int(argument),) if argument else (), {})
-    stamp = Stamp(Csn(1_000 + number, 0, ReplicaId(1), 0))
-    calls = encode_calls([Call(number, name, arguments, expiration_s=10_000)])
-    return Calls(stamp, Sent(ClientId("c"), number, 10_000, calls))
 
 
 class Host:

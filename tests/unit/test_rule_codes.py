@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from means import ROOT
+
 SOURCE = ROOT / "src" / "holdfast"
 PROTOCOL = ROOT / "docs" / "protocol.md"
 

@@ -9,15 +9,15 @@ import pytest
 from call_server import GROUP, Cluster, calls_to
 from fake_group import FakeGroup
 from group_classes import call, definition, sent
+from ledger_domain import Ledger, tell, until
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import SpanKind, StatusCode
+from patient_client import PATIENT
 from style_groups import ALL, CONFIG, told
-from test_client_domain import Ledger, tell, until
-from test_client_tracing import PATIENT
 
 import holdfast as hf
 from holdfast.calling.config import CallPolicy

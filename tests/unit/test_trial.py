@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from test_old_code import GROUP, records
+from old_counter import GROUP, records
 
 from holdfast.model.code import Code
 from holdfast.model.ids import Position

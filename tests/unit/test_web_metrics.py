@@ -1,7 +1,6 @@
 """What operators watch of detectors, in Prometheus' form."""
 
 import re
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +9,7 @@ from holdfast.machine.counting import CountingTrace
 from holdfast.model.ports import NoTrace
 from holdfast.model.units import SECOND
 from holdfast.web.metrics import Metrics
+from means import ROOT
 
 
 def test_failovers_and_detections_are_histograms() -> None:
@@ -44,7 +44,7 @@ def test_the_page_of_metrics_lists_what_a_host_tells_and_nothing_else() -> None:
     metrics = Metrics()
     metrics.watch(interior())
     told = {line.split()[2] for line in metrics.text().decode().splitlines() if line.startswith("# TYPE")}
-    page = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
     listed = re.findall(r"^\| `(holdfast_\w+)`", page, re.MULTILINE)
     assert sorted(listed) == sorted(name for name in told if not name.endswith("_created"))
 
