@@ -151,6 +151,25 @@ def test_nothing_leaves_before_what_sent_it_is_committed(style: str) -> None:
     assert len(leave(made)) == 1
 
 
+@pytest.mark.parametrize("style", ["cold", "warm"])
+def test_the_next_one_of_an_operation_waits_until_the_end_of_the_last_is_committed(style: str) -> None:
+    """E13: it lets the receiver forget the reply. Those of other operations do not, and leave at once."""
+    made = group(style)
+    operate(made, 1, "sell", "apple", "audit", "audit")
+    (first,) = leave(made)
+    primary = made.replicas["a"]
+    primary.on_send_outcome(first.send, encode_outcome(Returned(None)))
+    primary.turn()
+    assert leave(made) == []
+    made.settle()
+    (second,) = leave(made)
+    operate(made, 2, "sell", "pear", "audit")
+    assert leave(made) == []
+    primary.on_send_outcome(second.send, encode_outcome(Returned(None)))
+    primary.turn()
+    assert named(leave(made)) == [("audit", note("pear"))]
+
+
 @pytest.mark.parametrize("cls", [Till, UpdatingTill])
 @pytest.mark.parametrize("style", ALL)
 def test_another_primary_sends_what_has_no_end_under_the_same_id(style: str, cls: type) -> None:

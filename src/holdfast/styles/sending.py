@@ -4,6 +4,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from holdfast.model.calls import Request
 from holdfast.model.circles import Root
 from holdfast.model.errors import NoSuchGroup, Overloaded
 from holdfast.model.ids import Position
@@ -33,8 +34,11 @@ class Sending:
     def __init__(self, group: str, clock: Clock) -> None:
         self._group = group
         self._clock = clock
-        self._in_flight: dict[int, str] = {}
-        """Those that were sent out, with their receivers, until their ends have been executed."""
+        self._in_flight: dict[int, tuple[str, Request]] = {}
+        """Those that were sent out, with their receivers and whose they are, until their ends have been
+        executed."""
+        self._ended: dict[str, tuple[Request, Position]] = {}
+        """Whose call to each receiver ended last, by a record up to there, while that is not committed."""
         self._not_before: dict[str, int] = {}
         """Receivers that could not take one."""
         self._seen = 0
@@ -50,6 +54,7 @@ class Sending:
     def take_up(self, sends: Sends) -> None:
         """This replica is primary from here on; what is in the outbox now is final."""
         self._in_flight.clear()
+        self._ended.clear()
         self._not_before.clear()
         self._final_at.clear()
         self._in_doubt.clear()
@@ -60,13 +65,15 @@ class Sending:
         self._take_final(sends, reached, committed)
         if not len(sends):
             return
-        self._in_flight = {number: to for number, to in self._in_flight.items() if sends.has(number)}
+        self._note_ends(sends, reached, committed)
         self._in_doubt = {number for number in self._in_doubt if sends.has(number)}
-        busy, now = set(self._in_flight.values()), self._clock.now()
+        busy, now = {to for to, _ in self._in_flight.values()}, self._clock.now()
         for send in list(sends.first_to_each()):
             if send.number > self._final or send.group in busy or now < self._not_before.get(send.group, 0):
                 continue
-            self._in_flight[send.number] = send.group
+            if send.group in self._ended and self._ended[send.group][0] == send.caller:
+                continue
+            self._in_flight[send.number] = (send.group, send.caller)
             yield self._outgoing(send, committed)
 
     def is_awaited(self, number: int) -> bool:
@@ -75,7 +82,7 @@ class Sending:
     def send_again(self, number: int, *, is_soon: bool, is_in_doubt: bool) -> None:
         """It has no end yet: its receiver could not take it, or its end could not be ordered. *is_in_doubt*:
         it may have been executed all the same."""
-        to = self._in_flight.pop(number, "")
+        to, _ = self._in_flight.pop(number, ("", None))
         if is_in_doubt:
             self._in_doubt.add(number)
         if not is_soon:
@@ -86,6 +93,17 @@ class Sending:
         now = self._clock.now()
         self._not_before = {to: at for to, at in self._not_before.items() if at > now}
         return min(self._not_before.values(), default=None) if len(sends) else None
+
+    def _note_ends(self, sends: Sends, reached: Position, committed: Position) -> None:
+        """The next call of an operation says that the one before is awaited no more, and its receiver forgets
+        the reply. *Without waiting for the commit:* all hosts lose power; the end of the first call is gone
+        with the log's tail, and its receiver answers for ever that nobody awaits it."""
+        self._ended = {to: end for to, end in self._ended.items() if end[1] > committed}
+        for number, (to, caller) in list(self._in_flight.items()):
+            if not sends.has(number):
+                del self._in_flight[number]
+                if reached > committed:
+                    self._ended[to] = (caller, reached)
 
     def _take_final(self, sends: Sends, reached: Position, committed: Position) -> None:
         if sends.issued > self._seen:

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ from holdfast.housing.directory import NO_GROUP
 from holdfast.housing.housed import Housed
 from holdfast.housing.ports import HousePorts, Written
 from holdfast.model.code import UNKNOWN, Code
-from holdfast.model.errors import DISK_ERRORS, DiskFailed, HoldfastError
+from holdfast.model.errors import DISK_ERRORS, DiskFailed, HoldfastError, InvalidRequest
 from holdfast.model.ids import HostId, Nonce, Position
 from holdfast.model.outcome import Raised, Returned
 from holdfast.model.ports import Token, Trace
@@ -301,7 +302,8 @@ def _restart_with(world: World, name: str, parameters: Parameters, book: Book) -
         for housed in node.core.groups.housed.values():
             others = [each.host for each in housed.member.standing.listed if each.host != name]
             if housed.member.is_serving and others:
-                housed.member.hand_over(others[0], "an orderly stop")
+                with suppress(InvalidRequest):
+                    housed.member.hand_over(others[0], "an orderly stop")
 
     def stop() -> None:
         node.kill()

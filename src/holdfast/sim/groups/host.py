@@ -1,6 +1,7 @@
 """A host's process: the production housing of groups, bound to the simulated machine."""
 
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -21,6 +22,7 @@ from holdfast.housing.nesting import Nesting
 from holdfast.housing.ports import HousePorts
 from holdfast.model.calls import ToClient, decode_to_host, encode_message
 from holdfast.model.code import Code
+from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import GroupId, HostId, Incarnation, Revision
 from holdfast.sequence.messages import Died, GroupMessage, HostMessage
 from holdfast.sim.authority.asking import authority_client
@@ -290,7 +292,8 @@ class Host(HostProcess):
             is_due = rng.random() < self._stage.hand_overs and not self.book.is_ending
             if member.is_serving and backups and is_due:
                 self.book.world.sometimes("a hand-over was asked for")
-                member.hand_over(rng.choice(backups))
+                with suppress(InvalidRequest):  # to one without its object it is not handed (E8)
+                    member.hand_over(rng.choice(backups))
         self._timers.set(LOOK_NS, "look")
 
 

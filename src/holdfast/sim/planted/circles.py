@@ -113,7 +113,12 @@ def _take_up_nothing(sending: Sending, sends: Sends) -> None:
     """A new primary sends only what is sent under it."""
     _take_up_sending(sending, sends)
     for each in sends:
-        sending._in_flight[each.number] = each.group
+        sending._in_flight[each.number] = (each.group, each.caller)
+
+
+def _forget_ends(sending: Sending, sends: Sends, reached: Position, committed: Position) -> None:
+    """The next call of an operation leaves as soon as the one before has ended, final or not."""
+    sending._in_flight = {number: to for number, to in sending._in_flight.items() if sends.has(number)}
 
 
 def _by_process(nesting: Nesting, awaited: Any, reference: Reference) -> None:
@@ -211,6 +216,15 @@ PLANTED = (
         Sending,
         "take_up",
         _take_up_nothing,
+    ),
+    _bug(
+        "sent-before-the-last-end-is-final",
+        "E13",
+        "the next call of an operation is sent before the end of the one before it is committed",
+        Sending,
+        "_note_ends",
+        _forget_ends,
+        profile="blackouts",
     ),
     _bug(
         "newest-sent-first",

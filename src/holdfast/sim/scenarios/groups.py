@@ -259,7 +259,8 @@ class Groups(Scenario):
                 world.violation("S1", f"{record.name} on {name}: {replay.went_back}")
             timekeeping.check(self.book, record.name, replay.execution.time_ns)
             digests.setdefault(replay.execution.digest(), name)
-            if len(replay.execution.sends):
+            # Back at an earlier state it sends again what its receivers were told to forget.
+            if len(replay.execution.sends) and record.group not in self.book.losses.groups:
                 world.violation("progress", f"{record.name} on {name}: a call is still to be sent in the end")
             if not replay.execution.is_idle:
                 world.violation("progress", f"{record.name} on {name}: a call waits in the end")
