@@ -200,7 +200,7 @@ def test_the_command_line_says_it_in_one_line_and_ends_with_a_code(domain: Domai
         (("call", "strict", "nosuch"), 2, "has no method 'nosuch'"),
         (("call", "strict", "place", "tea"), 2, "is not JSON"),
         (("call", "strict", "place", '"tea"'), 2, "argument order"),
-        (("call", "strict", "raise_error", '"alice"'), 1, "strict.Overdrawn: alice has 0"),
+        (("call", "strict", "raise_error", '"alice"'), 1, "Overdrawn: alice has 0"),
         (("group", "create", "other", "broken:Strict"), 2, "no licence found"),
         (("group", "create", "other", "strict:Locked"), 2, "guard"),
         (("group", "show", "nobody"), 2, "there is no group 'nobody'"),

@@ -19,7 +19,7 @@ from holdfast.model.outcome import (
     [
         (encode_returned(2), "2"),
         (encode_returned(["one", {"a": None}]), "['one', {'a': None}]"),
-        (encode_raised(ValueError("no")), "MethodRaised: ValueError: no"),
+        (encode_raised(ValueError("no")), "ValueError: no"),
         (encode_outcome(Refused("expired", "too late")), "CallRefused: too late"),
         (encode_outcome(Poisoned(3, "f()")), "CallPoisoned: f() ended 3 processes and is not tried again"),
         (encode_outcome(Unknown("nobody knows")), "NestedOutcomeUnknown: nobody knows"),
