@@ -58,6 +58,7 @@ from holdfast.styles.operation import (
     TimerFired,
     encode_arguments,
 )
+from holdfast.styles.stepping import CannotAwait
 from holdfast.styles.timers import Timers
 
 
@@ -179,7 +180,7 @@ class Odd:
         while True:
             try:
                 await asyncio.sleep(0)
-            except hf.styles.stepping.CannotAwait:
+            except CannotAwait:
                 continue
 
     @hf.query
@@ -194,8 +195,8 @@ class Odd:
         ("interrupt", "KeyboardInterrupt"),
         ("unsendable", "holdfast.NotEncodable"),
         ("huge", "holdfast.NotEncodable"),
-        ("sleep", "holdfast.styles.stepping.CannotAwait"),
-        ("insist", "holdfast.styles.stepping.CannotAwait"),
+        ("sleep", "holdfast.CannotAwait"),
+        ("insist", "holdfast.CannotAwait"),
     ],
 )
 def test_what_a_method_may_not_do_is_its_reply_and_the_group_serves_on(method: str, type_name: str) -> None:
@@ -287,7 +288,7 @@ def test_a_type_that_refuses_a_value_in_any_way_makes_a_bad_call(arguments: tupl
 def test_a_query_calls_no_other_group() -> None:
     outcome = decode_outcome(machine(Odd).query("ask", encode_arguments((), {}), Request(A, 1)))
     assert isinstance(outcome, Raised)
-    assert outcome.type_name == "holdfast.styles.context.NotOrdered"
+    assert outcome.type_name == "holdfast.NotOrdered"
 
 
 # --- context

@@ -10,7 +10,7 @@ from holdfast.model.outcome import Raised, Returned, encode_returned
 from holdfast.styles.execution import Execution
 from holdfast.styles.operation import Calls, NestedReply
 
-NOT_AWAITED = "holdfast.styles.stepping.NotAwaited"
+NOT_AWAITED = "holdfast.NotAwaited"
 
 
 class Shop:

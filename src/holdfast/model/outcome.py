@@ -111,7 +111,7 @@ class NestedOutcomeUnknown(HoldfastError):
     code = "outcome_unknown"
 
 
-_OF_ANOTHER: Final = f"{MethodRaised.__module__}.{MethodRaised.__qualname__}"
+_OF_ANOTHER: Final = f"holdfast.{MethodRaised.__qualname__}"
 _REFUSALS: Final = {each.code: each for each in (CallCycle, NestedNotExecuted)}
 
 
@@ -133,9 +133,15 @@ def encode_returned_in_order(value: object) -> bytes:
 
 
 def encode_raised(error: BaseException) -> bytes:
-    kind = type(error)
-    module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
-    return _encode(Raised(module + kind.__qualname__, text_of(error)[:TEXT_CHARACTERS_MAX]))
+    return _encode(Raised(recorded_name(type(error)), text_of(error)[:TEXT_CHARACTERS_MAX]))
+
+
+def recorded_name(kind: type[BaseException]) -> str:
+    """What records and replies call an error of this class. Of ours they name no module: records are replayed
+    and compared by later versions of Holdfast, in which the class may stand elsewhere."""
+    package = kind.__module__.partition(".")[0]
+    module = "" if package == "builtins" else f"{package if package == 'holdfast' else kind.__module__}."
+    return module + kind.__qualname__
 
 
 def decode_outcome(encoded: bytes) -> Outcome:

@@ -7,14 +7,14 @@ import msgspec
 from holdfast.model.calls import RequestId
 from holdfast.model.fitting import ResultDoesNotFit, fitted
 from holdfast.model.ids import ClientId, GroupId
-from holdfast.model.outcome import Raised, Returned, decode_outcome, text_of
+from holdfast.model.outcome import Raised, Returned, decode_outcome, recorded_name, text_of
 from holdfast.styles.annotations import misfit, named
 from holdfast.styles.interface import Operation
 from holdfast.styles.sameness import in_short
 from holdfast.styles.stepping import NotAwaited
 
 _NOBODY: Final = RequestId(GroupId(0), ClientId(""), 0, 0)
-_NOT_AWAITED: Final = f"{NotAwaited.__module__}.{NotAwaited.__qualname__}"
+_NOT_AWAITED: Final = recorded_name(NotAwaited)
 
 
 def why_no_result(operation: Operation, outcome: bytes) -> str:
