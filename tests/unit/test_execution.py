@@ -377,7 +377,7 @@ def test_a_nested_call_that_fails_raises_in_the_method(outcome: Outcome, type_na
     (reply,) = answer(execution, outcome).later
     found = decode_outcome(reply.outcome)
     assert isinstance(found, Raised)
-    assert found.type_name == f"holdfast.model.outcome.{type_name}"
+    assert found.type_name == f"holdfast.{type_name}"
 
 
 def test_what_another_groups_method_raised_reads_as_it_was_raised() -> None:
