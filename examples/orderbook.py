@@ -169,6 +169,6 @@ async def story(stage: Any) -> None:
 
 
 if __name__ == "__main__":
-    from holdfast.demo.playing import play
+    from holdfast.demo.story import play
 
     play(OrderBook, story)

@@ -156,7 +156,7 @@ async def end(kinds: dict[str, dict[str, Any]], ends: dict[str, "Counter[str]"])
 
 
 if __name__ == "__main__":
-    from holdfast.demo.playing import play
+    from holdfast.demo.story import play
 
     play(
         Bank,

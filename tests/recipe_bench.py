@@ -18,8 +18,7 @@ from holdfast.authority.contract import (
     Unknown,
 )
 from holdfast.authority.groups import GroupRecord, Placement, create_group, reserve_group, store_in_stay
-from holdfast.authority.outcome import Seen
-from holdfast.authority.recipe import Recipe, Recipes
+from holdfast.authority.recipe import Recipe, Recipes, Seen
 from holdfast.authority.sessions import Session, open_session
 from holdfast.authority.sqlite import SqliteStore
 from holdfast.authority.views import ViewMember

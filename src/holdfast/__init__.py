@@ -3,7 +3,14 @@
 from holdfast.calling.config import CallPolicy
 from holdfast.client.domain import connect
 from holdfast.client.sync import connect_sync
+from holdfast.execution.capture import InvalidState, InvalidUpdate, NoStateAvailable, NoUpdateAvailable
+from holdfast.execution.context import NotOrdered, OutsideOperation, context
+from holdfast.execution.interface import BadCall, interleaved, query
+from holdfast.execution.method import CannotAwait, NotAwaited
+from holdfast.execution.sends import OutboxFull
+from holdfast.execution.timers import BadSchedule, TooManyTimers
 from holdfast.model.calls import CallOutcomeUnknown, RequestId
+from holdfast.model.conversion import ResultDoesNotFit
 from holdfast.model.errors import (
     HoldfastError,
     InvalidRequest,
@@ -13,7 +20,6 @@ from holdfast.model.errors import (
     Rejected,
     Unavailable,
 )
-from holdfast.model.fitting import ResultDoesNotFit
 from holdfast.model.outcome import (
     CallCycle,
     CallPoisoned,
@@ -22,13 +28,6 @@ from holdfast.model.outcome import (
     NestedNotExecuted,
     NestedOutcomeUnknown,
 )
-from holdfast.styles.capture import InvalidState, InvalidUpdate, NoStateAvailable, NoUpdateAvailable
-from holdfast.styles.context import NotOrdered, OutsideOperation, context
-from holdfast.styles.cron import BadSchedule
-from holdfast.styles.interface import BadCall, interleaved, query
-from holdfast.styles.sends import OutboxFull
-from holdfast.styles.stepping import CannotAwait, NotAwaited
-from holdfast.styles.timers import TooManyTimers
 
 __version__ = "0.1.0"
 

@@ -19,14 +19,13 @@ from holdfast.authority.etcd_gateway import Deadlines
 from holdfast.authority.recipe import Authority
 from holdfast.authority.remote import RemoteAuthority
 from holdfast.authority.server import AuthorityServer
-from holdfast.authority.sqlite import SqliteStore
-from holdfast.authority.sqlite_history import HistoryLimits
+from holdfast.authority.sqlite import HistoryLimits, SqliteStore
 from holdfast.model.ids import Revision
-from holdfast.net import Address, Endpoint, Identity, Role
-from holdfast.sim.node import NodePorts
-from holdfast.sim.options import MILLISECOND, SECOND, Options
-from holdfast.sim.vfs import SimVfs
-from holdfast.sim.world import World
+from holdfast.net import Address, ConnectionSettings, PeerIdentity, Role
+from holdfast.sim.engine.node import NodePorts
+from holdfast.sim.engine.options import MILLISECOND, SECOND, Options
+from holdfast.sim.engine.vfs import SimVfs
+from holdfast.sim.engine.world import World
 
 DEADLINE_S = 10.0
 """Of every call. A busy machine takes its time, and a test that waits for it to pass asks for less."""
@@ -117,7 +116,7 @@ class SqliteBackend:
         self.start()
 
     def _connect(self, address: Address, deadline_s: float) -> Authority:
-        endpoint = Endpoint(Identity("holdfast", Role.HOST, "tester"))
+        endpoint = ConnectionSettings(PeerIdentity("holdfast", Role.HOST, "tester"))
         return RemoteAuthority(address, endpoint, config=ClientConfig(deadline_ns=int(deadline_s * SECOND)))
 
 

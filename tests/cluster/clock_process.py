@@ -15,9 +15,8 @@ from holdfast.clock import ClockConfig, ClockPorts, Generator
 from holdfast.machine import LoopTimers, MachineClock
 from holdfast.model.csn import Csn, parse
 from holdfast.model.errors import Unavailable
-from holdfast.model.ids import ReplicaId
+from holdfast.model.ids import SECOND, ReplicaId
 from holdfast.model.ports import NoTrace
-from holdfast.model.units import SECOND
 from holdfast.storage.disk import FileDisk
 
 BATCH = 50

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from holdfast.execution.records import Call, Sent, encode_arguments, encode_calls
 from holdfast.model.calls import (
     Calls,
     Reads,
@@ -24,16 +25,15 @@ from holdfast.model.outcome import Outcome, Returned, decode_outcome
 from holdfast.net import (
     Address,
     Connection,
-    Endpoint,
+    ConnectionSettings,
     Expected,
-    Identity,
     Kind,
     NotConnected,
+    PeerIdentity,
     Reason,
     Role,
     connect,
 )
-from holdfast.styles.operation import Call, Sent, encode_arguments, encode_calls
 
 DURATION_S = 3600
 """No request expires within a test."""
@@ -63,8 +63,8 @@ class DirectCaller:
 
     async def open(self, address: str, domain: str, *, insecure: bool = False) -> None:
         """Raises ``NotConnected``."""
-        endpoint = Endpoint(
-            Identity(domain, Role.CLIENT, self._client), expected=Expected(roles=frozenset({Role.HOST}))
+        endpoint = ConnectionSettings(
+            PeerIdentity(domain, Role.CLIENT, self._client), expected=Expected(roles=frozenset({Role.HOST}))
         )
         self.close()
         self._connection = await connect(Address.parse(address), lambda _: self, endpoint, insecure=insecure)

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.node.asking import status_of
+from holdfast.agent.status_client import status_of
 from holdfast.node.layout import Layout
 
 HOLDFAST = (sys.executable, "-m", "holdfast")

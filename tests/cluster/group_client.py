@@ -13,18 +13,17 @@ from typing import Any, TypeVar
 from direct import Answer, DirectCaller, Watch
 from domain import WAIT_S, Domain
 
+from holdfast.agent.status_client import url_of
 from holdfast.calling.config import CallPolicy
-from holdfast.cli.ordering import order_at
+from holdfast.cli.admin import order_at
 from holdfast.client.domain import Domain as Connection
 from holdfast.client.domain import connect
 from holdfast.client.proxy import Group
+from holdfast.model.admin.groups import GroupInfo, Order
 from holdfast.model.errors import OutcomeUnknown, Unavailable
-from holdfast.model.ids import HostId
-from holdfast.model.orders import GroupInfo, Order
-from holdfast.model.units import SECOND
+from holdfast.model.ids import SECOND, HostId
 from holdfast.net import NotConnected
 from holdfast.node.layout import Layout
-from holdfast.node.reaching import url_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 POLICY = CallPolicy(duration_ns=240 * SECOND)

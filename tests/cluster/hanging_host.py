@@ -11,8 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from holdfast.model.ids import HostId
-from holdfast.model.units import SECOND
+from holdfast.model.ids import SECOND, HostId
 from holdfast.node.heartbeats import HeartbeatConfig
 from holdfast.node.host import Host
 from holdfast.node.layout import Layout

@@ -19,9 +19,9 @@ import uvloop
 from holdfast.model.ids import HostId
 from holdfast.node.host import Host
 from holdfast.node.layout import Layout
-from holdfast.node.listening import ADDRESS
+from holdfast.node.links import ADDRESS
 from holdfast.node.store import STORE
-from holdfast.storage.directory import Directory
+from holdfast.storage.disk import Directory
 from holdfast.storage.identity import load
 from holdfast.storage.lock import DirectoryLock
 

@@ -20,10 +20,10 @@ from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import Epoch, GroupId, HostId, Nonce, Position, StoreId
 from holdfast.model.ports import Token
 from holdfast.storage.disk import FileDisk
-from holdfast.storage.files import LogConfig, salt_of
 from holdfast.storage.identity import StoreIdentity, load
 from holdfast.storage.log import Log
 from holdfast.storage.recovery import scan
+from holdfast.storage.segments import LogConfig, salt_of
 
 GROUPS = 3
 CONFIG = LogConfig(

@@ -6,17 +6,17 @@ from typing import Any
 
 from group_client import EXAMPLES
 
+from holdfast.app_code.loader import load_code, offer_classes
+from holdfast.execution.definition import Definition
+from holdfast.execution.execution import Execution
+from holdfast.execution.records import Upgraded, decode_record
+from holdfast.execution.saved_state import head_of
 from holdfast.model.code import UNKNOWN, Code
 from holdfast.model.ids import GroupId, Position
-from holdfast.node.classes import load_code, offer_classes
 from holdfast.node.store import STORE
 from holdfast.storage.checkpoint import ASIDE, checkpoint_of, read_chunks, verify
-from holdfast.storage.directory import Directory
+from holdfast.storage.disk import Directory
 from holdfast.storage.inspect import records
-from holdfast.styles.definition import Definition
-from holdfast.styles.execution import Execution
-from holdfast.styles.operation import Upgraded, decode_record
-from holdfast.styles.saving import head_of
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ import uvloop
 from holdfast.net import (
     Address,
     Connection,
-    Endpoint,
-    Identity,
+    ConnectionSettings,
     Inbox,
     Kind,
     Limits,
+    PeerIdentity,
     Reason,
     Receiver,
     Role,
@@ -25,7 +25,7 @@ from holdfast.net import (
 )
 
 IDLE_S = 1.0
-PEER = Endpoint(Identity("test", Role.HOST, "peer"), limits=Limits(idle_s=IDLE_S))
+PEER = ConnectionSettings(PeerIdentity("test", Role.HOST, "peer"), limits=Limits(idle_s=IDLE_S))
 
 ADMITS = {kind: frozenset(Role) for kind in Kind}
 

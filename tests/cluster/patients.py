@@ -8,10 +8,10 @@ import msgspec
 from domain import WAIT_S
 from group_client import Client
 
-from holdfast.cli.ordering import give_at
+from holdfast.cli.admin import give_at
+from holdfast.model.admin.groups import GroupHistory, ShowHistory
 from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import HostId
-from holdfast.model.orders import GroupHistory, ShowHistory
 from holdfast.model.system_groups import MANAGER
 
 INTERVAL_AND_TIMEOUT = {

@@ -18,13 +18,13 @@ from domain import HOLDFAST, WAIT_S
 from faults.internet import Internet
 from group_client import EXAMPLES, POLICY, GroupClient
 
+from holdfast.client.admin_client import order
 from holdfast.client.domain import Domain as Connection
 from holdfast.client.domain import connect
-from holdfast.client.ordering import order
+from holdfast.model.admin.groups import GroupInfo, ListGroups
 from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import HostId
-from holdfast.model.orders import GroupInfo, ListGroups
-from holdfast.net import Address, Endpoint, Identity, Role
+from holdfast.net import Address, ConnectionSettings, PeerIdentity, Role
 from holdfast.node.layout import Description, Layout
 
 T = TypeVar("T")
@@ -139,7 +139,7 @@ class SpreadClient(GroupClient):
         raise AssertionError(f"no host knows of {name} within {WAIT_S:g} s")
 
     async def _info_from(self, address: str, name: str) -> GroupInfo | None:
-        endpoint = Endpoint(Identity(NAME, Role.ADMIN, "test"))
+        endpoint = ConnectionSettings(PeerIdentity(NAME, Role.ADMIN, "test"))
         where, wanted = [Address.parse(address)], ListGroups(name=name)
         with contextlib.suppress(HoldfastError, TimeoutError):
             async with asyncio.timeout(ASK_S):

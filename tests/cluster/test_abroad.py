@@ -11,9 +11,9 @@ import pytest
 from domain import WAIT_S, Domain, is_whole
 from group_client import Client, run
 
+from holdfast.agent.status_client import url_of
 from holdfast.model.outcome import MethodRaised
 from holdfast.node.layout import Layout
-from holdfast.node.reaching import url_of
 
 pytestmark = pytest.mark.cluster
 

@@ -45,14 +45,13 @@ from holdfast.authority.contract import (
     Unknown,
     WatchEvent,
 )
+from holdfast.authority.control_records import Status
 from holdfast.authority.election import Elected, TermMoved, elect, read_term
 from holdfast.authority.identity import ensure_identity
 from holdfast.authority.membership import get_index_coordinator, join
 from holdfast.authority.names import NotYours, Taken, bind, resolve, unbind
-from holdfast.authority.outcome import InDoubt, NoAnswer, Removed, Seen
-from holdfast.authority.recipe import Authority, perform
+from holdfast.authority.recipe import Authority, InDoubt, NoAnswer, Removed, Seen, perform
 from holdfast.authority.sessions import Session, open_session
-from holdfast.authority.standing import Status
 from holdfast.authority.transactions import (
     AlreadyDecided,
     WrongCas,

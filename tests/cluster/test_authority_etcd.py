@@ -32,10 +32,9 @@ from holdfast.authority.contract import (
     Unknown,
     WatchEvent,
 )
-from holdfast.authority.etcd import EtcdAuthority
+from holdfast.authority.etcd import Assembler, EtcdAuthority
 from holdfast.authority.etcd_gateway import Deadlines
-from holdfast.authority.etcd_watch import Assembler
-from holdfast.authority.etcd_wire import Domain, Header, StoredKey, WatchedEvent, WatchResponse, range_end
+from holdfast.authority.etcd_wire import Header, KeyDomain, StoredKey, WatchedEvent, WatchResponse, range_end
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import LeaseId, Revision
 from holdfast.net import Role
@@ -429,7 +428,7 @@ def test_a_revision_cut_into_fragments_is_put_together() -> None:
     def response(*events: WatchedEvent, fragment: bool = False) -> WatchResponse:
         return WatchResponse(header=Header(9), events=list(events), fragment=fragment)
 
-    assembler = Assembler(Domain("d/"))
+    assembler = Assembler(KeyDomain("d/"))
     assert assembler.feed(response(event("a", 4), event("a", 5), fragment=True))[0].revision == 4
     assert assembler.feed(response(event("b", 5), fragment=True)) == []
     last = assembler.feed(response(event("c", 5), event("a", 6)))
@@ -456,6 +455,6 @@ def test_an_authority_needs_an_endpoint() -> None:
 def test_lease_ids_of_64_bits_survive() -> None:
     """They do not fit a float; JSON must not round them."""
     stored = StoredKey(b"d/a", lease=2**62 + 1, mod_revision=1, create_revision=1)
-    (changed,) = Domain("d/").events(1, [WatchedEvent(stored)]).changes
+    (changed,) = KeyDomain("d/").events(1, [WatchedEvent(stored)]).changes
     assert changed.item is not None
     assert changed.item.lease == LeaseId(2**62 + 1)

@@ -15,7 +15,7 @@ from faults.signals import Victim
 from holdfast.authority.client import ClientConfig
 from holdfast.authority.contract import Applied, Get, Got, Put, Txn
 from holdfast.authority.remote import RemoteAuthority
-from holdfast.net import Address, Endpoint, Identity, Role
+from holdfast.net import Address, ConnectionSettings, PeerIdentity, Role
 
 pytestmark = pytest.mark.cluster
 
@@ -36,7 +36,7 @@ def authority(directory: Path) -> Iterator[tuple[Victim, Address]]:
 
 
 async def connected(address: Address) -> RemoteAuthority:
-    endpoint = Endpoint(Identity("holdfast", Role.HOST, "tester"))
+    endpoint = ConnectionSettings(PeerIdentity("holdfast", Role.HOST, "tester"))
     return RemoteAuthority(address, endpoint, config=ClientConfig(deadline_ns=CALL_NS))
 
 

@@ -15,8 +15,8 @@ import pytest
 
 from holdfast.authority.contract import Applied, Get, Got, Put, Request, Result, Txn, Unknown
 from holdfast.authority.remote import RemoteAuthority
-from holdfast.authority.serving import FILE_NAME
-from holdfast.net import Address, Endpoint, Identity, Inbox, NotConnected, Role, connect
+from holdfast.authority.server_process import FILE_NAME
+from holdfast.net import Address, ConnectionSettings, Inbox, NotConnected, PeerIdentity, Role, connect
 from holdfast.net.certificates import create_domain, issue
 from holdfast.net.tls import Tls
 
@@ -60,7 +60,7 @@ def serving(
 async def ask(
     address: Address, *requests: Request, tls: Tls | None = None, role: Role = Role.HOST
 ) -> list[Result]:
-    authority = RemoteAuthority(address, Endpoint(Identity("holdfast", role, "test"), tls=tls))
+    authority = RemoteAuthority(address, ConnectionSettings(PeerIdentity("holdfast", role, "test"), tls=tls))
     try:
         return [await authority.ask(request) for request in requests]
     finally:
@@ -144,7 +144,7 @@ async def test_a_certificate_opens_the_authority_by_its_role(tmp_path: Path) -> 
             (refused,) = await ask(address, Get("host"), tls=client, role=said)
             assert isinstance(refused, Unknown)
         with pytest.raises(NotConnected, match="role client is not admitted here"):
-            endpoint = Endpoint(Identity("holdfast", Role.CLIENT, "test"), tls=client)
+            endpoint = ConnectionSettings(PeerIdentity("holdfast", Role.CLIENT, "test"), tls=client)
             await connect(address, lambda _: Inbox(frames_max=1), endpoint)
 
 

@@ -13,10 +13,10 @@ from domain import HOLDFAST, Domain
 from group_client import Client, run
 
 import holdfast as hf
-from holdfast.cli.ordering import give_at
+from holdfast.agent.status_client import addresses_of
+from holdfast.cli.admin import give_at
 from holdfast.client.proxy import Group
-from holdfast.model.errors import InvalidRequest
-from holdfast.model.orders import (
+from holdfast.model.admin.groups import (
     UNKNOWN_ORDER,
     CreateGroup,
     GroupHistory,
@@ -28,9 +28,9 @@ from holdfast.model.orders import (
     decode_order_answer,
     encode_order,
 )
+from holdfast.model.errors import InvalidRequest
 from holdfast.model.outcome import CallRefused, MethodRaised, Refused
-from holdfast.net import Connection, Endpoint, Identity, Kind, Reason, Requests, Role, connect
-from holdfast.node.reaching import addresses_of
+from holdfast.net import Connection, ConnectionSettings, Kind, PeerIdentity, Reason, Requests, Role, connect
 
 pytestmark = pytest.mark.cluster
 
@@ -253,7 +253,7 @@ def test_what_a_later_version_says_is_passed_over(domain: Domain) -> None:
     async def work(client: Client) -> None:
         description = client.layout.read()
         (address, *_) = await addresses_of(client.layout, description)
-        later = Endpoint(Identity(description.domain, Role.HOST, "later"))
+        later = ConnectionSettings(PeerIdentity(description.domain, Role.HOST, "later"))
         asker = Asker()
         connection = await connect(address, asker.begin, later, deadline_s=30.0)
         try:

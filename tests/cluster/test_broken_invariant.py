@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from holdfast.machine.ending import EXIT_BROKEN
+from holdfast.machine.process_end import EXIT_BROKEN
 
 pytestmark = pytest.mark.cluster
 

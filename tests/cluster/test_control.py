@@ -15,15 +15,15 @@ import pytest
 from domain import HOLDFAST, WAIT_S, Domain, is_whole
 from group_client import EXAMPLES, Client, run
 
-from holdfast.cli.ordering import give_at
-from holdfast.client.ordering import Refused
-from holdfast.model.domain_orders import DomainInspected, InspectDomain
+from holdfast.cli.admin import give_at
+from holdfast.client.admin_client import AdminRefused
+from holdfast.model.admin.domain import DomainInspected, InspectDomain
+from holdfast.model.admin.groups import CreateGroup, DeleteGroup, GroupList
+from holdfast.model.admin.hosts import DrainHost, HostList, ListHosts
+from holdfast.model.admin.objects import PropertiesShown, SetProperties, ShowProperties
 from holdfast.model.errors import NoSuchGroup, OutcomeUnknown, Unavailable
-from holdfast.model.host_orders import DrainHost, HostList, ListHosts
 from holdfast.model.ids import HostId
-from holdfast.model.orders import CreateGroup, DeleteGroup, GroupList
 from holdfast.model.properties import MINIMUM_NUMBER
-from holdfast.model.property_orders import PropertiesShown, SetProperties, ShowProperties
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("control"), pytest.mark.timeout(1200)]
 
@@ -98,7 +98,7 @@ class Owner:
     async def _end(self, name: str) -> None:
         try:
             await give_at(self._layout, DeleteGroup(name=name), GroupList)
-        except Refused as refused:
+        except AdminRefused as refused:
             if refused.reason != NoSuchGroup.code:  # ended by the first order, of which nothing was heard
                 raise
 

@@ -15,10 +15,10 @@ from domain import HOLDFAST, WAIT_S, Domain, is_whole
 from group_client import Client, run
 
 import holdfast as hf
-from holdfast.cli.ordering import give_at
+from holdfast.cli.admin import give_at
+from holdfast.model.admin.groups import ExplainGroup, GroupExplained, GroupInfo
 from holdfast.model.errors import OutcomeUnknown, Unavailable
 from holdfast.model.ids import HostId
-from holdfast.model.orders import ExplainGroup, GroupExplained, GroupInfo
 
 pytestmark = pytest.mark.cluster
 

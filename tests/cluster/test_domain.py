@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from domain import HOLDFAST, Domain, is_whole
 
-from holdfast.machine.slices import SHORT_NS, slice_ns
+from holdfast.machine.process_tuning import SHORT_NS, slice_ns
 from holdfast.storage.lock import holder_of
 
 pytestmark = pytest.mark.cluster

@@ -11,13 +11,13 @@ from authority_backends import EtcdBackend
 from domain import WAIT_S, Domain, is_whole
 from group_client import EXAMPLES, Client, run
 
-from holdfast.cli.ordering import give_at
+from holdfast.cli.admin import give_at
 from holdfast.faults.events import Location
 from holdfast.faults.reports import FaultKind, FaultReport
+from holdfast.model.admin.groups import HandedOver, SetPrimary
+from holdfast.model.admin.hosts import HostList, ListHosts
 from holdfast.model.errors import OutcomeUnknown, Unavailable
-from holdfast.model.host_orders import HostList, ListHosts
 from holdfast.model.ids import HostId
-from holdfast.model.orders import HandedOver, SetPrimary
 from holdfast.model.system_groups import NOTIFIER
 
 pytestmark = [pytest.mark.cluster, pytest.mark.etcd]

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from domain import Domain, is_whole
 
-from holdfast.cli.ordering import order_at
-from holdfast.model.orders import ListGroups
+from holdfast.cli.admin import order_at
+from holdfast.model.admin.groups import ListGroups
 from holdfast.node.layout import Layout
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]

@@ -14,18 +14,18 @@ from domain import HOLDFAST, WAIT_S, Domain, is_whole
 from group_client import EXAMPLES, Client, run
 
 import holdfast as hf
-from holdfast.cli.ordering import give_at
-from holdfast.client.ordering import Refused
+from holdfast.agent.status_client import url_of
+from holdfast.cli.admin import give_at
+from holdfast.client.admin_client import AdminRefused
 from holdfast.faults.consumers import Disconnected
 from holdfast.faults.events import EventType, Location, StructuredEvent
 from holdfast.faults.filters import ConstraintExp, ConstraintInfo, InvalidConstraint, InvalidGrammar
 from holdfast.faults.reports import FaultKind, FaultReport
-from holdfast.faults.told import Told
-from holdfast.model.host_orders import HostList, ListHosts
+from holdfast.faults.told_events import Told
+from holdfast.model.admin.hosts import HostList, ListHosts
 from holdfast.model.ids import GroupId, HostId
 from holdfast.model.system_groups import NOTIFIER
 from holdfast.node.layout import Layout
-from holdfast.node.reaching import url_of
 
 LONG_S = 1800.0
 """What the long form of a test may take on a slow machine."""
@@ -147,9 +147,9 @@ def test_the_notifier_is_the_domains_own(domain: Domain) -> None:
         await connection.faults.push(crash("elsewhere"))
         assert NOTIFIER not in [each.name for each in await connection.groups()]
         assert NOTIFIER in [each.name for each in await connection.groups(is_whole=True)]
-        with pytest.raises(Refused, match="the domain's own"):
+        with pytest.raises(AdminRefused, match="the domain's own"):
             await connection.delete(NOTIFIER)
-        with pytest.raises(Refused, match="the domain's own"):
+        with pytest.raises(AdminRefused, match="the domain's own"):
             await connection.create("ledger:Ledger", name="holdfast.mine")
 
     run(domain, work)

@@ -14,13 +14,13 @@ from domain import WAIT_S, Domain, is_whole
 from group_client import Client, run
 from manager_doors import Manager
 
-from holdfast.cli.ordering import give_at
+from holdfast.cli.admin import give_at
 from holdfast.faults.consumers import Consumer
 from holdfast.faults.events import Location
 from holdfast.faults.reports import FaultKind, FaultReport
-from holdfast.model.host_orders import HostList, ListHosts
+from holdfast.model.admin.hosts import HostList, ListHosts
+from holdfast.model.admin.objects import FaultNotifierShown, ShowFaultNotifier
 from holdfast.model.ids import GroupId, HostId
-from holdfast.model.property_orders import FaultNotifierShown, ShowFaultNotifier
 from holdfast.model.system_groups import MANAGER
 from holdfast.node.layout import Layout
 

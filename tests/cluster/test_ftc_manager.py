@@ -13,13 +13,13 @@ from domain import WAIT_S, Domain, is_whole
 from manager_doors import Manager
 
 import holdfast as hf
-from holdfast.cli.ordering import give_at
-from holdfast.client.ordering import Refused
-from holdfast.model.host_orders import DrainHost, HostList, ListHosts
+from holdfast.agent.status_client import url_of
+from holdfast.cli.admin import give_at
+from holdfast.client.admin_client import AdminRefused
+from holdfast.model.admin.groups import ExplainGroup, GroupExplained
+from holdfast.model.admin.hosts import DrainHost, HostList, ListHosts
 from holdfast.model.ids import HostId
-from holdfast.model.orders import ExplainGroup, GroupExplained
 from holdfast.node.layout import Layout
-from holdfast.node.reaching import url_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("ftc")]
 
@@ -241,7 +241,7 @@ def test_programs_manage_groups_with_and_without_an_event_loop(manager: Manager)
             assert (await books.properties.get())["org.omg.ft.CheckpointInterval"] == 50_000
             await domain.type_properties(LEDGER).remove("CheckpointInterval")
             assert len((await books.reference()).members) == 2
-            with pytest.raises(Refused) as refused:
+            with pytest.raises(AdminRefused) as refused:
                 await books.properties.set(ReplicationStyle="active")
             assert refused.value.source_exception == "InvalidProperty"
             assert refused.value.about["val"] == "active"

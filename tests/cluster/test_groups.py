@@ -13,19 +13,19 @@ from direct import DirectCaller
 from domain import HOLDFAST, Domain, is_whole
 from group_client import EXAMPLES, POLICY, Client, run
 
+from holdfast.agent.status_client import url_of
 from holdfast.calling.config import ClientConfig
-from holdfast.cli.ordering import give_at
+from holdfast.cli.admin import give_at
+from holdfast.client.admin_client import order
 from holdfast.client.domain import connect
-from holdfast.client.ordering import order
 from holdfast.client.sync import connect_sync
+from holdfast.model.admin.groups import CreateGroup, GroupInfo
+from holdfast.model.admin.hosts import Deafen, Deafened
 from holdfast.model.calls import CallOutcomeUnknown
 from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
-from holdfast.model.host_orders import Deafen, Deafened
-from holdfast.model.orders import CreateGroup, GroupInfo
-from holdfast.model.units import HOUR
-from holdfast.net import Address, Endpoint, Identity, Role
+from holdfast.model.ids import HOUR
+from holdfast.net import Address, ConnectionSettings, PeerIdentity, Role
 from holdfast.node.layout import Layout
-from holdfast.node.reaching import url_of
 
 pytestmark = pytest.mark.cluster
 
@@ -83,7 +83,7 @@ def test_an_order_given_again_while_it_is_under_way_makes_one_group(whole: Domai
     """Also by other hosts, which have not heard of the group: the name they find taken is its own (A1)."""
 
     async def work(client: Client) -> None:
-        endpoint = Endpoint(Identity(client.name, Role.CLIENT, "again"))
+        endpoint = ConnectionSettings(PeerIdentity(client.name, Role.CLIENT, "again"))
         hosts = [each["id"] for each in (await asyncio.to_thread(whole.status))["hosts"]]
         addresses = [Address.parse(await client.address(host)) for host in hosts]
         wanted = CreateGroup(name="again", class_name="ledger:Ledger", nonce="given-again")

@@ -12,9 +12,9 @@ from domain import WAIT_S, Domain, is_whole
 from group_client import EXAMPLES, Client, run
 from workload import Workload, check_members
 
-from holdfast.cli.ordering import give_at
+from holdfast.cli.admin import give_at
+from holdfast.model.admin.groups import GroupHistory, ShowHistory
 from holdfast.model.ids import HostId
-from holdfast.model.orders import GroupHistory, ShowHistory
 
 pytestmark = pytest.mark.cluster
 

@@ -9,7 +9,7 @@ import pytest
 from domain import Domain, is_whole
 from group_client import EXAMPLES, Client, run
 
-from holdfast.bench.bulk import key_of
+from holdfast.bench.objects import key_of
 from holdfast.model.ids import HostId
 from holdfast.node.layout import Layout
 from holdfast.node.store import STORE
@@ -52,7 +52,7 @@ def test_a_large_object_survives_and_reaches_a_host_that_lost_its_disk(tmp_path:
     """Two checkpoints by copies on every host, so that the log begins after the first; then all processes are
     killed, and one disk is wiped: its host can have the object only by being sent a checkpoint."""
     with Domain(
-        tmp_path / "d", "--app", str(EXAMPLES), "--allow-class", "holdfast.bench.bulk:Bulk"
+        tmp_path / "d", "--app", str(EXAMPLES), "--allow-class", "holdfast.bench.objects:Bulk"
     ) as domain:
         domain.wait("every host hears every other", is_whole)
         hosts = [host["id"] for host in domain.status()["hosts"]]
@@ -62,7 +62,7 @@ def test_a_large_object_survives_and_reaches_a_host_that_lost_its_disk(tmp_path:
 
         async def fill(client: Client) -> int:
             """The account's value after all that was acknowledged."""
-            bulk = await client.connection.create("holdfast.bench.bulk:Bulk", name="bulk")
+            bulk = await client.connection.create("holdfast.bench.objects:Bulk", name="bulk")
             await client.wait_in_sync("bulk")
             for first in range(0, ACCOUNTS, 5_000):
                 await bulk.grow(first, 5_000)

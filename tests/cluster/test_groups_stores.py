@@ -14,7 +14,7 @@ from workload import Workload, check_members
 from holdfast.model.ids import GroupId, HostId, StoreId
 from holdfast.node.layout import Layout
 from holdfast.node.store import STORE
-from holdfast.storage.directory import Directory
+from holdfast.storage.disk import Directory
 from holdfast.storage.identity import load
 from holdfast.storage.inspect import inspect, records
 

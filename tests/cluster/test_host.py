@@ -13,10 +13,10 @@ import pytest
 from domain import HOLDFAST
 from hanging_host import LIMIT_S
 
+from holdfast.agent.startup import describe
+from holdfast.machine.child_process import HUNG_STATUS
 from holdfast.model.ids import HostId
-from holdfast.node.child import HUNG_STATUS
 from holdfast.node.layout import Layout
-from holdfast.node.starting import describe
 from holdfast.storage.lock import DirectoryLock, Holder, holder_of
 
 pytestmark = pytest.mark.cluster

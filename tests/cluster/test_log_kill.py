@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from log_verify import Promises, invented, lost, verify
 
-from holdfast.storage.directory import Directory
-from holdfast.storage.files import salt_of
+from holdfast.storage.disk import Directory
 from holdfast.storage.identity import load
 from holdfast.storage.recovery import scan
+from holdfast.storage.segments import salt_of
 
 pytestmark = pytest.mark.cluster
 PROGRAM = Path(__file__).with_name("log_writer.py")

@@ -14,11 +14,11 @@ import pytest
 from domain import HOLDFAST, WAIT_S, Domain, is_whole
 from group_client import EXAMPLES, Client, run
 
-from holdfast.cli.ordering import give_at
-from holdfast.client.ordering import Refused
+from holdfast.cli.admin import give_at
+from holdfast.client.admin_client import AdminRefused
+from holdfast.model.admin.groups import ExplainGroup, GroupExplained, GroupInfo
+from holdfast.model.admin.hosts import DrainHost, HostList, ListHosts, RemoveHost
 from holdfast.model.errors import OutcomeUnknown, Unavailable
-from holdfast.model.host_orders import DrainHost, HostList, ListHosts, RemoveHost
-from holdfast.model.orders import ExplainGroup, GroupExplained, GroupInfo
 
 pytestmark = pytest.mark.cluster
 
@@ -144,9 +144,9 @@ def test_a_host_that_is_empty_is_removed_for_good(domain: Domain) -> None:
         ledger = await client.create("outlives")
         before = await client.wait_in_sync("outlives")
         gone, layout = before.primary, client.layout
-        with pytest.raises(Refused, match="empty it first"):
+        with pytest.raises(AdminRefused, match="empty it first"):
             await give_at(layout, RemoveHost(host=gone), HostList)
-        with pytest.raises(Refused, match="lives: empty it"):
+        with pytest.raises(AdminRefused, match="lives: empty it"):
             await give_at(layout, RemoveHost(host=gone, is_lost=True), HostList)
         await client.connection.delete("own")
         await asyncio.to_thread(drain, domain, gone)
@@ -159,7 +159,7 @@ def test_a_host_that_is_empty_is_removed_for_good(domain: Domain) -> None:
             domain.wait, f"{gone} has ended", lambda status: [each["id"] for each in status["hosts"]] == left
         )
         assert await ledger.deposit("alice", 5) == 5
-        with pytest.raises(Refused, match="takes no members"):
+        with pytest.raises(AdminRefused, match="takes no members"):
             await ledger.add_member(gone)
         assert (await client.wait_in_sync("outlives")).placed_on != before.placed_on
 

@@ -13,10 +13,10 @@ from domain import HOLDFAST, Domain, is_whole
 from group_client import EXAMPLES, Client, run
 from member_files import ledger_of
 
-from holdfast.client.ordering import Refused
+from holdfast.client.admin_client import AdminRefused
 from holdfast.client.proxy import Group
+from holdfast.model.admin.groups import GroupInfo
 from holdfast.model.errors import InvalidRequest
-from holdfast.model.orders import GroupInfo
 from holdfast.node.layout import Layout
 
 pytestmark = pytest.mark.cluster
@@ -122,17 +122,17 @@ def test_what_cannot_be_is_refused_and_changes_nothing(domain: Domain) -> None:
         before = await client.wait_in_sync("refusing")
         inside = before.placed_on[0]
         (outside,) = (host for host in HOSTS if host not in before.placed_on)
-        with pytest.raises(Refused, match=f"has a member on {inside} already") as present:
+        with pytest.raises(AdminRefused, match=f"has a member on {inside} already") as present:
             await ledger.add_member(inside)
         assert present.value.reason == "member_already_present"
         with pytest.raises(InvalidRequest, match="there is no host 'nowhere'"):
             await ledger.add_member("nowhere")
         for order in (ledger.remove_member, ledger.set_primary):
-            with pytest.raises(Refused, match=f"has no member on {outside}") as absent:
+            with pytest.raises(AdminRefused, match=f"has no member on {outside}") as absent:
                 await order(outside)
             assert absent.value.reason == "member_not_found"
         active = await client.create("refusing-too", style="active")
-        with pytest.raises(Refused, match="only passive groups have a primary to set") as bad:
+        with pytest.raises(AdminRefused, match="only passive groups have a primary to set") as bad:
             await active.set_primary(inside)
         assert bad.value.reason == "bad_replication_style"
         assert (await client.info("refusing")).placed_on == before.placed_on

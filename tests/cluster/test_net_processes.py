@@ -17,11 +17,11 @@ from net_peer import IDLE_S
 from holdfast.net import (
     Address,
     Connection,
-    Endpoint,
-    Identity,
+    ConnectionSettings,
     Kind,
     Limits,
     NotConnected,
+    PeerIdentity,
     Reason,
     Role,
     Why,
@@ -31,7 +31,7 @@ from holdfast.net import (
 pytestmark = pytest.mark.cluster
 
 MIB = 1024 * 1024
-CLIENT = Endpoint(Identity("test", Role.CLIENT, "client"), limits=Limits(idle_s=IDLE_S))
+CLIENT = ConnectionSettings(PeerIdentity("test", Role.CLIENT, "client"), limits=Limits(idle_s=IDLE_S))
 
 
 @dataclass
@@ -129,7 +129,7 @@ def test_a_process_that_stood_still_blames_nobody() -> None:
     take its own absence for our silence. (We are patient here; it is not.)"""
 
     async def story() -> None:
-        patient = Endpoint(CLIENT.identity, limits=Limits(idle_s=60))
+        patient = ConnectionSettings(CLIENT.identity, limits=Limits(idle_s=60))
         with peer("echo") as victim:
             counting = Counting()
             connection = await connect(victim.address, lambda _: counting, patient)
@@ -151,7 +151,7 @@ def test_a_consumer_that_takes_nothing_bounds_both_processes() -> None:
     """400 MB offered to a peer whose consumer is stuck: the sender is held, neither process grows."""
 
     async def story() -> None:
-        patient = Endpoint(CLIENT.identity, limits=Limits(idle_s=60))
+        patient = ConnectionSettings(CLIENT.identity, limits=Limits(idle_s=60))
         with peer("deaf") as deaf:
             connection = await connect(deaf.address, lambda _: Counting(), patient)
             before, offered = deaf.resident_bytes(), 0
@@ -172,7 +172,7 @@ def test_a_client_that_reads_nothing_bounds_the_server() -> None:
     reading, and does not grow."""
 
     async def story() -> None:
-        patient = Endpoint(CLIENT.identity, limits=Limits(idle_s=60))
+        patient = ConnectionSettings(CLIENT.identity, limits=Limits(idle_s=60))
         with peer("echo") as server:
             connection = await connect(server.address, lambda _: Counting(), patient)
             connection.pause_reading()

@@ -12,12 +12,12 @@ import msgspec
 import pytest
 from domain import HOLDFAST, WAIT_S, Domain, is_whole
 
+from holdfast.agent.status_client import url_of
 from holdfast.calling.config import CallPolicy
+from holdfast.cli.admin import give_at, order_at
 from holdfast.cli.main import app
-from holdfast.cli.ordering import give_at, order_at
 from holdfast.client.domain import connect
-from holdfast.model.errors import InvalidRequest
-from holdfast.model.orders import (
+from holdfast.model.admin.groups import (
     CreateGroup,
     GroupHistory,
     GroupInfo,
@@ -25,9 +25,9 @@ from holdfast.model.orders import (
     ShowHistory,
     ViewInfo,
 )
-from holdfast.model.units import SECOND
+from holdfast.model.errors import InvalidRequest
+from holdfast.model.ids import SECOND
 from holdfast.node.layout import Layout
-from holdfast.node.reaching import url_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 

@@ -10,8 +10,8 @@ import pytest
 from domain import WAIT_S, Domain, is_whole
 from group_client import Client, run
 
-from holdfast.cli.ordering import give_at
-from holdfast.model.orders import GroupHistory, ShowHistory
+from holdfast.cli.admin import give_at
+from holdfast.model.admin.groups import GroupHistory, ShowHistory
 from holdfast.model.outcome import CallPoisoned
 
 pytestmark = pytest.mark.cluster

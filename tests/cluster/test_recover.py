@@ -12,10 +12,8 @@ import msgspec
 import pytest
 from domain import HOLDFAST, WAIT_S, Domain, is_whole
 
-from holdfast.cli.ordering import give_at, order_at
-from holdfast.model.errors import Unavailable
-from holdfast.model.ids import HostId
-from holdfast.model.orders import (
+from holdfast.cli.admin import give_at, order_at
+from holdfast.model.admin.groups import (
     CreateGroup,
     GroupHistory,
     GroupInfo,
@@ -24,6 +22,8 @@ from holdfast.model.orders import (
     RecoverGroup,
     ShowHistory,
 )
+from holdfast.model.errors import Unavailable
+from holdfast.model.ids import HostId
 from holdfast.node.layout import Layout
 from holdfast.node.store import STORE
 

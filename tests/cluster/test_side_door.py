@@ -15,19 +15,18 @@ from domain import HOLDFAST, Domain
 from group_client import Client, run
 
 from holdfast.authority.groups import GroupRecord, Placement, create_unbegun_group, reserve_group
-from holdfast.authority.outcome import Seen
-from holdfast.authority.placing import UNKNOWN_STORE
-from holdfast.authority.recipe import perform
+from holdfast.authority.placement import UNKNOWN_STORE
+from holdfast.authority.recipe import Seen, perform
 from holdfast.authority.remote import RemoteAuthority
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import GroupId, HostId, Nonce
-from holdfast.net import Address, Endpoint, Identity, Role
+from holdfast.net import Address, ConnectionSettings, PeerIdentity, Role
 from holdfast.node.layout import Layout
 
 pytestmark = pytest.mark.cluster
 
 SHELL = "subprocess:Popen"
-ALLOWED = "holdfast.bench.workload:Counter"
+ALLOWED = "holdfast.bench.objects:Counter"
 SOURCE = """
 from pathlib import Path
 from subprocess import Popen
@@ -179,8 +178,8 @@ def test_nor_does_the_command_line(domain: Domain, marked: Marked) -> None:
         ("..elsewhere:Spy", "is not a name in Python"),
         ("../elsewhere:Spy", "is not a name in Python"),
         ("elsewhere:Spy", "there is no module elsewhere"),
-        ("holdfast.machine.clock:MachineClock", "there is no module holdfast.machine.clock"),
-        ("holdfast.bench.bulk:Bulk", "there is no module holdfast.bench.bulk"),
+        ("holdfast.machine.real_ports:MachineClock", "there is no module holdfast.machine.real_ports"),
+        ("holdfast.bench.objects:Bulk", "there is no module holdfast.bench.objects"),
     ],
 )
 def test_a_name_that_leads_elsewhere_is_refused_and_nothing_runs(
@@ -212,7 +211,7 @@ def test_a_record_that_stands_at_the_authority_is_judged_like_an_order(
 
     async def put() -> None:
         description = Layout(domain.directory).read()
-        endpoint = Endpoint(Identity(description.domain, Role.ADMIN, "test"))
+        endpoint = ConnectionSettings(PeerIdentity(description.domain, Role.ADMIN, "test"))
         authority = RemoteAuthority(Address.parse(description.authority_address or ""), endpoint)
         number = await perform(authority, reserve_group(nonce=Nonce("planted")))
         assert isinstance(number, int)

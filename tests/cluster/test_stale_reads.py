@@ -11,9 +11,9 @@ from direct import Answer, DirectCaller
 from domain import WAIT_S, Domain, is_whole
 from group_client import EXAMPLES, Client, run
 
+from holdfast.model.admin.groups import GroupInfo
 from holdfast.model.calls import Seen
 from holdfast.model.ids import Position
-from holdfast.model.orders import GroupInfo
 
 pytestmark = pytest.mark.cluster
 

@@ -10,8 +10,8 @@ import pytest
 from domain import HOLDFAST, WAIT_S, Domain, is_whole
 from group_client import Client, run
 
-from holdfast.cli.ordering import give_at
-from holdfast.model.orders import ExplainGroup, GroupExplained, GroupHistory, ShowHistory
+from holdfast.cli.admin import give_at
+from holdfast.model.admin.groups import ExplainGroup, GroupExplained, GroupHistory, ShowHistory
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 

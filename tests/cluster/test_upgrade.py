@@ -14,10 +14,10 @@ import pytest
 from domain import HOLDFAST, WAIT_S, Domain, is_whole
 from group_client import Client, run
 
-from holdfast.cli.ordering import give_at
+from holdfast.cli.admin import give_at
 from holdfast.client.proxy import Group
+from holdfast.model.admin.groups import ExplainGroup, GroupExplained, GroupHistory, GroupInfo, ShowHistory
 from holdfast.model.ids import HostId
-from holdfast.model.orders import ExplainGroup, GroupExplained, GroupHistory, GroupInfo, ShowHistory
 
 pytestmark = pytest.mark.cluster
 

@@ -15,9 +15,9 @@ from domain import HOLDFAST, Domain, is_whole
 from group_client import EXAMPLES, Client, run
 from workload import Workload
 
-from holdfast.cli.ordering import give_at
+from holdfast.cli.admin import give_at
 from holdfast.client.proxy import Group
-from holdfast.model.orders import HandedOver, SetPrimary
+from holdfast.model.admin.groups import HandedOver, SetPrimary
 
 pytestmark = pytest.mark.cluster
 

@@ -10,14 +10,20 @@ import pytest
 from domain import HOLDFAST, Domain, is_whole
 from group_client import Client, run
 
-from holdfast.cli.history import in_words
-from holdfast.cli.ordering import give_at
-from holdfast.model.code_orders import UpgradeGroup
-from holdfast.model.orders import ExplainGroup, GroupExplained, GroupHistory, GroupList, Order, ShowHistory
-from holdfast.node.holders import signal_holder
+from holdfast.agent.rolling_upgrade import Given, NotUpgraded, RollingUpgrade, probe
+from holdfast.agent.status_client import signal_holder
+from holdfast.cli.admin import give_at
+from holdfast.cli.explain import in_words
+from holdfast.model.admin.groups import (
+    ExplainGroup,
+    GroupExplained,
+    GroupHistory,
+    GroupList,
+    Order,
+    ShowHistory,
+)
+from holdfast.model.admin.upgrades import UpgradeGroup
 from holdfast.node.layout import Layout
-from holdfast.node.probing import probe
-from holdfast.node.rolling import Given, NotUpgraded, Rolling
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
@@ -70,7 +76,7 @@ async def rolled(app: App) -> list[str]:
 
     said: list[str] = []
     new = await probe(app.source.parent, (), "unreadable:Scheduler")
-    await Rolling(app.layout, give, NAME, new, said.append, try_it).roll()
+    await RollingUpgrade(app.layout, give, NAME, new, said.append, try_it).roll()
     return said
 
 

@@ -16,8 +16,8 @@ from group_client import GroupClient
 from member_files import ledger_of
 
 from holdfast.client.proxy import Group
+from holdfast.model.admin.groups import GroupInfo
 from holdfast.model.errors import HoldfastError, OutcomeUnknown
-from holdfast.model.orders import GroupInfo
 
 CALLERS = 8
 LAST = "the last"

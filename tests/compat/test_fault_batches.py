@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.faults.events import Location, Property, StructuredEvent
+from holdfast.faults.events import Location, Property, StructuredEvent, decode_events, encode_events
 from holdfast.faults.reports import FaultKind, FaultReport
-from holdfast.faults.wire import decode_events, encode_events
 from holdfast.model.ids import GroupId
 
 SAMPLES = json.loads((Path(__file__).parent / "fault_events_v1.json").read_text(encoding="utf-8"))

@@ -6,15 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from holdfast.model.calls import Request
-from holdfast.model.circles import Root
-from holdfast.model.code import Code
-from holdfast.model.csn import Csn
-from holdfast.model.ids import ClientId, Position, ReplicaId
-from holdfast.model.outcome import Outcome, Poisoned, Raised, Refused, Returned, Unknown, decode_outcome
-from holdfast.styles.definition import Definition
-from holdfast.styles.execution import Execution
-from holdfast.styles.operation import (
+from holdfast.execution.definition import Definition
+from holdfast.execution.execution import Execution
+from holdfast.execution.records import (
     Call,
     Calls,
     Digested,
@@ -40,7 +34,13 @@ from holdfast.styles.operation import (
     decode_calls,
     decode_record,
 )
-from holdfast.styles.sends import Sends
+from holdfast.execution.sends import Sends
+from holdfast.model.calls import Request
+from holdfast.model.code import Code
+from holdfast.model.csn import Csn
+from holdfast.model.deadlock import Root
+from holdfast.model.ids import ClientId, Position, ReplicaId
+from holdfast.model.outcome import Outcome, Poisoned, Raised, Refused, Returned, Unknown, decode_outcome
 
 SAMPLES = json.loads((Path(__file__).parent / "operation_records_v1.json").read_text(encoding="utf-8"))
 """What version 1 wrote, in hexadecimal. Never edited: a new version adds a file of its own."""

@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from holdfast.model.admin.groups import decode_order
 from holdfast.model.calls import Ping, decode_to_client, decode_to_host
-from holdfast.model.orders import decode_order
 from holdfast.model.versions import Decoder, LaterKind
 from holdfast.node.links import decode_sequence
-from holdfast.sim.control.messages import Codec as ControlCodec
-from holdfast.sim.groups.host import Codec as GroupsCodec
-from holdfast.sim.runner import run_seeds
+from holdfast.sim.runner.runner import run_seeds
+from holdfast.sim.scenarios.control.host import Codec as ControlCodec
+from holdfast.sim.scenarios.groups.host import Codec as GroupsCodec
 
 CODECS: dict[str, type[Any]] = {"control": ControlCodec, "groups": GroupsCodec}
 
@@ -54,7 +54,7 @@ def test_what_another_version_adds_or_leaves_out_changes_nothing(
             return of_later_version(data) if next(turns) else of_earlier_version(message, data)
 
     alone = run_seeds(scenario, range(1), jobs=1)
-    monkeypatch.setattr(f"holdfast.sim.scenarios.{scenario}.Codec", Mixed)
+    monkeypatch.setattr(f"holdfast.sim.scenarios.{scenario}.scenario.Codec", Mixed)
     mixed = run_seeds(scenario, range(1), jobs=1)
     assert mixed.violations == alone.violations == []
     assert mixed.trace_hash == alone.trace_hash

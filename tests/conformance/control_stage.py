@@ -14,27 +14,22 @@ import msgspec
 
 from holdfast.authority import keys
 from holdfast.authority.contract import Put, Txn
-from holdfast.authority.standing import Member, Status, TermRecord, Transaction
+from holdfast.authority.control_records import Member, Status, TermRecord, Transaction
 from holdfast.authority.wire import Ask
-from holdfast.control.archive import Archive
-from holdfast.control.config import ControlConfig
-from holdfast.control.context import Context
-from holdfast.control.manager import Manager
-from holdfast.control.ports import Accepted, Failed, Outcome
-from holdfast.control.role import Role
+from holdfast.control.coordination.config import ControlConfig
+from holdfast.control.coordination.participant import Manager
+from holdfast.control.coordination.ports import Accepted, Failed, Outcome, ParticipantRole
+from holdfast.control.coordination.state_file import Context, StateFile
 from holdfast.model.ids import HostId
-from holdfast.sim.authority.asking import AUTHORITY
-from holdfast.sim.authority.leases import LeaseBook
-from holdfast.sim.authority.server_node import AuthorityNode
-from holdfast.sim.authority.truth import Truth
-from holdfast.sim.control.book import Book, tokens_of
-from holdfast.sim.control.host import CONFIG, DIRECTORY, Apply, Host, add_token
-from holdfast.sim.control.messages import Codec
-from holdfast.sim.disk import ProcessKilled
-from holdfast.sim.network import SimNetwork
-from holdfast.sim.node import Life, SimNode
-from holdfast.sim.options import MILLISECOND, SECOND, Options
-from holdfast.sim.world import World
+from holdfast.sim.engine.disk import ProcessKilled
+from holdfast.sim.engine.network import SimNetwork
+from holdfast.sim.engine.node import Life, SimNode
+from holdfast.sim.engine.options import MILLISECOND, SECOND, Options
+from holdfast.sim.engine.world import World
+from holdfast.sim.scenarios.authority.observer import LeaseBook, Truth
+from holdfast.sim.scenarios.authority.server import AUTHORITY, AuthorityNode
+from holdfast.sim.scenarios.control.host import CONFIG, DIRECTORY, Apply, Codec, Host, add_token
+from holdfast.sim.scenarios.control.observer import Book, tokens_of
 
 HOSTS = ("h1", "h2", "h3")
 PATIENCE_NS = 30 * SECOND
@@ -189,29 +184,31 @@ class Stage:
         assert manager is not None, f"{name} has no session yet"
         return manager
 
-    def archive(self, name: str) -> Archive:
+    def archive(self, name: str) -> StateFile:
         archive = self.host(name).archive
         assert archive is not None, f"{name} has no session yet"
         return archive
 
-    def role(self, name: str) -> Role | None:
+    def role(self, name: str) -> ParticipantRole | None:
         """None while its process is down, or has no session yet."""
         core = self.node(name).core
         return core.manager.role if isinstance(core, Host) and core.manager is not None else None
 
-    def roles(self) -> dict[str, Role | None]:
+    def roles(self) -> dict[str, ParticipantRole | None]:
         return {name: self.role(name) for name in HOSTS}
 
     @property
     def coordinator(self) -> str:
         """The one that is at work: whoever stands still does not know better."""
         roles = self.roles().items()
-        (name,) = [each for each, role in roles if role is Role.COORDINATOR and not self.node(each).paused]
+        (name,) = [
+            each for each, role in roles if role is ParticipantRole.COORDINATOR and not self.node(each).paused
+        ]
         return name
 
     @property
     def replicas(self) -> list[str]:
-        return [each for each, role in self.roles().items() if role is Role.REPLICA]
+        return [each for each, role in self.roles().items() if role is ParticipantRole.REPLICA]
 
     def tokens(self, name: str) -> list[str]:
         """What the host takes for committed."""
@@ -219,7 +216,7 @@ class Stage:
 
     def on_disk(self, name: str) -> tuple[Context, Context | None]:
         """The context and the log, as a process that starts now would read them."""
-        archive = Archive(self.node(name).disk.open(DIRECTORY, Life(), None), lambda error: None)
+        archive = StateFile(self.node(name).disk.open(DIRECTORY, Life(), None), lambda error: None)
         assert archive.damaged == []
         return archive.context, archive.log
 

@@ -5,11 +5,10 @@ from contextlib import AbstractContextManager
 from holdfast.clock import ClockConfig, ClockPorts, Generator, Phase
 from holdfast.model.csn import Csn
 from holdfast.model.errors import Unavailable
-from holdfast.model.ids import ReplicaId
+from holdfast.model.ids import SECOND, ReplicaId
 from holdfast.model.ports import Token
-from holdfast.model.units import SECOND
 from holdfast.sim import ClockOptions, DiskHandle, NodePorts, Options, World
-from holdfast.sim.node import Life
+from holdfast.sim.engine.node import Life
 
 START_S = 1_704_067_200
 """What an exact clock shows at the beginning."""

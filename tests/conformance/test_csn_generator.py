@@ -1,6 +1,6 @@
 """Checklist CSN, section C: the conditions a generator keeps while it runs.
 
-Rows are claimed of what hosts use to stamp operations (:mod:`holdfast.housing.stamps`). Sessions, vectors,
+Rows are claimed of what hosts use to stamp operations (:mod:`holdfast.groups.stamps`). Sessions, vectors,
 locks, callbacks and what is set while it runs wait for the directory: tested, and not claimed.
 """
 
@@ -14,14 +14,13 @@ from pathlib import Path
 import pytest
 from csn_machine import START_S, Machine
 
-from holdfast.authority.replicas import ensure_replica
+from holdfast.authority.sessions import ensure_replica
 from holdfast.clock import ClockConfig, Vector
 from holdfast.clock.errors import ClockUnreadable, DuplicateReplica, FutureNotStored, SkewTooLarge, TimeEnded
 from holdfast.clock.offsets import LogicalTime
 from holdfast.model.csn import TIMESTAMP_MAX, ZERO, Csn
 from holdfast.model.errors import InvalidRequest, Overloaded
-from holdfast.model.ids import HostId, ReplicaId
-from holdfast.model.units import SECOND
+from holdfast.model.ids import SECOND, HostId, ReplicaId
 from holdfast.sim import Options, World
 from recipe_bench import Bench
 

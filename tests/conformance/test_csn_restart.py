@@ -10,8 +10,7 @@ from holdfast.clock.errors import FutureNotStored, GeneratorStopped
 from holdfast.clock.state import Reservation
 from holdfast.model.csn import Csn
 from holdfast.model.errors import Corruption, InvalidRequest
-from holdfast.model.ids import ReplicaId
-from holdfast.model.units import SECOND
+from holdfast.model.ids import SECOND, ReplicaId
 
 
 def stored_timestamp(machine: Machine) -> int:

@@ -5,7 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.control.criteria import (
+from holdfast.admin.group_spec import GroupSpecDraft, draft
+from holdfast.control.desired.changes import SetDefaultProperties, SetGroupProperties, SetTypeProperties
+from holdfast.control.desired.state import DomainState
+from holdfast.control.replication.criteria import (
     FT_PROPERTIES,
     OBJECT_LOCATION,
     check_known,
@@ -15,12 +18,10 @@ from holdfast.control.criteria import (
     properties_in,
     to_keep,
 )
-from holdfast.control.domain_changes import SetDefaultProperties, SetGroupProperties, SetTypeProperties
-from holdfast.control.domain_state import DomainState
+from holdfast.model.admin.errors import CannotMeetCriteria, InvalidCriteria
+from holdfast.model.admin.groups import CreateGroup
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import GroupId, Nonce
-from holdfast.model.membership import CannotMeetCriteria, InvalidCriteria
-from holdfast.model.orders import CreateGroup
 from holdfast.model.properties import (
     FACTORIES,
     INITIAL_NUMBER,
@@ -31,12 +32,11 @@ from holdfast.model.properties import (
     UnsupportedProperty,
     full_name,
 )
-from holdfast.node.drafting import Draft, draft
 
 LEDGER = "bank:Ledger"
 
 
-def drafted(state: DomainState | None = None, **asked: Any) -> Draft:
+def drafted(state: DomainState | None = None, **asked: Any) -> GroupSpecDraft:
     """What an order for a ledger comes to in a domain with such wishes."""
     order = CreateGroup(name="g", class_name=LEDGER, **asked)
     beneath = (state or DomainState()).for_type(LEDGER)

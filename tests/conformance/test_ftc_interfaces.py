@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.web.table import ENDPOINTS
+from holdfast.web.door import ENDPOINTS
 
 GROUP, MEMBERS = "/v1/groups/{name}", "/v1/groups/{name}/members"
 

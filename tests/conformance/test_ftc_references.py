@@ -7,18 +7,18 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from holdfast.admin.snapshot import reference_to
 from holdfast.authority import keys
 from holdfast.authority.contract import Txn
 from holdfast.authority.groups import GroupRecord, Placement, create_group
-from holdfast.authority.outcome import Seen, put
+from holdfast.authority.recipe import Seen, put
 from holdfast.authority.sessions import Session
 from holdfast.authority.views import View, ViewMember, read_view
-from holdfast.housing.directory import GroupDirectory
-from holdfast.housing.serving import Serving
+from holdfast.groups.call_router import CallRouter
+from holdfast.groups.catalog import GroupCatalog
 from holdfast.model.calls import Calls, Locate, Located, Redirected, RefusalCode
 from holdfast.model.calls import Seen as SeenState
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Nonce, Opening, Revision, StoreId
-from holdfast.node.locating import reference_to
 from recipe_bench import Bench
 
 GROUP = GroupId(5)
@@ -51,11 +51,11 @@ OWN = {host: session.address for host, session in SESSIONS.items()}
 def located() -> Located:
     """What a host that knows the group tells a client who asks where it is."""
     nothing, told = cast(Any, lambda *_, **__: None), list[Any]()
-    directory = GroupDirectory(nothing, nothing, nothing, on_record=nothing, on_gone=nothing, on_view=nothing)
+    directory = GroupCatalog(nothing, nothing, nothing, on_record=nothing, on_gone=nothing, on_view=nothing)
     directory.records[GROUP], directory.sessions = RECORD, SESSIONS
     directory.learn(Seen(keys.VIEWS, VIEW, Revision(1)))
     stamps = cast(Any, SimpleNamespace(time_ns=lambda: 1))
-    serving = Serving({}, directory, nothing, stamps, nothing, nothing, nothing)
+    serving = CallRouter({}, directory, nothing, stamps, nothing, nothing, nothing)
     serving.on_call(cast(Any, SimpleNamespace(send=told.append)), Locate(1, "", GROUP))
     (answer,) = told
     assert isinstance(answer, Located)
@@ -68,13 +68,13 @@ class AskedHost:
     def __init__(self, bench: Bench) -> None:
         nothing = cast(Any, lambda *_, **__: None)
         self._told: list[Any] = []
-        self.directory = GroupDirectory(
+        self.directory = GroupCatalog(
             nothing, nothing, nothing, on_record=nothing, on_gone=nothing, on_view=nothing
         )
         self.directory.sessions = SESSIONS
         recipes = SimpleNamespace(start=lambda recipe, then: then(bench.run(recipe)))
         stamps = SimpleNamespace(time_ns=lambda: 1)
-        self._serving = Serving(
+        self._serving = CallRouter(
             {}, self.directory, nothing, cast(Any, stamps), cast(Any, recipes), nothing, nothing
         )
 

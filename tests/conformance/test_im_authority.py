@@ -7,6 +7,7 @@ import pytest
 
 from holdfast.authority import transactions
 from holdfast.authority.contract import Refused, Request, Result, Txn
+from holdfast.authority.control_records import INDEXER, MANAGER, Member, Status, Transaction
 from holdfast.authority.election import Elected, TermMoved, elect, read_term
 from holdfast.authority.identity import Floors, restore
 from holdfast.authority.membership import (
@@ -19,9 +20,8 @@ from holdfast.authority.membership import (
     join,
     leave,
 )
-from holdfast.authority.outcome import InDoubt, NoAnswer, Removed, Seen
+from holdfast.authority.recipe import InDoubt, NoAnswer, Removed, Seen
 from holdfast.authority.sessions import NoSession, Session
-from holdfast.authority.standing import INDEXER, MANAGER, Member, Status, Transaction
 from holdfast.authority.transactions import (
     AlreadyDecided,
     Deposed,

@@ -5,16 +5,14 @@ from collections.abc import Callable
 import pytest
 from control_stage import HOSTS, Sent, Stage
 
-from holdfast.authority.standing import Status
-from holdfast.control.archive import Archive
-from holdfast.control.context import Context
-from holdfast.control.messages import Decided, Prepare, Prepared
-from holdfast.control.ports import Accepted, Failed
-from holdfast.control.role import Role
+from holdfast.authority.control_records import Status
+from holdfast.control.coordination.messages import Decided, Prepare, Prepared
+from holdfast.control.coordination.ports import Accepted, Failed, ParticipantRole
+from holdfast.control.coordination.state_file import Context, StateFile
 from holdfast.model.errors import InvalidRequest
-from holdfast.sim.control.host import BAD, DIRECTORY
-from holdfast.sim.node import Life
-from holdfast.sim.options import MILLISECOND
+from holdfast.sim.engine.node import Life
+from holdfast.sim.engine.options import MILLISECOND
+from holdfast.sim.scenarios.control.host import BAD, DIRECTORY
 
 
 @pytest.fixture
@@ -179,7 +177,7 @@ def test_a_left_over_log_is_settled_by_the_record(stage: Stage, status: Status) 
     assert log is not None
     assert (context.cas, log.cas) == (2, 3)
     stage.node(replica).start()
-    stage.until(lambda: stage.role(replica) is Role.REPLICA)
+    stage.until(lambda: stage.role(replica) is ParticipantRole.REPLICA)
     context, log = stage.on_disk(replica)
     assert (context.cas, log) == (3 if status is Status.COMMIT else 2, None)
 
@@ -191,7 +189,7 @@ def test_a_log_of_which_there_is_no_record_is_deleted(stage: Stage) -> None:
     stage.node(replica).kill()
     leave_log(stage, replica, Context(9, b"nobody has heard of this"))
     stage.node(replica).start()
-    stage.until(lambda: stage.role(replica) is Role.REPLICA)
+    stage.until(lambda: stage.role(replica) is ParticipantRole.REPLICA)
     context, log = stage.on_disk(replica)
     assert (context.cas, log) == (2, None)
 
@@ -208,7 +206,9 @@ def test_a_log_is_kept_while_its_transaction_is_open(stage: Stage) -> None:
 
     stage.on_send(lambda sent: isinstance(sent.message, Prepared) and sent.source == replica, wait)
     wished = stage.wish("third")
-    stage.until(lambda: stage.role(replica) is Role.BOOTSTRAP and stage.node(replica).incarnation == 2)
+    stage.until(
+        lambda: stage.role(replica) is ParticipantRole.BOOTSTRAP and stage.node(replica).incarnation == 2
+    )
     stage.run(150 * MILLISECOND)
     assert stage.is_open()
     assert stage.on_disk(replica)[1] is not None
@@ -222,7 +222,7 @@ def test_a_log_is_kept_while_its_transaction_is_open(stage: Stage) -> None:
 def leave_log(stage: Stage, name: str, log: Context) -> None:
     """Put a log beside the context of a host that is down."""
     disk = stage.node(name).disk.open(DIRECTORY, Life(), lambda token, ok: archive.on_synced(token, ok))
-    archive = Archive(disk, lambda error: None)
+    archive = StateFile(disk, lambda error: None)
     kept: list[bool] = []
     archive.keep_log(log, lambda: kept.append(True))
     stage.until(lambda: bool(kept))

@@ -6,16 +6,15 @@ from functools import cache
 import pytest
 from control_stage import HOSTS, Sent, Stage, steps_of, stop_at
 
-from holdfast.authority.standing import Status
-from holdfast.control.manager import NotCoordinator
-from holdfast.control.messages import Beat, Decided, Declined, Newer, Prepare, Prepared
-from holdfast.control.ports import Accepted, Failed, Unsettled
-from holdfast.control.role import Role
+from holdfast.authority.control_records import Status
+from holdfast.control.coordination.messages import Beat, Decided, Declined, Newer, Prepare, Prepared
+from holdfast.control.coordination.participant import NotCoordinator
+from holdfast.control.coordination.ports import Accepted, Failed, ParticipantRole, Unsettled
 from holdfast.model.errors import Rejected, Unavailable
 from holdfast.model.ids import HostId, Term
-from holdfast.sim.authority.asking import AUTHORITY
-from holdfast.sim.control.host import CONFIG
-from holdfast.sim.options import MILLISECOND, SECOND
+from holdfast.sim.engine.options import MILLISECOND, SECOND
+from holdfast.sim.scenarios.authority.server import AUTHORITY
+from holdfast.sim.scenarios.control.host import CONFIG
 
 EVERYBODY = (AUTHORITY, *HOSTS)
 
@@ -111,7 +110,7 @@ def test_a_coordinator_that_never_hears_of_its_commit_steps_down(stage: Stage, i
     links = [(AUTHORITY, coordinator)] if is_applied else [(AUTHORITY, coordinator), (coordinator, AUTHORITY)]
     stage.on_send(posts(Status.COMMIT), lambda sent: stage.network.cut(links))
     wished = stage.wish("doubtful")
-    stage.until(lambda: stage.role(coordinator) is Role.BOOTSTRAP)
+    stage.until(lambda: stage.role(coordinator) is ParticipantRole.BOOTSTRAP)
     assert isinstance(wished.outcome, Unsettled)
     stage.network.mend(links)
     stage.settle()
@@ -127,9 +126,9 @@ def test_a_coordinator_cut_off_from_the_authority_stops_and_joins_anew(stage: St
     coordinator, term = stage.coordinator, stage.term().term
     stage.cut(coordinator, AUTHORITY)
     began = stage.world.now
-    stage.until(lambda: stage.role(coordinator) is not Role.COORDINATOR)
+    stage.until(lambda: stage.role(coordinator) is not ParticipantRole.COORDINATOR)
     assert CONFIG.isolation_ns < stage.world.now - began < 2 * CONFIG.isolation_ns
-    assert stage.role(coordinator) is Role.BOOTSTRAP
+    assert stage.role(coordinator) is ParticipantRole.BOOTSTRAP
     with pytest.raises(NotCoordinator):
         stage.manager(coordinator).update(b"late", lambda outcome: None)
     stage.mend(coordinator, AUTHORITY)
@@ -204,7 +203,7 @@ def test_a_replica_that_missed_an_update_goes_through_bootstrap(stage: Stage) ->
     wished = stage.wish("without it")
     stage.until(lambda: wished.outcome is not None)
     assert isinstance(wished.outcome, Accepted)
-    stage.until(lambda: stage.role(one) is Role.BOOTSTRAP)
+    stage.until(lambda: stage.role(one) is ParticipantRole.BOOTSTRAP)
     beats = [sent for sent in stage.network.sent if isinstance(sent.message, Beat) and sent.target == one]
     assert beats[-1].message == Beat(stage.term().term, 3)
     assert stage.world.now - beats[-1].at_ns < CONFIG.silence_ns // 2, "it was the hole, not silence"
@@ -220,7 +219,7 @@ def test_a_replica_that_is_asked_to_build_on_what_it_lacks_declines(stage: Stage
     coordinator, replica = stage.coordinator, stage.replicas[0]
     term = stage.term().term
     stage.network.send(coordinator, replica, Prepare(term, 9, 8, b"", (b"x",), b""))
-    stage.until(lambda: stage.role(replica) is Role.BOOTSTRAP)
+    stage.until(lambda: stage.role(replica) is ParticipantRole.BOOTSTRAP)
     declined = [sent.message for sent in stage.network.sent if isinstance(sent.message, Declined)]
     assert [(each.term, each.cas) for each in declined] == [(term, 9)]
     stage.settle()
@@ -293,7 +292,7 @@ def test_a_change_that_comes_to_a_replica_is_refused_with_the_coordinator_named(
         assert stage.coordinator in str(refused.value)
     lonely = stage.replicas[0]
     stage.cut(lonely, *(each for each in EVERYBODY if each != lonely))
-    stage.until(lambda: stage.role(lonely) is Role.BOOTSTRAP)
+    stage.until(lambda: stage.role(lonely) is ParticipantRole.BOOTSTRAP)
     with pytest.raises(NotCoordinator) as refused:
         stage.manager(lonely).update(b"here", lambda outcome: None)
     assert refused.value.coordinator is None
@@ -305,12 +304,14 @@ def test_a_newcomer_waits_until_the_transaction_has_ended(stage: Stage) -> None:
     newcomer = stage.replicas[0]
     stage.on_send(sends(Prepare, newcomer), lambda sent: stage.restart(newcomer, MILLISECOND))
     stage.wish("without it")
-    stage.until(lambda: stage.role(newcomer) is Role.BOOTSTRAP and stage.node(newcomer).incarnation == 2)
+    stage.until(
+        lambda: stage.role(newcomer) is ParticipantRole.BOOTSTRAP and stage.node(newcomer).incarnation == 2
+    )
     waited_from = stage.world.now
     while stage.is_open():
         member = stage.member(newcomer)
         assert member is None or member.incarnation == 1
-        assert stage.role(newcomer) is Role.BOOTSTRAP
+        assert stage.role(newcomer) is ParticipantRole.BOOTSTRAP
         stage.run(MILLISECOND)
     assert stage.world.now - waited_from > 100 * MILLISECOND, "it did have to wait"
     stage.settle()
@@ -332,7 +333,7 @@ def test_without_a_living_holder_of_the_context_there_is_no_coordinator(stage: S
         stage.node(name).kill()
     stage.node(outsider).start()
     stage.run(6 * SECOND)
-    assert stage.roles() == {outsider: Role.BOOTSTRAP} | dict.fromkeys(holders)
+    assert stage.roles() == {outsider: ParticipantRole.BOOTSTRAP} | dict.fromkeys(holders)
     stage.node(holders[1]).start()
     stage.settle(without=holders[0])
     assert stage.coordinator == holders[1]
@@ -352,7 +353,7 @@ def test_nobody_elects_processes_that_are_proved_dead(stage: Stage) -> None:
     for name in holders:
         stage.node(name).kill()
     stage.node(outsider).start()
-    stage.until(lambda: stage.role(outsider) is Role.BOOTSTRAP)
+    stage.until(lambda: stage.role(outsider) is ParticipantRole.BOOTSTRAP)
     for name in holders:
         member = stage.member(name)
         assert member is not None
@@ -371,7 +372,7 @@ def test_whoever_hears_of_a_newer_term_goes_to_bootstrap(stage: Stage, who: str)
     sender = next(name for name in HOSTS if name != receiver)
     newer = Term(stage.term().term + 1)
     stage.network.send(sender, receiver, Prepare(newer, 3, 2, b"", (b"x",), b""))
-    stage.until(lambda: stage.role(receiver) is Role.BOOTSTRAP)
+    stage.until(lambda: stage.role(receiver) is ParticipantRole.BOOTSTRAP)
     assert stage.manager(receiver).term == newer
     assert stage.archive(receiver).log is None
 
@@ -382,9 +383,9 @@ def test_a_request_of_an_older_term_is_refused(stage: Stage, who: str) -> None:
     """Its sender is told which term there is, and nothing is done; at that it goes to bootstrap itself."""
     old = stage.coordinator
     stage.node(old).pause()
-    stage.until(lambda: stage.term().term == 2 and Role.COORDINATOR in stage.roles().values())
-    stage.until(lambda: len([name for name in HOSTS if stage.role(name) is Role.COORDINATOR]) == 2)
-    new = next(name for name in HOSTS if name != old and stage.role(name) is Role.COORDINATOR)
+    stage.until(lambda: stage.term().term == 2 and ParticipantRole.COORDINATOR in stage.roles().values())
+    stage.until(lambda: len([name for name in HOSTS if stage.role(name) is ParticipantRole.COORDINATOR]) == 2)
+    new = next(name for name in HOSTS if name != old and stage.role(name) is ParticipantRole.COORDINATOR)
     receiver = new if who == "coordinator" else next(name for name in HOSTS if name not in (old, new))
     before = stage.archive(receiver).context
     stage.network.send(old, receiver, Prepare(Term(1), 3, before.cas, before.digest, (b"x",), b""))

@@ -9,27 +9,36 @@ import msgspec
 import pytest
 from control_stage import HOSTS, Stage, steps_of, stop_at
 
-from holdfast.control.domain_changes import Change, apply, encode_change
-from holdfast.control.domain_state import DomainState, decode_state, encode_state
-from holdfast.control.index_changes import ActivateIndexes, CreateIndex, DropIndexes, ListIndexes
-from holdfast.control.indexes import (
+from holdfast.control.coordination.ports import Accepted, Failed
+from holdfast.control.desired.changes import Change, apply, encode_change
+from holdfast.control.desired.index_changes import (
+    ActivateIndexes,
+    CreateIndex,
+    DropIndexes,
+    ListIndexes,
+    lay_out,
+)
+from holdfast.control.desired.indexes import (
     INDEXER,
     INDEXES_MAX,
     MAX_REPLICAS,
     MAX_SLICES,
     NOBODY,
+    HWHeartbeat,
     Indexes,
     IndexExists,
     IndexInfo,
     IndexNotFound,
     IndexTopology,
     Node,
+    PersistenceTimestamp,
     Rebalance,
+    Timestamp,
+    hash_of,
+    is_at_most,
 )
-from holdfast.control.partitioning import lay_out
-from holdfast.control.ports import Accepted, Failed
-from holdfast.control.timestamps import HWHeartbeat, PersistenceTimestamp, Timestamp, hash_of, is_at_most
-from holdfast.control.wishes import HostFact
+from holdfast.control.desired.state import DomainState, decode_state, encode_state
+from holdfast.control.replication.spec import HostFact
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import HostId
 

@@ -4,8 +4,8 @@ from control_stage import AUTHORITY, Sent, Stage
 
 from holdfast.authority.contract import Delete, Txn
 from holdfast.authority.wire import Ask
-from holdfast.control.messages import Decided, Same, Whole
-from holdfast.sim.options import SECOND
+from holdfast.control.coordination.messages import Decided, Same, Whole
+from holdfast.sim.engine.options import SECOND
 
 
 def takes_off_the_list(sent: Sent) -> bool:

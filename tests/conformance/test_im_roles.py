@@ -8,18 +8,16 @@ from control_stage import HOSTS, Stage
 
 from holdfast.authority import keys
 from holdfast.authority.wire import WatchEvents
-from holdfast.control.archive import Archive
-from holdfast.control.config import ControlConfig
-from holdfast.control.context import Context
-from holdfast.control.messages import Declined, Hello, Prepare, Whole
-from holdfast.control.ports import Accepted
-from holdfast.control.role import Role
+from holdfast.control.coordination.config import ControlConfig
+from holdfast.control.coordination.messages import Declined, Hello, Prepare, Whole
+from holdfast.control.coordination.ports import Accepted, ParticipantRole
+from holdfast.control.coordination.state_file import Context, StateFile
 from holdfast.model.ids import HostId
 from holdfast.node.session import LEASE_S
-from holdfast.sim.authority.asking import AUTHORITY
-from holdfast.sim.control.host import CONFIG, DIRECTORY, LEASE_SECONDS
-from holdfast.sim.node import Life
-from holdfast.sim.options import MILLISECOND, SECOND
+from holdfast.sim.engine.node import Life
+from holdfast.sim.engine.options import MILLISECOND, SECOND
+from holdfast.sim.scenarios.authority.server import AUTHORITY
+from holdfast.sim.scenarios.control.host import CONFIG, DIRECTORY, LEASE_SECONDS
 
 MIXED = ["coordinator", "onlooker", "replica"]
 
@@ -29,7 +27,7 @@ def stage() -> Stage:
     return Stage.settled("first", "second")
 
 
-def roles_of(stage: Stage, name: str, incarnation: int = 1) -> list[Role]:
+def roles_of(stage: Stage, name: str, incarnation: int = 1) -> list[ParticipantRole]:
     return stage.book.roles[f"{name}#{incarnation}"]
 
 
@@ -47,8 +45,8 @@ def test_everybody_starts_in_bootstrap_and_becomes_what_the_term_says() -> None:
     elected = stage.term().coordinator
     assert elected is not None
     for name in HOSTS:
-        became = Role.COORDINATOR if name == elected.host else Role.REPLICA
-        assert roles_of(stage, name) == [Role.BOOTSTRAP, became]
+        became = ParticipantRole.COORDINATOR if name == elected.host else ParticipantRole.REPLICA
+        assert roles_of(stage, name) == [ParticipantRole.BOOTSTRAP, became]
         assert stage.manager(name).coordinator == elected.host
 
 
@@ -58,7 +56,7 @@ def test_a_restarted_coordinator_does_not_resume(stage: Stage) -> None:
     coordinator, term = stage.coordinator, stage.term().term
     stage.restart(coordinator, MILLISECOND)
     stage.until(lambda: stage.node(coordinator).incarnation == 2 and stage.role(coordinator) is not None)
-    assert stage.role(coordinator) is Role.BOOTSTRAP
+    assert stage.role(coordinator) is ParticipantRole.BOOTSTRAP
     stage.settle()
     assert stage.term().term > term
     member = stage.member(coordinator)
@@ -88,8 +86,8 @@ def test_every_change_of_role_leads_through_bootstrap(stage: Stage, cause: str) 
     assert elected is not None
     for name in HOSTS:
         roles = roles_of(stage, name, stage.node(name).incarnation)
-        assert roles[-1] is (Role.COORDINATOR if name == elected.host else Role.REPLICA)
-        assert all(Role.BOOTSTRAP in pair for pair in itertools.pairwise(roles))
+        assert roles[-1] is (ParticipantRole.COORDINATOR if name == elected.host else ParticipantRole.REPLICA)
+        assert all(ParticipantRole.BOOTSTRAP in pair for pair in itertools.pairwise(roles))
         assert stage.manager(name).term == stage.term().term
 
 
@@ -109,10 +107,10 @@ def test_the_coordinator_is_learnt_by_push_and_by_poll(way: str) -> None:
     stage.until(lambda: all(stage.manager(name).term > 1 for name in HOSTS))
     assert stage.world.now - began < (2 * CONFIG.poll_ns if way == "polled" else CONFIG.poll_ns // 10)
     stage.network.mend(cut_off)
-    stage.until(lambda: Role.COORDINATOR in stage.roles().values())
+    stage.until(lambda: ParticipantRole.COORDINATOR in stage.roles().values())
     elected = stage.term().coordinator
     assert elected is not None
-    assert stage.role(elected.host) is Role.COORDINATOR
+    assert stage.role(elected.host) is ParticipantRole.COORDINATOR
 
 
 # --- coordinator
@@ -126,7 +124,7 @@ def test_a_cut_off_coordinator_has_stopped_when_another_is_crowned(stage: Stage)
     assert ControlConfig().isolation_ns < LEASE_S * SECOND, "and so in real hosts"
     stage.cut(coordinator, *others_of(coordinator))
     stage.until(lambda: coordinator not in str(stage.truth.items.get(keys.session(HostId(coordinator)))))
-    assert stage.role(coordinator) is Role.BOOTSTRAP
+    assert stage.role(coordinator) is ParticipantRole.BOOTSTRAP
 
 
 @pytest.mark.covers("IM-105")
@@ -202,7 +200,7 @@ def test_a_replica_takes_updates_from_its_coordinator_only(stage: Stage) -> None
     stage.network.send(other, replica, Whole(stage.term().term, Context(7, b"")))
     stage.run(SECOND)
     assert stage.on_disk(replica) == (context, None)
-    assert stage.role(replica) is Role.REPLICA
+    assert stage.role(replica) is ParticipantRole.REPLICA
 
 
 @pytest.mark.covers("IM-78", "IM-72")
@@ -212,7 +210,7 @@ def test_a_replica_that_is_ahead_of_its_coordinator_loses_what_is_newer(stage: S
     stage.node(replica).kill()
     ahead = Context(9, b"newer than what was committed")
     disk = stage.node(replica).disk.open(DIRECTORY, Life(), lambda token, ok: archive.on_synced(token, ok))
-    archive = Archive(disk, lambda error: None)
+    archive = StateFile(disk, lambda error: None)
     kept: list[bool] = []
     archive.replace(ahead, lambda: kept.append(True))
     stage.until(lambda: bool(kept))
@@ -231,7 +229,7 @@ def test_a_replica_that_was_cut_off_goes_through_bootstrap(stage: Stage) -> None
     stage.until(lambda: stage.member(lonely) is None)
     wished = stage.wish("without it")
     stage.until(lambda: wished.outcome is not None)
-    assert stage.role(lonely) is Role.BOOTSTRAP
+    assert stage.role(lonely) is ParticipantRole.BOOTSTRAP
     assert "without it" not in stage.tokens(lonely)
     stage.mend(lonely, *others_of(lonely))
     stage.settle()
@@ -245,7 +243,7 @@ def test_a_replica_that_was_cut_off_and_looks_on_afterwards_knows_the_coordinato
     stage.until(lambda: sorted(role.value for role in stage.roles().values() if role) == MIXED)
     replica = stage.replicas[0]
     stage.cut(replica, *others_of(replica))
-    stage.until(lambda: stage.role(replica) is Role.BOOTSTRAP)
+    stage.until(lambda: stage.role(replica) is ParticipantRole.BOOTSTRAP)
     stage.until(lambda: len(stage.replicas) == 1, "another in its place")
     wished = stage.wish("without it")
     stage.until(lambda: wished.outcome is not None)
@@ -301,7 +299,12 @@ def test_one_broken_link_does_not_stop_updates(stage: Stage) -> None:
     without can be elected no more, so it deposes nobody: it follows, and is back when it is heard."""
     one, other = stage.coordinator, stage.replicas[0]
     stage.cut(one, other)
-    stage.until(lambda: [stage.role(each) for each in (one, other)] == [Role.REPLICA, Role.COORDINATOR])
+    stage.until(
+        lambda: (
+            [stage.role(each) for each in (one, other)]
+            == [ParticipantRole.REPLICA, ParticipantRole.COORDINATOR]
+        )
+    )
     wished = stage.wish("through the third")
     stage.until(lambda: wished.outcome is not None)
     assert isinstance(wished.outcome, Accepted)

@@ -6,12 +6,11 @@ Run by ``make fuzz`` for as long as one likes, guided by coverage; by ``test_fuz
 from collections.abc import Callable
 from typing import Final
 
-from holdfast.faults.events import InvalidEvent, Location
+from holdfast.faults.events import InvalidEvent, Location, decode_events, encode_events
 from holdfast.faults.filters import InvalidConstraint, evaluate, parse
 from holdfast.faults.filters.tokens import CONSTRAINT_MAX
 from holdfast.faults.filters.tree import written
 from holdfast.faults.reports import FaultKind, FaultReport
-from holdfast.faults.wire import decode_events, encode_events
 from holdfast.model.ids import GroupId
 
 HERE: Final = Location.parse("hostC/procB", "hostname", "processname")

@@ -1,8 +1,8 @@
 """The domain of transcripts about calls: two groups of objects on the production housing (X, E).
 
 Group ``g`` is placed on a, b and c, group ``h`` on c alone; both are lists of tokens
-(:mod:`holdfast.sim.groups.objects`). Requests have numbers, so that a copy can come late. What is told of
-views is told of ``g``.
+(:mod:`holdfast.sim.scenarios.groups.objects`). Requests have numbers, so that a copy can come late. What is
+told of views is told of ``g``.
 """
 
 from collections.abc import Iterator
@@ -14,30 +14,25 @@ import msgspec
 from transcript import GROUP, HOSTS, Domain
 
 from holdfast.authority.groups import GroupRecord, Placement
-from holdfast.housing.groups import Groups
-from holdfast.housing.ports import HouseConfig
+from holdfast.execution.records import Call, Sent, encode_arguments, encode_calls
+from holdfast.groups.host_groups import HostGroups
+from holdfast.groups.ports import GroupsConfig
 from holdfast.model.calls import Calls, Replies, Seen, Settle, ToHost, Turned
-from holdfast.model.ids import ClientId, GroupId, HostId, Nonce, StoreId
+from holdfast.model.ids import MILLISECOND, SECOND, ClientId, GroupId, HostId, Nonce, StoreId
 from holdfast.model.outcome import Poisoned, Raised, Refused, Returned, decode_outcome
-from holdfast.model.units import MILLISECOND, SECOND
 from holdfast.sequence.recovery import Recovery
-from holdfast.sim.authority.asking import AUTHORITY
-from holdfast.sim.authority.leases import LeaseBook
-from holdfast.sim.authority.server_node import AuthorityNode
-from holdfast.sim.authority.truth import Truth
 from holdfast.sim.checkers import History
-from holdfast.sim.clocks import ClockOptions
-from holdfast.sim.groups.book import Book
-from holdfast.sim.groups.deaths import Deaths
-from holdfast.sim.groups.deploying import CodedHost
-from holdfast.sim.groups.health import FOR_EVER_NS
-from holdfast.sim.groups.host import Codec, Host
-from holdfast.sim.groups.losses import Losses
-from holdfast.sim.groups.stage import CALLING, Stage
-from holdfast.sim.sequence import damage
-from holdfast.sim.sequence.host import CONFIG, LEASES
+from holdfast.sim.engine.clocks import ClockOptions
+from holdfast.sim.scenarios.authority.observer import LeaseBook, Truth
+from holdfast.sim.scenarios.authority.server import AUTHORITY, AuthorityNode
+from holdfast.sim.scenarios.deploy.host import CodedHost
+from holdfast.sim.scenarios.groups.failing_objects import FOR_EVER_NS, Deaths
+from holdfast.sim.scenarios.groups.host import Codec, Host
+from holdfast.sim.scenarios.groups.observer import Book, Losses
+from holdfast.sim.scenarios.groups.setup import CALLING, Stage
+from holdfast.sim.scenarios.sequence import disk_damage
+from holdfast.sim.scenarios.sequence.host import CONFIG, LEASES
 from holdfast.styles.config import StyleConfig
-from holdfast.styles.operation import Call, Sent, encode_arguments, encode_calls
 
 CLIENT = ClientId("client")
 DURATION_S = 60
@@ -49,7 +44,7 @@ _raw = msgspec.msgpack.Encoder()
 
 @dataclass(eq=False)
 class Asker:
-    """Whoever sent a frame (:class:`holdfast.housing.ports.Client`)."""
+    """Whoever sent a frame (:class:`holdfast.groups.ports.Client`)."""
 
     answers: list[str] = field(default_factory=list)
 
@@ -98,7 +93,7 @@ class CalledDomain(Domain):
         stage = Stage(
             hosts,
             (_record("g", style, hosts), _record("h", style, hosts[-1:])),
-            HouseConfig(leases=LEASES, sequence=CONFIG, style=self._style, calling=CALLING),
+            GroupsConfig(leases=LEASES, sequence=CONFIG, style=self._style, calling=CALLING),
             turn_ns=0,
             hand_overs=0.0,
             deadly=0,
@@ -110,7 +105,7 @@ class CalledDomain(Domain):
         for name in HOSTS:
             host = CodedHost if version else Host
             world.add_node(name, partial(host, book=book, stage=stage), clock=clock)
-        self._run_until(lambda: [len(view.members) for view in damage.views(world)] == [len(HOSTS), 1])
+        self._run_until(lambda: [len(view.members) for view in disk_damage.views(world)] == [len(HOSTS), 1])
         self._run_until(self._is_served)
         self._time_ns = self._housing("a").stamps.time_ns()
         yield from ()
@@ -142,7 +137,7 @@ class CalledDomain(Domain):
         askers: dict[str, Asker] = {}
         for text in " ".join(words).split(" & "):
             number, name, method, *arguments = text.split()
-            view = next(view for view in damage.views(self.world) if view.group == NAMES[name])
+            view = next(view for view in disk_damage.views(self.world) if view.group == NAMES[name])
             found = [each[1:-1].split(",") if each.startswith("[") else each for each in arguments]
             expires_s = self._expirations.setdefault(f"{name}{number}", self._expiration_s())
             call = Call(int(number), method, encode_arguments(tuple(found), {}), expires_s)
@@ -167,7 +162,7 @@ class CalledDomain(Domain):
 
     def show(self, name: str, attribute: str) -> Iterator[str]:
         """``show h notes``: what the primary's object holds"""
-        view = next(view for view in damage.views(self.world) if view.group == NAMES[name])
+        view = next(view for view in disk_damage.views(self.world) if view.group == NAMES[name])
         execution = self._housing(view.primary).housed[view.group].replica.execution
         assert execution is not None
         found = getattr(execution.line.instance, attribute)
@@ -176,10 +171,10 @@ class CalledDomain(Domain):
 
     def hand(self, _over: str, _from: str, host: str, _to: str, other: str) -> Iterator[str]:
         """``hand over from a to b``; nothing may come of it"""
-        host = damage.views(self.world)[0].primary if host == "primary" else host
+        host = disk_damage.views(self.world)[0].primary if host == "primary" else host
         self._housing(host).ask_hand_over(GROUP, HostId(other))
         self._run_until(
-            lambda: damage.views(self.world)[0].primary == other and self._is_served(), 2 * SECOND
+            lambda: disk_damage.views(self.world)[0].primary == other and self._is_served(), 2 * SECOND
         )
         yield from ()
 
@@ -227,8 +222,8 @@ class CalledDomain(Domain):
     def _recovery(self, host: str) -> Recovery:
         return self._housing(host).recovery
 
-    def _housing(self, host: str) -> Groups:
-        groups: Groups | None = self.world.nodes[host].core.groups
+    def _housing(self, host: str) -> HostGroups:
+        groups: HostGroups | None = self.world.nodes[host].core.groups
         assert groups is not None
         return groups
 
@@ -237,18 +232,18 @@ class CalledDomain(Domain):
         return (self._time_ns + self.world.now) // SECOND + DURATION_S
 
     def _ask_host(self, host: str, make: Any) -> str:
-        host = damage.views(self.world)[0].primary if host == "primary" else host
+        host = disk_damage.views(self.world)[0].primary if host == "primary" else host
         node, asker = self.world.nodes[host], Asker()
         if node.core is None or node.core.groups is None:
             return f"{host}: is not there"
         groups = self._housing(host)
-        message: ToHost = make((damage.views(self.world)[0].epoch, Seen()))
+        message: ToHost = make((disk_damage.views(self.world)[0].epoch, Seen()))
         node.run(node.life, groups.serving.on_call, asker, message)
         self._run_until(lambda: bool(asker.answers), self._patience_ns)
         return f"{host}: {asker.answers[0] if asker.answers else 'no answer'}"
 
     def _is_served(self) -> bool:
-        view = next((view for view in damage.views(self.world) if view.group == GROUP), None)
+        view = next((view for view in disk_damage.views(self.world) if view.group == GROUP), None)
         core: Host | None = self.world.nodes[view.primary].core if view is not None else None
         if view is None or core is None or core.groups is None:
             return False

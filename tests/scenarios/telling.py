@@ -2,7 +2,7 @@
 
 from transcript import Domain
 
-from holdfast.sim.sequence import damage
+from holdfast.sim.scenarios.sequence import disk_damage
 
 DETECTED = "run 1000ms"
 """By then whoever is silent has been taken for dead: a few times the grace."""
@@ -14,8 +14,8 @@ def told(domain: Domain, *commands: str) -> list[str]:
 
 
 def primary(domain: Domain) -> str:
-    return damage.views(domain.world)[0].primary
+    return disk_damage.views(domain.world)[0].primary
 
 
 def listed(domain: Domain) -> list[str]:
-    return sorted(member.host for member in damage.views(domain.world)[0].members)
+    return sorted(member.host for member in disk_damage.views(domain.world)[0].members)

@@ -7,7 +7,7 @@ from transcript import GROUP, HOSTS
 
 from holdfast.authority.removal import Ended, remove_group
 from holdfast.model.ids import Nonce
-from holdfast.sim.authority.asking import AUTHORITY, standing
+from holdfast.sim.scenarios.authority.server import AUTHORITY, standing
 
 STYLES = ("cold_passive", "warm_passive", "active")
 

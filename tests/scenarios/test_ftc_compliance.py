@@ -11,8 +11,8 @@ from called_domain import CalledDomain
 from telling import DETECTED, listed, primary, told
 from transcript import GROUP, HOSTS
 
-from holdfast.housing.housed import Housed
-from holdfast.model.units import SECOND
+from holdfast.groups.hosted_group import HostedGroup
+from holdfast.model.ids import SECOND
 from holdfast.styles.config import StyleConfig
 
 STYLE = StyleConfig(checkpoint_interval_ns=5 * SECOND)
@@ -21,8 +21,8 @@ CHECKPOINTED = "run 6000ms"
 TOKENS = ["one", "two", "three", "four", "five"]
 
 
-def housed(domain: CalledDomain, host: str) -> Housed:
-    found: Housed = domain.world.nodes[host].core.groups.housed[GROUP]
+def housed(domain: CalledDomain, host: str) -> HostedGroup:
+    found: HostedGroup = domain.world.nodes[host].core.groups.housed[GROUP]
     return found
 
 

@@ -8,10 +8,9 @@ from called_domain import CalledDomain
 from telling import DETECTED, listed, primary, told
 from transcript import GROUP, HOSTS, Domain
 
-from holdfast.model.ids import Epoch, Position
-from holdfast.model.units import MILLISECOND
+from holdfast.model.ids import MILLISECOND, Epoch, Position
 from holdfast.sequence.member import Member
-from holdfast.sequence.standing import is_volatile
+from holdfast.sequence.view_state import is_volatile
 
 TRIES_MAX = 100
 """Each waits for a tenth of a second: ten seconds of the domain's time."""

@@ -5,11 +5,10 @@ from dataclasses import replace
 import msgspec
 from transcript import GROUP, Domain
 
-from holdfast.model.ids import Epoch
-from holdfast.model.units import MILLISECOND
+from holdfast.model.ids import MILLISECOND, Epoch
 from holdfast.sequence.role import Role
-from holdfast.sim.authority.asking import AUTHORITY
-from holdfast.sim.sequence.host import CONFIG
+from holdfast.sim.scenarios.authority.server import AUTHORITY
+from holdfast.sim.scenarios.sequence.host import CONFIG
 
 BOTH_CLAIM = (
     f"cut {AUTHORITY} > c",

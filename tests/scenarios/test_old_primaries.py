@@ -5,9 +5,9 @@ from transcript import GROUP, Domain
 
 from holdfast.authority.views import change_view
 from holdfast.model.ids import HostId
-from holdfast.sequence.beats import Beats, Peer
+from holdfast.sequence.lease_heartbeats import LeaseHeartbeats, Peer
 from holdfast.sequence.messages import Beat
-from holdfast.sim.authority.asking import AUTHORITY
+from holdfast.sim.scenarios.authority.server import AUTHORITY
 
 
 def told(domain: Domain, *commands: str) -> list[str]:
@@ -24,13 +24,13 @@ def test_a_follower_that_has_not_heard_a_new_process_confirms_nothing_to_it(
 ) -> None:
     """a is started anew and claims its own group; c answers its records before its first heartbeats, by the
     number of its last process's. When c has claimed and is reached again, that number confirms no lease."""
-    hear = Beats._on_beat
+    hear = LeaseHeartbeats._on_beat
 
-    def hear_later(beats: Beats, host: HostId, peer: Peer, beat: Beat) -> None:
+    def hear_later(beats: LeaseHeartbeats, host: HostId, peer: Peer, beat: Beat) -> None:
         if host != "a" or beat.incarnation != 2 or beat.number > unheard:
             hear(beats, host, peer, beat)
 
-    monkeypatch.setattr(Beats, "_on_beat", hear_later)
+    monkeypatch.setattr(LeaseHeartbeats, "_on_beat", hear_later)
     domain = Domain()
     told(
         domain, "group of 3", "append a op1", "run 20000ms", "kill a", "start a", "await service", "run 500ms"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from transcript import FOLDER, replay
 
-from holdfast.sim.planted import planted_bug, planted_bugs
+from holdfast.sim.runner.planted import planted_bug, planted_bugs
 
 TRANSCRIPTS = sorted(FOLDER.glob("*.txt"))
 

@@ -5,9 +5,9 @@ from called_domain import CalledDomain
 from telling import listed, primary, told
 
 from holdfast.authority.groups import GroupRecord
+from holdfast.execution.definition import Definition
 from holdfast.model.errors import InvalidRequest
-from holdfast.sim.groups.host import Host
-from holdfast.styles.definition import Definition
+from holdfast.sim.scenarios.groups.host import Host
 
 
 @pytest.mark.parametrize("style", ["active", "warm_passive", "cold_passive"])

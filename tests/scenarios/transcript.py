@@ -20,22 +20,19 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.model.errors import InvalidRequest
-from holdfast.model.ids import ClientId, GroupId
-from holdfast.model.units import MICROSECOND, MILLISECOND, SECOND
+from holdfast.model.ids import MICROSECOND, MILLISECOND, SECOND, ClientId, GroupId
 from holdfast.sequence.messages import Died
 from holdfast.sequence.recovery import Inspection, Recovery
-from holdfast.sim.authority.asking import AUTHORITY
-from holdfast.sim.authority.leases import LeaseBook
-from holdfast.sim.authority.server_node import AuthorityNode
-from holdfast.sim.authority.truth import Truth
-from holdfast.sim.clocks import ClockOptions
-from holdfast.sim.node import NodePorts
-from holdfast.sim.options import DiskOptions, NetworkOptions, Options
-from holdfast.sim.sequence import damage
-from holdfast.sim.sequence.book import Book
-from holdfast.sim.sequence.host import CONFIG, Host
-from holdfast.sim.sequence.messages import Ask, Codec, Elsewhere, Reply
-from holdfast.sim.world import World
+from holdfast.sim.engine.clocks import ClockOptions
+from holdfast.sim.engine.node import NodePorts
+from holdfast.sim.engine.options import DiskOptions, NetworkOptions, Options
+from holdfast.sim.engine.world import World
+from holdfast.sim.scenarios.authority.observer import LeaseBook, Truth
+from holdfast.sim.scenarios.authority.server import AUTHORITY, AuthorityNode
+from holdfast.sim.scenarios.sequence import disk_damage
+from holdfast.sim.scenarios.sequence.application import Ask, Codec, Elsewhere, Reply
+from holdfast.sim.scenarios.sequence.host import CONFIG, Host
+from holdfast.sim.scenarios.sequence.observer import Book
 
 FOLDER = Path(__file__).parent
 HOSTS = ("a", "b", "c")
@@ -220,7 +217,7 @@ class Domain:
 
     def rot(self, host: str) -> Iterator[str]:
         """``rot a``: a bit in the last batch of its log flips while it is down"""
-        damage.rot_last_batch(self.world.nodes[host], back=10)
+        disk_damage.rot_last_batch(self.world.nodes[host], back=10)
         yield from ()
 
     def prove(self, host: str, incarnation: str) -> Iterator[str]:
@@ -294,7 +291,7 @@ class Domain:
         return True
 
     def _ask(self, host: str, token: str, number: int) -> str:
-        host = damage.views(self.world)[0].primary if host == "primary" else host
+        host = disk_damage.views(self.world)[0].primary if host == "primary" else host
         client: Client = self.world.nodes["client"].core
         client.answers.pop(number, None)
         client.ports.network.send(host, Ask(GROUP, ClientId("client"), number, token))
@@ -307,12 +304,12 @@ class Domain:
         return f"{host}: no answer"
 
     def _view(self) -> str:
-        for view in damage.views(self.world):
+        for view in disk_damage.views(self.world):
             return f"view {view.epoch}: {_starred(view.primary, [member.host for member in view.members])}"
         return "no view"
 
     def _is_served(self) -> bool:
-        for view in damage.views(self.world):
+        for view in disk_damage.views(self.world):
             core: Host | None = self.world.nodes[view.primary].core
             if core is None or GROUP not in core.members or not core.members[GROUP].is_serving:
                 return False

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.sim import expand, simulate
-from holdfast.sim.planted import planted_bug, planted_bugs
-from holdfast.sim.runner import run_seeds, search_planted
+from holdfast.sim.runner.planted import planted_bug, planted_bugs
+from holdfast.sim.runner.runner import run_seeds, search_planted
 
 BUGS = planted_bugs("authority")
 SOON = (

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.sim.planted import planted_bugs
-from holdfast.sim.runner import run_seeds, search_planted
+from holdfast.sim.runner.planted import planted_bugs
+from holdfast.sim.runner.runner import run_seeds, search_planted
 
 BUGS = planted_bugs("clock")
 

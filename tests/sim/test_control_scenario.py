@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.sim.planted import planted_bugs
-from holdfast.sim.runner import run_seeds, search_planted
+from holdfast.sim.runner.planted import planted_bugs
+from holdfast.sim.runner.runner import run_seeds, search_planted
 
 QUICK = ("control-told-before-posted", "control-joins-while-open", "control-hole-accepted")
 """Found within a few runs; the others are `holdfast sim planted --scenario control`."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.sim import Outcome, expand, simulate
-from holdfast.sim.scenario import scenario_names
+from holdfast.sim.runner.scenario import scenario_names
 
 SCENARIOS = scenario_names(hidden=True)
 PROGRAM = """

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from holdfast.sim.planted import planted_bugs
-from holdfast.sim.runner import run_seeds, search_planted
+from holdfast.sim.runner.planted import planted_bugs
+from holdfast.sim.runner.runner import run_seeds, search_planted
 
 QUICK = ("groups-timer-rings-again",)
 """Found within a few runs; the others are `holdfast sim planted --scenario groups`."""

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from holdfast.sim import expand, simulate
-from holdfast.sim.planted import planted_bugs
-from holdfast.sim.runner import run_seeds, search_planted
+from holdfast.sim.runner.planted import planted_bugs
+from holdfast.sim.runner.runner import run_seeds, search_planted
 
 BUGS = planted_bugs("log")
 RULES = ("D1", "D2", "D3", "D4", "S2", "S5", "V5")

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from holdfast.sim.planted import planted_bugs
-from holdfast.sim.runner import run_seeds, search_planted
+from holdfast.sim.runner.planted import planted_bugs
+from holdfast.sim.runner.runner import run_seeds, search_planted
 
 QUICK = ("manage-restores-nothing",)
 """Found in seconds; the others are looked for by the long form, and by ``holdfast sim planted``."""

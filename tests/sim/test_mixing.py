@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from holdfast.sim.mixing import Mixed, run_mix, turn_ends
-from holdfast.sim.planted import planted_bugs, register, replacing
-from holdfast.sim.report import Summary
+from holdfast.sim.runner.planted import planted_bugs, replacing
+from holdfast.sim.runner.report import Summary
+from holdfast.sim.runner.runner import Mixed, run_mix, turn_ends
+from holdfast.sim.scenarios.register import planted as planted_module
 
 LONG_S = 3600.0
 
@@ -50,7 +51,7 @@ def test_a_round_takes_all_scenarios_in_turn(tmp_path: Path) -> None:
 
 def test_a_bug_that_is_not_found_fails_the_mix(tmp_path: Path) -> None:
     bugs = tuple(replace(bug, runs_max=0) for bug in planted_bugs("register"))
-    with replacing(register, "PLANTED", bugs):
+    with replacing(planted_module, "PLANTED", bugs):
         mixed = run_mix(bugs, ["register"], within_s=0.0, jobs=1, keep=tmp_path)
     assert [each.found for each in mixed.bugs] == [False] * len(bugs)
     assert not mixed.is_clean

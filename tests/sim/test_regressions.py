@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.sim.report import load_failure
-from holdfast.sim.simulation import simulate
+from holdfast.sim.runner.report import load_failure
+from holdfast.sim.runner.simulation import simulate
 
 KEPT = sorted((Path(__file__).parent / "regressions").glob("*.json"))
 

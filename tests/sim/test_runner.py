@@ -13,12 +13,13 @@ from msgspec import structs
 
 from holdfast.cli.sim import app, parse_seeds
 from holdfast.model.errors import InvalidRequest
-from holdfast.model.units import SECOND
+from holdfast.model.ids import SECOND
 from holdfast.sim import Scenario, World, expand, simulate
-from holdfast.sim.planted import planted_bugs, register, replacing
-from holdfast.sim.report import load_failure, merge
-from holdfast.sim.runner import run_seeds, search_planted, shrink_failure
-from holdfast.sim.scenarios.register import Register
+from holdfast.sim.runner.planted import planted_bugs, replacing
+from holdfast.sim.runner.report import load_failure, merge
+from holdfast.sim.runner.runner import run_seeds, search_planted, shrink_failure
+from holdfast.sim.scenarios.register import planted as planted_module
+from holdfast.sim.scenarios.register.scenario import Register
 
 BUG = "register-acknowledges-early"
 HOLDFAST = (sys.executable, "-c", "from holdfast.cli.main import main; main()")
@@ -101,7 +102,7 @@ def test_a_bug_is_not_found_by_a_run_that_fails_without_it() -> None:
         world.violation("always", "fails with and without the bug")
 
     bugs = tuple(replace(bug, runs_max=3) for bug in planted_bugs("register"))
-    with replacing(Register, "finish", finish), replacing(register, "PLANTED", bugs):
+    with replacing(Register, "finish", finish), replacing(planted_module, "PLANTED", bugs):
         searches = search_planted(bugs, jobs=1)
     assert [(search.found, search.runs) for search in searches] == [(False, 3), (False, 3)]
 

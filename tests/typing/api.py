@@ -18,7 +18,7 @@ from holdfast.client.proxy import Group
 from holdfast.clock import Vector
 from holdfast.faults.events import Location
 from holdfast.faults.reports import FaultKind, FaultReport
-from holdfast.faults.told import Gap, Told
+from holdfast.faults.told_events import Gap, Told
 from holdfast.model.calls import CallOutcomeUnknown, RequestId
 from holdfast.model.csn import Csn, parse
 from holdfast.model.errors import (
@@ -44,11 +44,11 @@ from holdfast.sim.checkers import (
     Read,
     Violation,
     Write,
-    convergence,
     exactly_once,
     order,
     unique,
 )
+from holdfast.sim.checkers import order as order_module
 from holdfast.sim.checkers.linearizability import check
 from holdfast.sim.checkers.models import CounterModel, ListModel, RegisterModel
 from holdfast.styles.active import Active
@@ -216,7 +216,7 @@ def checkers(now: Callable[[], int]) -> list[Violation]:
         *unique.check_list(operations),
         *unique.check_counter(operations),
         *exactly_once.check(operations, {"a": ["token"], "b": ("token",)}),
-        *convergence.check({"a": {"x": 1}, "b": {"x": 1}}),
+        *order_module.check({"a": {"x": 1}, "b": {"x": 1}}),
         *order.no_gap("log", [1, 2, 3], first=1),
         *order.strictly_increasing("watch", [1, 5]),
         *order.no_repetition("stream", ["m1", "m2"]),

@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from holdfast.execution.interface import BadCall, Interface
+from holdfast.execution.records import Call, Sent, decode_calls
 from holdfast.model.calls import (
     Calls,
     Follow,
@@ -33,15 +35,23 @@ from holdfast.model.calls import (
     decode_to_host,
     encode_message,
 )
-from holdfast.model.ids import ClientId, Epoch, GroupId, HostId, Position
+from holdfast.model.ids import SECOND, ClientId, Epoch, GroupId, HostId, Position
 from holdfast.model.outcome import Refused, encode_outcome, encode_raised, encode_returned
 from holdfast.model.reference import MemberAddress, Reference, Routing, route
-from holdfast.model.units import SECOND
-from holdfast.net import Address, Connection, Endpoint, Identity, Kind, Limits, Reason, Role, Server, serve
-from holdfast.net.admission import HOST_ADMITS
+from holdfast.net import (
+    Address,
+    Connection,
+    ConnectionSettings,
+    Kind,
+    Limits,
+    PeerIdentity,
+    Reason,
+    Role,
+    Server,
+    serve,
+)
+from holdfast.net.handshake import HOST_ADMITS
 from holdfast.sequence.retention import ABANDONED, EXPIRED, NEVER, Fresh, Repeated, Retention
-from holdfast.styles.interface import BadCall, Interface
-from holdfast.styles.operation import Call, Sent, decode_calls
 
 GROUP = GroupId(7)
 BEGAN_S = 2_000_000_000
@@ -126,11 +136,11 @@ class Host:
     held: list[Callable[[], None]] = field(default_factory=list)
 
     async def start(self, *, incarnation: int = 1, address: Address | None = None) -> None:
-        identity = Identity("test", Role.HOST, self.name, incarnation)
+        identity = PeerIdentity("test", Role.HOST, self.name, incarnation)
         self.server = await serve(
             address or Address("127.0.0.1", 0),
             lambda _: self,
-            Endpoint(identity, self.limits),
+            ConnectionSettings(identity, self.limits),
             admits=HOST_ADMITS,
         )
 

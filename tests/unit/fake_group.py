@@ -10,26 +10,25 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from holdfast.execution.capture import NotCapturable
+from holdfast.execution.crash_attempts import CrashSuspicions
+from holdfast.execution.definition import Definition
+from holdfast.execution.effects import Outgoing
 from holdfast.model.code import Code
 from holdfast.model.csn import Csn
 from holdfast.model.errors import Corruption, InvalidRequest, Overloaded, Rejected, Unavailable
-from holdfast.model.ids import Epoch, GroupId, Position, ReplicaId
+from holdfast.model.ids import SECOND, Epoch, GroupId, Position, ReplicaId
 from holdfast.model.ports import NoTrace, Trace
-from holdfast.model.units import SECOND
 from holdfast.sequence.config import SequenceConfig
 from holdfast.sequence.ports import Captured, Kept
 from holdfast.storage.record import ORIGIN
 from holdfast.storage.record import Record as Stored
 from holdfast.styles.active import Active
-from holdfast.styles.attempts import Attempts
-from holdfast.styles.capture import NotCapturable
+from holdfast.styles.call_log import CallLog
+from holdfast.styles.code_change import continued
 from holdfast.styles.cold import Cold
 from holdfast.styles.config import StyleConfig
-from holdfast.styles.continuing import continued
-from holdfast.styles.definition import Definition
-from holdfast.styles.effects import Outgoing
-from holdfast.styles.lines import CallLines
-from holdfast.styles.ports import Copied, NotCopied, Onlooker, Snapshot, StylePorts, Token, Waits
+from holdfast.styles.ports import CallObserver, Copied, NotCopied, Snapshot, StylePorts, Token, Waits
 from holdfast.styles.replica import Replica
 from holdfast.styles.warm import Warm
 
@@ -243,7 +242,7 @@ class FakeGroup:
     """Three members, one of them primary, all in sync unless they are down."""
 
     trace: Trace = NoTrace()
-    onlooker: Onlooker | None = None
+    onlooker: CallObserver | None = None
     """Of the member that is started next."""
 
     def __init__(self, style: str, definition: Definition, config: StyleConfig, names: str = "abc") -> None:
@@ -257,7 +256,7 @@ class FakeGroup:
         self.passed_on: list[tuple[str, str]] = []
         """Members that cannot serve, and why."""
         self.faults: list[tuple[str, str, str]] = []
-        self.attempts = {name: Attempts() for name in names}
+        self.attempts = {name: CrashSuspicions() for name in names}
         """What each knows of calls that ended processes."""
         self.told: list[tuple[str, str, dict[str, object]]] = []
         """Lines about single calls: whose, the event, its fields."""
@@ -302,7 +301,7 @@ class FakeGroup:
             lambda kind, text: self.faults.append((name, kind, text)),
             self.copies[name],
             self.attempts[name],
-            CallLines(partial(self._say, name), self.clock),
+            CallLog(partial(self._say, name), self.clock),
             self.onlooker,
             self.old_code[name],
             lambda code: self.why_not_upgrade(code),

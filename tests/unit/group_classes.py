@@ -5,12 +5,12 @@ from typing import Any, ClassVar
 import msgspec
 
 import holdfast as hf
+from holdfast.execution.definition import Definition
+from holdfast.execution.execution import Execution
+from holdfast.execution.records import Call, Calls, Sent, Stamp, encode_arguments, encode_calls
 from holdfast.model.csn import Csn
 from holdfast.model.ids import ClientId, Position, ReplicaId
 from holdfast.model.outcome import Outcome, decode_outcome
-from holdfast.styles.definition import Definition
-from holdfast.styles.execution import Execution
-from holdfast.styles.operation import Call, Calls, Sent, Stamp, encode_arguments, encode_calls
 
 A, B = ClientId("a"), ClientId("b")
 LATER_S = 200_000

@@ -11,15 +11,9 @@ from fake_group import FakeGroup
 from group_classes import LATER_S, TellsUpdates
 
 import holdfast as hf
-from holdfast.model.calls import Request
-from holdfast.model.errors import Overloaded, Unavailable
-from holdfast.model.ids import ClientId, Position
-from holdfast.model.outcome import Outcome, Raised, Refused, Returned, decode_outcome, encode_outcome
-from holdfast.model.units import MILLISECOND, SECOND
-from holdfast.styles.config import StyleConfig
-from holdfast.styles.definition import Definition
-from holdfast.styles.effects import Outgoing
-from holdfast.styles.operation import (
+from holdfast.execution.definition import Definition
+from holdfast.execution.effects import Outgoing
+from holdfast.execution.records import (
     Call,
     Calls,
     Executed,
@@ -29,6 +23,11 @@ from holdfast.styles.operation import (
     encode_arguments,
     encode_calls,
 )
+from holdfast.model.calls import Request
+from holdfast.model.errors import Overloaded, Unavailable
+from holdfast.model.ids import MILLISECOND, SECOND, ClientId, Position
+from holdfast.model.outcome import Outcome, Raised, Refused, Returned, decode_outcome, encode_outcome
+from holdfast.styles.config import StyleConfig
 
 
 class Journal:

@@ -10,7 +10,7 @@ from call_server import Cluster
 
 import holdfast as hf
 from holdfast.calling.config import CallPolicy, ClientConfig
-from holdfast.model.units import MILLISECOND, SECOND
+from holdfast.model.ids import MILLISECOND, SECOND
 from holdfast.net import Limits
 
 QUICK = ClientConfig(

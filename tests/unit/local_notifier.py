@@ -8,11 +8,11 @@ import msgspec
 from group_classes import call, run
 
 from holdfast.client.faults import Faults
+from holdfast.execution.definition import Definition
+from holdfast.execution.execution import Execution
 from holdfast.faults.notifier import Notifier
+from holdfast.model.admin.objects import FaultNotifierShown
 from holdfast.model.outcome import decode_outcome, encode_outcome, value_of
-from holdfast.model.property_orders import FaultNotifierShown
-from holdfast.styles.definition import Definition
-from holdfast.styles.execution import Execution
 
 
 class LocalNotifier:

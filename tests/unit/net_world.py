@@ -15,10 +15,10 @@ from holdfast.net import (
     Address,
     Admission,
     Connection,
-    Endpoint,
-    Identity,
+    ConnectionSettings,
     Kind,
     Limits,
+    PeerIdentity,
     Reason,
     Receiver,
     Role,
@@ -32,8 +32,8 @@ from holdfast.net.session import encode_frame
 
 T = TypeVar("T")
 LOOPBACK = Address("127.0.0.1", 0)
-SERVER = Endpoint(Identity("test", Role.HOST, "server", 1))
-CLIENT = Endpoint(Identity("test", Role.CLIENT, "client"))
+SERVER = ConnectionSettings(PeerIdentity("test", Role.HOST, "server", 1))
+CLIENT = ConnectionSettings(PeerIdentity("test", Role.CLIENT, "client"))
 EVERYBODY: Admission = {kind: frozenset(Role) for kind in Kind}
 """May send anything."""
 HELLO = encode_frame(Kind.HELLO, encode_hello(CLIENT.identity, 1 << 20, 15_000))
@@ -94,7 +94,7 @@ class World:
     async def serve(
         self,
         on_connection: Callable[[Connection], Receiver],
-        endpoint: Endpoint = SERVER,
+        endpoint: ConnectionSettings = SERVER,
         admits: Admission = EVERYBODY,
     ) -> Server:
         server = await serve(LOOPBACK, on_connection, endpoint, admits=admits)
@@ -105,7 +105,7 @@ class World:
         self,
         server: Server | Address,
         on_connection: Callable[[Connection], Receiver] | None = None,
-        endpoint: Endpoint = CLIENT,
+        endpoint: ConnectionSettings = CLIENT,
         deadline_s: float = 10,
     ) -> Connection:
         address = server.address if isinstance(server, Server) else server
@@ -162,8 +162,10 @@ class Raw:
         return read_goodbye(frames[-1][1])
 
 
-def endpoint(role: Role, id: str = "x", *, domain: str = "test", **limits: float | int) -> Endpoint:
-    return Endpoint(Identity(domain, role, id), limits=msgspec.structs.replace(Limits(), **limits))
+def endpoint(role: Role, id: str = "x", *, domain: str = "test", **limits: float | int) -> ConnectionSettings:
+    return ConnectionSettings(
+        PeerIdentity(domain, role, id), limits=msgspec.structs.replace(Limits(), **limits)
+    )
 
 
 def run(main: Callable[[World], Awaitable[T]]) -> T:

@@ -3,11 +3,7 @@
 from collections.abc import Iterator
 
 from holdfast.authority.groups import GroupRecord, Placement
-from holdfast.model.code import UNKNOWN, Code
-from holdfast.model.csn import Csn
-from holdfast.model.ids import ClientId, Epoch, GroupId, HostId, Nonce, Position, ReplicaId, StoreId
-from holdfast.storage.record import Kind, Record, decode, encode
-from holdfast.styles.operation import (
+from holdfast.execution.records import (
     Call,
     Calls,
     Sent,
@@ -17,6 +13,10 @@ from holdfast.styles.operation import (
     encode_calls,
     encode_record,
 )
+from holdfast.model.code import UNKNOWN, Code
+from holdfast.model.csn import Csn
+from holdfast.model.ids import ClientId, Epoch, GroupId, HostId, Nonce, Position, ReplicaId, StoreId
+from holdfast.storage.record import Kind, Record, decode, encode
 
 GROUP = GroupRecord(
     group=GroupId(7),

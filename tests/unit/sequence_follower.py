@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.authority.outcome import Seen
-from holdfast.authority.recipe import Recipes
+from holdfast.authority.recipe import Recipes, Seen
 from holdfast.authority.views import View, ViewMember
 from holdfast.model.ids import (
     Epoch,
@@ -20,14 +19,13 @@ from holdfast.model.ids import (
 from holdfast.model.ports import NoTrace
 from holdfast.sequence.acceptance import Acceptance
 from holdfast.sequence.config import SequenceConfig
-from holdfast.sequence.durability import Durability
-from holdfast.sequence.footing import Footing
 from holdfast.sequence.leases import NOBODY
+from holdfast.sequence.member_state import MemberState
 from holdfast.sequence.memory_log import MemoryLog
 from holdfast.sequence.messages import Submit
-from holdfast.sequence.ports import HostPorts
-from holdfast.sequence.standing import Standing
+from holdfast.sequence.ports import Durability, HostPorts
 from holdfast.sequence.store import GroupStore
+from holdfast.sequence.view_state import ViewState
 from holdfast.storage.record import Point
 
 GROUP = GroupId(1)
@@ -98,8 +96,8 @@ class Follower:
             on_superseded=nothing,
             on_halted=nothing,
         )
-        standing = Standing(me, Seen("views/1", view, Revision(1)))
-        self.on = Footing(
+        standing = ViewState(me, Seen("views/1", view, Revision(1)))
+        self.on = MemberState(
             GROUP,
             me,
             SequenceConfig(),

@@ -6,10 +6,10 @@ from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import Epoch, GroupId, Opening, Position, StoreId
 from holdfast.model.ports import Token
 from holdfast.sim import MILLISECOND, NodePorts, Options, World
-from holdfast.sim.node import Life
-from holdfast.storage.files import LogConfig, salt_of
+from holdfast.sim.engine.node import Life
 from holdfast.storage.log import Log
 from holdfast.storage.recovery import Recovered, scan
+from holdfast.storage.segments import LogConfig, salt_of
 
 STORE = StoreId("store")
 SALT = salt_of(STORE)

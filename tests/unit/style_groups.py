@@ -6,12 +6,12 @@ import pytest
 from fake_group import FakeGroup
 from group_classes import B, Spy, call, definition, sent
 
+from holdfast.execution.records import encode_arguments
 from holdfast.model.calls import Request
 from holdfast.model.errors import Unavailable
+from holdfast.model.ids import SECOND
 from holdfast.model.outcome import Outcome, Returned, decode_outcome
-from holdfast.model.units import SECOND
 from holdfast.styles.config import StyleConfig
-from holdfast.styles.operation import encode_arguments
 
 INTERVAL_NS = 10 * SECOND
 CONFIG = StyleConfig(checkpoint_interval_ns=INTERVAL_NS, scan_positions=1, uncommitted_max=50)

@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.cli.check import EXIT_CLEAN, check
-from holdfast.model.ids import ClientId
-from holdfast.model.units import SECOND
-from holdfast.styles.context import Scope, scope_now
-from holdfast.styles.interface import Interface
-from holdfast.styles.timers import Timers
+from holdfast.execution.context import Scope, scope_now
+from holdfast.execution.interface import Interface
+from holdfast.execution.timers import Timers
+from holdfast.model.ids import SECOND, ClientId
 from means import ROOT
 
 EXAMPLES = ROOT / "examples"

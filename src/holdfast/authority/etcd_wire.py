@@ -164,7 +164,7 @@ class WatchLine(Struct):
     error: StreamError | None = None
 
 
-class Domain:
+class KeyDomain:
     """Translates for the keys below one prefix."""
 
     def __init__(self, prefix: str) -> None:

@@ -12,12 +12,13 @@ import msgspec
 from holdfast.authority import keys
 from holdfast.authority.contract import Applied
 from holdfast.authority.identity import Identity, read_floors
-from holdfast.authority.outcome import (
+from holdfast.authority.recipe import (
     ATTEMPTS_MAX,
     Contended,
     Guard,
     InDoubt,
     Listing,
+    Recipe,
     Seen,
     answering,
     change,
@@ -25,7 +26,6 @@ from holdfast.authority.outcome import (
     read,
     read_all,
 )
-from holdfast.authority.recipe import Recipe
 from holdfast.authority.views import Cause, Lost, NoGroup, View, ViewMember, Why
 from holdfast.model.code import UNKNOWN, Code
 from holdfast.model.ids import Epoch, GroupId, HostId, Nonce, StoreId

@@ -13,8 +13,7 @@ import msgspec
 from holdfast.authority import keys
 from holdfast.authority.contract import Applied
 from holdfast.authority.groups import GroupRecord
-from holdfast.authority.outcome import ATTEMPTS_MAX, Contended, InDoubt, answering, change, put, read
-from holdfast.authority.recipe import Recipe
+from holdfast.authority.recipe import ATTEMPTS_MAX, Contended, InDoubt, Recipe, answering, change, put, read
 from holdfast.authority.views import Cause, NoGroup, View
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Nonce
 

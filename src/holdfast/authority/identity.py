@@ -9,8 +9,17 @@ import msgspec
 
 from holdfast.authority import keys
 from holdfast.authority.contract import Applied
-from holdfast.authority.outcome import ATTEMPTS_MAX, Contended, InDoubt, Seen, answering, change, put, read
-from holdfast.authority.recipe import Recipe
+from holdfast.authority.recipe import (
+    ATTEMPTS_MAX,
+    Contended,
+    InDoubt,
+    Recipe,
+    Seen,
+    answering,
+    change,
+    put,
+    read,
+)
 from holdfast.model.errors import HoldfastError
 from holdfast.model.ids import Epoch, GroupId, Incarnation, Nonce, Revision, Term
 

@@ -8,11 +8,13 @@ import msgspec
 
 from holdfast.authority import keys
 from holdfast.authority.contract import Absent, Applied, Delete, LeaseGone
-from holdfast.authority.outcome import (
+from holdfast.authority.control_records import INDEXER, MANAGER, Member, Standing, Transaction, read_standing
+from holdfast.authority.recipe import (
     ATTEMPTS_MAX,
     Contended,
     Guard,
     InDoubt,
+    Recipe,
     Removed,
     Seen,
     answering,
@@ -20,9 +22,7 @@ from holdfast.authority.outcome import (
     put,
     read,
 )
-from holdfast.authority.recipe import Recipe
 from holdfast.authority.sessions import NoSession, Session, find_session
-from holdfast.authority.standing import INDEXER, MANAGER, Member, Standing, Transaction, read_standing
 from holdfast.model.ids import HostId, Incarnation, Nonce
 
 

@@ -11,12 +11,13 @@ import msgspec
 
 from holdfast.authority import keys
 from holdfast.authority.contract import Applied, Compare, Delete
-from holdfast.authority.outcome import (
+from holdfast.authority.recipe import (
     ATTEMPTS_MAX,
     Contended,
     Guard,
     InDoubt,
     Listing,
+    Recipe,
     Removed,
     Seen,
     answering,
@@ -25,7 +26,6 @@ from holdfast.authority.outcome import (
     read,
     read_all,
 )
-from holdfast.authority.recipe import Recipe
 from holdfast.authority.sessions import NoSession, Session, find_session
 from holdfast.model.ids import HostId, Incarnation, Nonce
 

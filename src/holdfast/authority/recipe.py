@@ -3,13 +3,51 @@
 A recipe is a generator. It yields one request, is sent that request's result, and returns its answer;
 it holds no socket, no clock and no loop. :func:`perform` drives one on an asynchronous authority, a core
 drives one by tokens and call-backs (A2) with :class:`Recipes`, and a test by hand.
+
+How recipes end, and the few steps that all of them are made of.
+
+Every change carries its writer's nonce, and every recipe is **idempotent by nonce**: run again with the same
+arguments it ends by finding its own nonce, by winning a compare-and-set, or by finding that what it was
+compared with has moved on, and then the earlier attempt can never be applied either. So a doubt
+(:class:`InDoubt`) is settled by running the recipe again with the same nonce, and given up only by winning a
+different change of the same key; never by reading that nothing is there (A1, M2).
+
+That holds because each transaction compares something that never returns to what it was: a key's last change
+(:class:`~.contract.Unchanged`), or a key's absence *and* a guard that every removal of such keys changes.
+
+Values are JSON, so that ``etcdctl`` and ``sqlite3`` show a person what is there.
 """
 
-from collections.abc import AsyncIterator, Callable, Generator, Hashable
-from typing import Any, Protocol, TypeVar
+from collections.abc import AsyncIterator, Callable, Generator, Hashable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Final, Generic, ParamSpec, Protocol, TypeVar
 
-from holdfast.authority.contract import Request, Result, WatchEvent
-from holdfast.model.ids import Revision
+import msgspec
+
+from holdfast.authority.contract import (
+    Absent,
+    Applied,
+    Change,
+    Compare,
+    Get,
+    Got,
+    Invalid,
+    KeyValue,
+    LeaseGone,
+    List,
+    Listed,
+    Put,
+    Refused,
+    Request,
+    Result,
+    Txn,
+    Unchanged,
+    Unknown,
+    WatchEvent,
+)
+from holdfast.model.errors import BrokenInvariant, Corruption, InvalidRequest
+from holdfast.model.ids import LeaseId, Nonce, Revision
 
 Answer = TypeVar("Answer")
 Recipe = Generator[Request, Result, Answer]
@@ -74,3 +112,167 @@ class Recipes:
             then(done.value)
         else:
             self._port.request(request, number)
+
+
+Value = TypeVar("Value")
+Parameters = ParamSpec("Parameters")
+
+NO_LEASE: Final = LeaseId(0)
+
+ATTEMPTS_MAX: Final = 8
+"""How often a recipe starts over when others keep changing what it reads."""
+
+
+# --- how a recipe may end without having done what it was asked
+
+
+class NoAnswer(msgspec.Struct, frozen=True, tag="no_answer"):
+    """A read was not answered. This run has changed nothing; what an earlier one left in doubt still is."""
+
+    reason: str
+
+
+class InDoubt(msgspec.Struct, frozen=True, tag="in_doubt"):
+    """The change may have been applied or may yet be (A1): run the recipe again with the same nonce."""
+
+    nonce: Nonce
+    reason: str
+
+
+class Contended(msgspec.Struct, frozen=True, tag="contended"):
+    """Others changed what was read, ``ATTEMPTS_MAX`` times over; this run has changed nothing."""
+
+    what: str
+
+
+Failure = NoAnswer | InDoubt | Contended
+
+
+class Removed(msgspec.Struct, frozen=True, tag="removed"):
+    """What was to be removed is not there."""
+
+
+# --- what a recipe saw
+
+
+@dataclass(frozen=True, slots=True)
+class Seen(Generic[Value]):
+    """What stands at a key, with the change that put it there: what a compare-and-set is made against."""
+
+    key: str
+    value: Value
+    modified: Revision
+    lease: LeaseId = NO_LEASE
+
+    def unchanged(self) -> Compare:
+        """Holds as long as nobody has touched the key since (for an absent one: while it is absent)."""
+        return Absent(self.key) if self.value is None else Unchanged(self.key, self.modified)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Generic[Value]):
+    """Everything below a prefix; watch it from ``revision + 1``."""
+
+    items: tuple[Seen[Value], ...]
+    revision: Revision
+
+
+class Guard(msgspec.Struct, frozen=True, kw_only=True, tag="guard"):
+    """Changed by each removal below a prefix, so that a delayed creation cannot come after it."""
+
+    nonce: Nonce
+
+
+# --- the steps
+
+
+class Silence(Exception):
+    """A read had no answer; :func:`answering` turns it into the recipe's answer."""
+
+
+def answering(
+    recipe: Callable[Parameters, Recipe[Answer]],
+) -> Callable[Parameters, Recipe[Answer | NoAnswer]]:
+    """Let the reads of *recipe* fail: it then ends with :class:`NoAnswer`."""
+
+    @wraps(recipe)
+    def answered(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Recipe[Answer | NoAnswer]:
+        try:
+            return (yield from recipe(*args, **kwargs))
+        except Silence as silence:
+            return NoAnswer(str(silence))
+
+    return answered
+
+
+def read(key: str, kind: type[Value]) -> Recipe[Seen[Value | None]]:
+    """What stands at *key* now; its value is None when nothing does."""
+    result = yield Get(key)
+    match result:
+        case Got(item=None):
+            return Seen(key, None, Revision(0))
+        case Got(item=KeyValue() as item):
+            return decoded(item, kind)
+        case Unknown(reason=reason):
+            raise Silence(reason)
+        case Invalid(reason=reason):
+            raise InvalidRequest(reason)
+    raise BrokenInvariant(f"a read was answered with {result}")
+
+
+def list_page(prefix: str, *, after: str = "") -> Recipe[Listed]:
+    """The next page below *prefix*: one snapshot of at most ``LIST_ITEMS_MAX`` keys."""
+    result = yield List(prefix, after=after)
+    match result:
+        case Listed():
+            return result
+        case Unknown(reason=reason):
+            raise Silence(reason)
+        case Invalid(reason=reason):
+            raise InvalidRequest(reason)
+    raise BrokenInvariant(f"a list was answered with {result}")
+
+
+def read_all(prefix: str, kind: type[Value]) -> Recipe[Listing[Value]]:
+    """Every value below *prefix*, page by page; the revision is that of the first page."""
+    page = yield from list_page(prefix)
+    revision = page.revision
+    found: list[Seen[Value]] = [decoded(item, kind) for item in page.items]
+    while page.more:
+        page = yield from list_page(prefix, after=page.items[-1].key)
+        found += [decoded(item, kind) for item in page.items]
+    return Listing(tuple(found), revision)
+
+
+def change(
+    compares: Sequence[Compare], changes: Sequence[Change], *, nonce: Nonce
+) -> Recipe[Applied | Refused | LeaseGone | InDoubt]:
+    """Ask for one transaction."""
+    result = yield Txn(tuple(compares), tuple(changes))
+    match result:
+        case Applied() | Refused() | LeaseGone():
+            return result
+        case Unknown(reason=reason):
+            return InDoubt(nonce, reason)
+        case Invalid(reason=reason):
+            raise InvalidRequest(reason)
+    raise BrokenInvariant(f"a transaction was answered with {result}")
+
+
+def put(key: str, value: msgspec.Struct, *, lease: LeaseId = NO_LEASE) -> Put:
+    return Put(key, msgspec.json.encode(value), lease)
+
+
+def decoded(item: KeyValue, kind: type[Value]) -> Seen[Value]:
+    """*item* as the struct it was stored from. Raises Corruption when it is something else."""
+    try:
+        value = msgspec.json.decode(item.value, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Corruption(
+            "the authority holds something foreign",
+            file=item.key,
+            offset=0,
+            expected=kind.__name__,
+            found=str(error),
+        ) from error
+    return Seen(item.key, value, item.modified, item.lease)

@@ -14,7 +14,7 @@ from holdfast.authority.wire import ClientMessage, decode_server_message, encode
 from holdfast.machine import LogTrace, LoopTimers, MachineClock, MachineRandom
 from holdfast.model.errors import Overloaded
 from holdfast.model.ids import Revision
-from holdfast.net import Address, Connection, Endpoint, Kind, Link, Reason
+from holdfast.net import Address, Connection, ConnectionSettings, Kind, Link, Reason
 
 WATCH_QUEUE_MAX: Final = 1024
 """Events kept for a consumer that is slow; past it the watch is stopped and resumed when they are taken."""
@@ -28,7 +28,7 @@ class RemoteAuthority:
     def __init__(
         self,
         address: Address,
-        endpoint: Endpoint,
+        endpoint: ConnectionSettings,
         *,
         config: ClientConfig | None = None,
         insecure: bool = False,
@@ -56,7 +56,7 @@ class RemoteAuthority:
             "the authority",
             lambda: address,
             self._on_up,
-            Endpoint(endpoint.identity, limits, endpoint.tls, endpoint.expected),
+            ConnectionSettings(endpoint.identity, limits, endpoint.tls, endpoint.expected),
             random=random.stream("authority-link"),
             insecure=insecure,
         )

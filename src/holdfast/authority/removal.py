@@ -13,18 +13,18 @@ import msgspec
 from holdfast.authority import keys
 from holdfast.authority.contract import TXN_OPERATIONS_MAX, Applied, Delete, Put
 from holdfast.authority.groups import GroupRecord, Placement
-from holdfast.authority.outcome import (
+from holdfast.authority.recipe import (
     ATTEMPTS_MAX,
     Contended,
     Guard,
     InDoubt,
+    Recipe,
     Removed,
     answering,
     change,
     put,
     read,
 )
-from holdfast.authority.recipe import Recipe
 from holdfast.authority.views import View
 from holdfast.model.ids import GroupId, HostId, Nonce
 

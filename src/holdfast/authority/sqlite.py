@@ -5,15 +5,23 @@ judges several requests, one after another, inside one SQLite transaction and re
 after its commit: that is group commit, and why no result can outrun the disk. Any error of SQLite is
 ``StoreFailed`` and the store is finished (A6): SQLite reports a failed WAL sync once and would
 then go on committing. Requests are checked before they reach SQLite, so no error is harmless.
+
+The embedded authority's leases: durable as such, their deadlines only in memory (A4).
+
+Keeping a lease alive therefore costs no sync, and after a restart every lease has its full time again:
+its holder may have been sending all the while to an authority that was not there to hear it.
+
+What each revision changed, kept for watches to start from, within bounds.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Final
 
 import apsw
+import msgspec
 
-from holdfast.authority.bounds import broken_bound, granted_seconds
 from holdfast.authority.contract import (
     Absent,
     Applied,
@@ -39,12 +47,131 @@ from holdfast.authority.contract import (
     Request,
     Result,
     Txn,
+    broken_bound,
+    granted_seconds,
 )
 from holdfast.authority.identity import Identity
 from holdfast.authority.sqlite_file import StoreFailed, integers, open_database, read_identity
-from holdfast.authority.sqlite_history import History, HistoryLimits
-from holdfast.authority.sqlite_leases import Leases
-from holdfast.model.ids import LeaseId, Revision
+from holdfast.model.ids import SECOND, LeaseId, Revision
+
+_DECODER: Final = msgspec.msgpack.Decoder(tuple[Changed, ...])
+_ENCODER: Final = msgspec.msgpack.Encoder()
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryLimits:
+    """How much history is kept. More lets watchers be away longer; each revision costs disk."""
+
+    revisions_max: int = 100_000
+    bytes_max: int = 64_000_000
+
+
+class History:
+    """The table of events: one row for each revision from the oldest kept to the newest, none missing.
+
+    The newest row is never removed: it is also where the revision counter lives.
+    """
+
+    def __init__(self, db: apsw.Connection, limits: HistoryLimits) -> None:
+        self._db = db
+        self._limits = limits
+        oldest, newest, size = integers(
+            db, "SELECT min(revision), max(revision), sum(length(changes)) FROM event"
+        )
+        self.oldest = Revision(oldest)
+        self.newest = Revision(newest)
+        self._bytes = size
+
+    def append(self, changes: tuple[Changed, ...]) -> Events:
+        """Make *changes* the next revision."""
+        self.newest = Revision(self.newest + 1)
+        encoded = _ENCODER.encode(changes)
+        self._db.execute("INSERT INTO event VALUES (?, ?)", (self.newest, encoded))
+        self._bytes += len(encoded)
+        return Events(self.newest, changes)
+
+    def read(self, start: Revision, limit: int) -> list[Events]:
+        """At most *limit* revisions from *start* on, which must not lie before the oldest."""
+        rows = self._db.execute(
+            "SELECT revision, changes FROM event WHERE revision >= ? ORDER BY revision LIMIT ?",
+            (start, limit),
+        )
+        return [Events(Revision(revision), _DECODER.decode(changes)) for revision, changes in rows]
+
+    def compact(self) -> None:
+        """Drop the oldest eighth, repeatedly, while a bound is passed (an eighth: rarely, not always)."""
+        while self._is_over() and self.oldest < self.newest:
+            kept_from = min(self.newest, self.oldest + 1 + (self.newest - self.oldest) // 8)
+            (freed,) = integers(
+                self._db, "SELECT sum(length(changes)) FROM event WHERE revision < ?", (kept_from,)
+            )
+            self._db.execute("DELETE FROM event WHERE revision < ?", (kept_from,))
+            self._bytes -= freed
+            self.oldest = Revision(kept_from)
+
+    def _is_over(self) -> bool:
+        kept = self.newest - self.oldest + 1
+        return kept > self._limits.revisions_max or self._bytes > self._limits.bytes_max
+
+
+# A lease must not end here before its holder's clock says so, however their rates differ: one part in
+# this many is added (10,000 ppm; quartz stays below 200).
+RATE_MARGIN_DIVISOR: Final = 100
+
+
+@dataclass(slots=True)
+class _Held:
+    seconds: int
+    deadline_ns: int
+
+
+class Leases:
+    """All leases, by id. Ids are never given twice, not even after their lease has ended."""
+
+    def __init__(self, db: apsw.Connection, now_ns: int) -> None:
+        self._db = db
+        self._held: dict[LeaseId, _Held] = {
+            LeaseId(lease): _Held(seconds, _deadline(seconds, now_ns))
+            for lease, seconds in db.execute("SELECT id, seconds FROM lease ORDER BY id")
+        }
+
+    def __contains__(self, lease: LeaseId) -> bool:
+        return lease in self._held
+
+    def grant(self, seconds: int, now_ns: int) -> LeaseId:
+        (number,) = integers(self._db, "INSERT INTO lease (seconds) VALUES (?) RETURNING id", (seconds,))
+        lease = LeaseId(number)
+        self._held[lease] = _Held(seconds, _deadline(seconds, now_ns))
+        return lease
+
+    def keep(self, lease: LeaseId, now_ns: int) -> int | None:
+        """Start the lease's time anew; its seconds, or None when it has ended."""
+        held = self._held.get(lease)
+        if held is None:
+            return None
+        held.deadline_ns = _deadline(held.seconds, now_ns)
+        return held.seconds
+
+    def keep_all(self, now_ns: int) -> None:
+        for lease in self._held:
+            self.keep(lease, now_ns)
+
+    def end(self, lease: LeaseId) -> None:
+        del self._held[lease]
+        self._db.execute("DELETE FROM lease WHERE id = ?", (lease,))
+
+    def due(self, now_ns: int) -> list[LeaseId]:
+        return [lease for lease, held in self._held.items() if held.deadline_ns <= now_ns]
+
+    def remaining(self, now_ns: int) -> list[tuple[LeaseId, int, int]]:
+        """Each lease with its seconds and the nanoseconds it has left."""
+        return [(lease, held.seconds, held.deadline_ns - now_ns) for lease, held in self._held.items()]
+
+
+def _deadline(seconds: int, now_ns: int) -> int:
+    full_ns = seconds * SECOND
+    return now_ns + full_ns + full_ns // RATE_MARGIN_DIVISOR
+
 
 CHECKPOINT_PAGES: Final = 1_000
 """WAL pages after which the file itself is brought forward."""

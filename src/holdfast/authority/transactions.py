@@ -13,19 +13,7 @@ import msgspec
 
 from holdfast.authority import keys
 from holdfast.authority.contract import Applied, Change, Delete
-from holdfast.authority.outcome import (
-    ATTEMPTS_MAX,
-    Contended,
-    InDoubt,
-    Seen,
-    answering,
-    change,
-    put,
-    read,
-    read_all,
-)
-from holdfast.authority.recipe import Recipe
-from holdfast.authority.standing import (
+from holdfast.authority.control_records import (
     MANAGER,
     Member,
     Participant,
@@ -34,6 +22,18 @@ from holdfast.authority.standing import (
     TermRecord,
     Transaction,
     read_standing,
+)
+from holdfast.authority.recipe import (
+    ATTEMPTS_MAX,
+    Contended,
+    InDoubt,
+    Recipe,
+    Seen,
+    answering,
+    change,
+    put,
+    read,
+    read_all,
 )
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import HostId, Nonce, Term

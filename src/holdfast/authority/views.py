@@ -24,9 +24,10 @@ from holdfast.authority.contract import (
     Unchanged,
 )
 from holdfast.authority.identity import Identity
-from holdfast.authority.outcome import (
+from holdfast.authority.recipe import (
     InDoubt,
     Listing,
+    Recipe,
     Seen,
     answering,
     change,
@@ -35,7 +36,6 @@ from holdfast.authority.outcome import (
     read,
     read_all,
 )
-from holdfast.authority.recipe import Recipe
 from holdfast.model.errors import InvalidRequest, invariant
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Nonce, Opening, StoreId
 

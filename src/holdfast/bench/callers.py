@@ -1,17 +1,142 @@
-"""Callers that call without pause, and when each of their calls began and ended."""
+"""The load every system gets: so many callers, each making one call after the other, for so many seconds.
+
+Callers that call without pause, and when each of their calls began and ended.
+
+One caller for each of many groups, for as long as something is done to their hosts.
+
+Each calls at a steady pace, so that all groups are heard of and the machine has time for what is measured.
+
+Making many groups for a benchmark: some at a time at each host, and insisting on each.
+"""
 
 import asyncio
+import time
 from array import array
 from bisect import bisect_right
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from itertools import pairwise
 from random import Random
+from typing import Any, Final
 
-from holdfast.bench.windows import Window
+from msgspec import Struct
+
+from holdfast.bench import Progress
+from holdfast.bench.usage import Window, cpu_of
+from holdfast.client.admin_client import order
+from holdfast.client.proxy import Group
 from holdfast.machine import MachineClock, MachineRandom
-from holdfast.model.errors import HoldfastError
-from holdfast.model.units import MILLISECOND
+from holdfast.model.admin.groups import CreateGroup
+from holdfast.model.errors import HoldfastError, OutcomeUnknown, Unavailable
+from holdfast.model.ids import MILLISECOND
+from holdfast.net import Address, ConnectionSettings, PeerIdentity, Role
+from holdfast.node.layout import Description
+
+LoadCall = Callable[[], Awaitable[object]]
+"""Makes one call; done when it is acknowledged."""
+LOADED_S: Final = 0.5
+"""How long callers call before harm is done to the system."""
+
+
+class Load(Struct, frozen=True, kw_only=True):
+    """What one system did under one load."""
+
+    in_flight: int
+    calls: int
+    seconds: float
+    p50_ms: float
+    p99_ms: float
+    cpu_s: dict[str, float]
+    """CPU time by process, the client's included."""
+
+    @property
+    def rate(self) -> float:
+        return self.calls / self.seconds
+
+    @property
+    def cpu_s_per_1000(self) -> float:
+        """Of all processes together."""
+        return sum(self.cpu_s.values()) * 1000 / self.calls
+
+
+async def drive(call: LoadCall, *, in_flight: int, seconds: float, pids: Mapping[str, int]) -> Load:
+    """Let *in_flight* callers call for so long, each at least once; every call counts that began within."""
+    took_s: list[float] = []
+    before = cpu_of(pids)
+    began = time.perf_counter()
+    until = began + seconds
+
+    async def caller() -> None:
+        ended = time.perf_counter()
+        while True:
+            called = ended
+            await call()
+            ended = time.perf_counter()
+            took_s.append(ended - called)
+            if ended >= until:
+                return
+
+    async with asyncio.TaskGroup() as callers:
+        for _ in range(in_flight):
+            callers.create_task(caller())
+    elapsed = time.perf_counter() - began
+    return summed(took_s, in_flight, elapsed, before, cpu_of(pids))
+
+
+def summed(
+    took_s: Sequence[float],
+    in_flight: int,
+    elapsed_s: float,
+    cpu_before: Mapping[str, float],
+    cpu_after: Mapping[str, float],
+) -> Load:
+    """The load that was measured call by call."""
+    ordered = sorted(took_s)
+    return Load(
+        in_flight=in_flight,
+        calls=len(ordered),
+        seconds=elapsed_s,
+        p50_ms=quantile(ordered, 0.5) * 1000,
+        p99_ms=quantile(ordered, 0.99) * 1000,
+        cpu_s={role: cpu_after[role] - used for role, used in cpu_before.items()},
+    )
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """The value below which *share* of the *ordered* ones lie; 0 of none."""
+    return ordered[min(int(len(ordered) * share), len(ordered) - 1)] if ordered else 0.0
+
+
+async def first_after(harm: Callable[[], None], call: LoadCall, *, callers: int, within_s: float) -> float:
+    """Do *harm* while *callers* call; seconds until a call that began after it is acknowledged.
+
+    Calls that were under way do not count: their answers may have left before. Raises ``TimeoutError``.
+    """
+    harmed_at = float("inf")
+    acknowledged: asyncio.Future[float] = asyncio.get_running_loop().create_future()
+
+    async def caller() -> None:
+        while not acknowledged.done():
+            called = time.perf_counter()
+            await call()
+            if called >= harmed_at and not acknowledged.done():
+                acknowledged.set_result(time.perf_counter())
+
+    tasks = [asyncio.create_task(caller()) for _ in range(callers)]
+    try:
+        await asyncio.sleep(LOADED_S)
+        harm()
+        harmed_at = time.perf_counter()
+        # One that is not under way yet: the others may all hang on the process that is gone.
+        tasks.append(asyncio.create_task(caller()))
+        async with asyncio.timeout(within_s):
+            return await acknowledged - harmed_at
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
 
 Call = Callable[[Random], Awaitable[object]]
 """Makes one call, with the caller's own dice; done when it is acknowledged."""
@@ -83,3 +208,126 @@ class Callers:
         first, last = (bisect_right(self._ended, each) for each in (window.start_ns, window.end_ns))
         times = [window.start_ns, *self._ended[first:last], window.end_ns]
         return max(later - earlier for earlier, later in pairwise(times)) / MILLISECOND
+
+
+class Tally:
+    """What each group replicates."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self) -> int:
+        self.count += 1
+        return self.count
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """How long calls took in some stretch of time."""
+
+    calls: int
+    longest_ms: tuple[float, ...]
+    """Of each group, the longest."""
+
+    @property
+    def worst_ms(self) -> float:
+        return max(self.longest_ms, default=0.0)
+
+
+CLASS: Final = f"{Tally.__module__}:{Tally.__qualname__}"
+NO_WAITS: Final = Waits(0, ())
+
+
+class Attendance:
+    """Callers of *groups* of :class:`Tally`, each calling one every *every_s*."""
+
+    def __init__(self, groups: Sequence[Group[Any]], every_s: float) -> None:
+        self._groups = groups
+        self._every_s = every_s
+        self._is_over = False
+        self._calls = 0
+        self._longest_ns = [0] * len(groups)
+        self.failures: list[str] = []
+        """Calls that ended without an answer, or with a wrong one."""
+
+    @asynccontextmanager
+    async def calling(self) -> AsyncIterator[None]:
+        """Afterwards every call has ended, and counts."""
+        tasks = [asyncio.create_task(self._call_always(number)) for number in range(len(self._groups))]
+        try:
+            yield
+        finally:
+            self._is_over = True
+            await asyncio.gather(*tasks)
+
+    def take_waits(self) -> Waits:
+        """Of the calls that ended since they were last taken."""
+        longest = tuple(each / MILLISECOND for each in self._longest_ns)
+        found = Waits(self._calls, longest)
+        self._calls, self._longest_ns = 0, [0] * len(self._groups)
+        return found
+
+    async def _call_always(self, number: int) -> None:
+        # Not all at once: each has its place within the pace.
+        await asyncio.sleep(self._every_s * number / len(self._groups))
+        acknowledged = 0
+        while not self._is_over:
+            began = _clock.now()
+            try:
+                count = await self._groups[number].call("add")
+                acknowledged += 1
+                if count != acknowledged:
+                    self.failures.append(f"group {number} answered {count} to call {acknowledged}")
+                    return
+            except HoldfastError as error:
+                self.failures.append(f"group {number}, call {acknowledged + 1}: {error!r}")
+                return
+            took = _clock.now() - began
+            self._calls += 1
+            self._longest_ns[number] = max(self._longest_ns[number], took)
+            await asyncio.sleep(self._every_s)
+
+
+AT_A_TIME: Final = 16
+"""Groups that one host makes at a time: making one is mostly waiting for the authority's disk."""
+ORDERS_MAX: Final = 30
+"""How often a group is ordered before it is given up."""
+PAUSE_S: Final = 1.0
+TOLD_EVERY: Final = 500
+
+
+async def make_groups(
+    wanted: Iterable[CreateGroup], description: Description, addresses: Sequence[Address], progress: Progress
+) -> float:
+    """Have the hosts at *addresses* make the groups *wanted*, each its share, of which it is primary then;
+    how long that took, in seconds. An order must carry a nonce: it may have to be given twice."""
+    began = time.perf_counter()
+    endpoint = ConnectionSettings(PeerIdentity(description.domain, Role.CLIENT, "bench"))
+    waiting = enumerate(wanted, start=1)
+    async with asyncio.TaskGroup() as makers:
+        for address in addresses:
+            for _ in range(AT_A_TIME):
+                makers.create_task(_make_some(waiting, address, endpoint, progress))
+    return time.perf_counter() - began
+
+
+async def _make_some(
+    waiting: Iterator[tuple[int, CreateGroup]],
+    address: Address,
+    endpoint: ConnectionSettings,
+    progress: Progress,
+) -> None:
+    for number, wanted in waiting:
+        await _insist(address, endpoint, wanted)
+        if number % TOLD_EVERY == 0:
+            progress(f"{number:,} groups made")
+
+
+async def _insist(address: Address, endpoint: ConnectionSettings, wanted: CreateGroup) -> None:
+    for _ in range(ORDERS_MAX - 1):
+        try:
+            await order([address], endpoint, wanted)
+            return
+        except (OutcomeUnknown, Unavailable):
+            await asyncio.sleep(PAUSE_S)
+    await order([address], endpoint, wanted)

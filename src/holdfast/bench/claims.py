@@ -16,20 +16,18 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.agent.status_client import ask_agent
 from holdfast.bench import within
-from holdfast.bench.attendance import CLASS
-from holdfast.bench.making import make_groups
+from holdfast.bench.callers import CLASS, make_groups
 from holdfast.bench.systems.ours import started_domain, url_of
 from holdfast.calling.config import CallPolicy
 from holdfast.client.domain import Domain, connect
 from holdfast.client.proxy import Group
 from holdfast.machine import MachineClock
+from holdfast.model.admin.groups import CreateGroup
 from holdfast.model.errors import Unavailable
-from holdfast.model.ids import HostId
-from holdfast.model.orders import CreateGroup
-from holdfast.model.units import MILLISECOND, SECOND
+from holdfast.model.ids import MILLISECOND, SECOND, HostId
 from holdfast.net import Address
-from holdfast.node.asking import ask_agent
 from holdfast.node.layout import Description
 from holdfast.node.messages import DomainStatus
 

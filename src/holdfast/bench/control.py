@@ -19,22 +19,20 @@ from typing import Any, Final
 import msgspec
 import uvloop
 
+from holdfast.agent.status_client import ask_agent
 from holdfast.bench import Progress, Result, compare, number
-from holdfast.bench.attendance import CLASS
-from holdfast.bench.election import PEER, etcd_fail_over_ms
-from holdfast.bench.making import make_groups
+from holdfast.bench.callers import CLASS, make_groups
+from holdfast.bench.etcd_cluster import PEER, etcd_fail_over_ms
 from holdfast.bench.systems.ours import started_domain
-from holdfast.client.ordering import Given, give
+from holdfast.client.admin_client import Given, give
 from holdfast.machine import MachineClock
+from holdfast.model.admin.groups import CreateGroup, GroupList, ListGroups, Order
+from holdfast.model.admin.hosts import HostList, ListHosts
+from holdfast.model.admin.objects import PropertiesShown, SetProperties
 from holdfast.model.errors import HoldfastError, OutcomeUnknown, Unavailable
-from holdfast.model.host_orders import HostList, ListHosts
-from holdfast.model.ids import HostId
-from holdfast.model.orders import CreateGroup, GroupList, ListGroups, Order
+from holdfast.model.ids import MILLISECOND, HostId
 from holdfast.model.properties import MINIMUM_NUMBER
-from holdfast.model.property_orders import PropertiesShown, SetProperties
-from holdfast.model.units import MILLISECOND
-from holdfast.net import Address, Endpoint, Identity, Role
-from holdfast.node.asking import ask_agent
+from holdfast.net import Address, ConnectionSettings, PeerIdentity, Role
 from holdfast.node.layout import Description
 
 HOSTS: Final = 3
@@ -114,7 +112,7 @@ class Stage:
     def __init__(self, domain: Description, progress: Progress) -> None:
         self._domain = domain
         self._progress = progress
-        self._endpoint = Endpoint(Identity(domain.domain, Role.ADMIN, "bench"))
+        self._endpoint = ConnectionSettings(PeerIdentity(domain.domain, Role.ADMIN, "bench"))
         self._changes = 0
 
     async def grow(self, numbers: Sequence[int], rounds: int) -> list[Step]:

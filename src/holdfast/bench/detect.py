@@ -20,8 +20,9 @@ import msgspec
 import uvloop
 
 from holdfast.bench import Progress, Result, number, within
-from holdfast.bench.apart import measure_unreachable
-from holdfast.bench.harming import (
+from holdfast.bench.callers import quantile
+from holdfast.bench.cut_host import measure_unreachable
+from holdfast.bench.harm import (
     GRACE_MS,
     INTERVAL_MS,
     TIMEOUT_MS,
@@ -34,11 +35,10 @@ from holdfast.bench.harming import (
     stop,
     subject,
 )
-from holdfast.bench.load import quantile
 from holdfast.bench.overload import Overload, measure_overload
 from holdfast.machine import MachineClock
 from holdfast.model.errors import InvalidRequest, Unavailable
-from holdfast.model.units import MILLISECOND
+from holdfast.model.ids import MILLISECOND
 
 TARGET_MS: Final = 20.0
 """For a death."""

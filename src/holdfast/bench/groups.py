@@ -19,7 +19,7 @@ import structlog
 import uvloop
 
 from holdfast.bench import Progress, Result, compare, within
-from holdfast.bench.measures import FAIL_OVER, FAIL_OVER_MS_MAX, MANY, MEASURES, TARGETS, Measure, Sample
+from holdfast.bench.report import FAIL_OVER, FAIL_OVER_MS_MAX, MANY, MEASURES, TARGETS, Measure, Sample
 from holdfast.bench.systems import Absent, Durability, System
 from holdfast.bench.systems.etcd import Etcd
 from holdfast.bench.systems.grpc import CallFailed

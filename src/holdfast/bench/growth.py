@@ -20,14 +20,13 @@ import structlog
 import uvloop
 
 from holdfast.bench import Progress, number
-from holdfast.bench.load import Load
-from holdfast.bench.making import make_groups
+from holdfast.bench.callers import Load, make_groups
+from holdfast.bench.objects import Counter
 from holdfast.bench.systems.ours import Holdfast, RunningHoldfast, pids_of, started_domain, url_of
 from holdfast.bench.usage import Footprint, cpu_of, footprint
-from holdfast.bench.workload import Counter
 from holdfast.client.domain import connect
+from holdfast.model.admin.groups import CreateGroup
 from holdfast.model.errors import HoldfastError, OutcomeUnknown, Unavailable
-from holdfast.model.orders import CreateGroup
 from holdfast.net import Address
 from holdfast.node.layout import Description
 from holdfast.node.messages import DomainStatus

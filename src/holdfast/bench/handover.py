@@ -18,11 +18,11 @@ import uvloop
 
 from holdfast.bench import Progress, within
 from holdfast.bench.callers import Callers
+from holdfast.bench.objects import Counter
 from holdfast.bench.systems.ours import Holdfast, RunningHoldfast
-from holdfast.bench.windows import Window
-from holdfast.bench.workload import Counter
+from holdfast.bench.usage import Window
 from holdfast.machine import MachineClock
-from holdfast.model.units import SECOND
+from holdfast.model.ids import SECOND
 
 TARGET_MS: Final = 50.0
 AROUND_NS: Final = SECOND // 2

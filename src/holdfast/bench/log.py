@@ -21,10 +21,10 @@ from holdfast.model.errors import DiskFailed, HoldfastError
 from holdfast.model.ids import Epoch, GroupId, Opening, StoreId
 from holdfast.storage.batch import padded
 from holdfast.storage.disk import FileDisk
-from holdfast.storage.files import LogConfig, salt_of
 from holdfast.storage.log import Log
 from holdfast.storage.record import RECORD_BYTES
 from holdfast.storage.recovery import scan
+from holdfast.storage.segments import LogConfig, salt_of
 
 BATCHES: Final = (1, 8, 64, 512)
 TARGETS: Final = {64: 0.7}

@@ -3,25 +3,151 @@
 On three real hosts a group of each class passes every call on to a third group, which counts. Of the plain
 class one call after the other makes its way there and back; interleaved ones share frames and syncs. The
 rounds of both alternate, and the median of their ratios is judged. Then two groups call each other, and one
-is asked while it waits for a group that is not served (:mod:`.neighbours`).
+is asked while it waits for a group that is not served (this module).
+
+What groups that wait for each other cost their callers: the parts of ``bench nested`` that are times.
+
+Two groups call each other at the same moment: each call stands in line behind the operation that waits for
+it, until one of them is refused (PROTOCOL E10). And a group's operation waits for a group whose host has
+stopped: queries are answered meanwhile from the state before it.
 """
 
 import asyncio
+import os
+import signal
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import uvloop
 
-from holdfast.bench import Progress, Result, compare
-from holdfast.bench.neighbours import circles, queries
-from holdfast.bench.relaying import InterleavedRelay, Relay
+from holdfast.bench import Progress, Result, compare, within
+from holdfast.bench.callers import quantile
+from holdfast.bench.objects import Counter, InterleavedRelay, Neighbour, Relay
 from holdfast.bench.systems.ours import started_domain, url_of
-from holdfast.bench.workload import Counter
 from holdfast.client.domain import Domain, connect
 from holdfast.client.proxy import Group
+from holdfast.model.admin.groups import GroupInfo
+from holdfast.model.errors import Unavailable
+from holdfast.node.layout import Description
+from holdfast.node.messages import DomainStatus
+
+CIRCLE_MS: Final = 100.0
+"""From two calls that are made at once to the answers of both."""
+QUERY_MS: Final = 50.0
+"""The slowest in a hundred."""
+CIRCLES: Final = 50
+CIRCLES_S: Final = 15.0
+"""After so long no more are made."""
+ATTEMPTS_MAX: Final = 400
+"""Two calls may just miss each other."""
+QUERIES: Final = 500
+PAUSE_S: Final = 0.002
+"""Between two queries: what is measured is one caller's, not load."""
+WAIT_S: Final = 10.0
+"""For a neighbour that is away; longer than the queries take."""
+SETTLE_S: Final = 30.0
+POLL_S: Final = 0.02
+
+
+async def circles(domain: Domain, progress: Progress) -> tuple[Result, list[str]]:
+    """Have two groups call each other at once until so many circles were broken; what went wrong."""
+    names = ("left", "right")
+    both = [await domain.create(Neighbour, name=name) for name in names]
+    for name in names:
+        await _until(domain, name, lambda found: len(found.in_sync) == len(found.placed_on))
+    took_ms: list[float] = []
+    stalled = 0
+    until = time.monotonic() + CIRCLES_S
+    for _ in range(ATTEMPTS_MAX):
+        if len(took_ms) >= CIRCLES or time.monotonic() >= until:
+            break
+        began = time.perf_counter()
+        ended = await asyncio.gather(
+            *(
+                group.call(Neighbour.visit, whom, WAIT_S)
+                for group, whom in zip(both, names[::-1], strict=True)
+            )
+        )
+        if "circle" in ended:
+            took_ms.append((time.perf_counter() - began) * 1e3)
+        stalled += "away" in ended
+    name = "nested: two groups call each other, until both are answered"
+    failures = [f"{stalled} calls of groups that call each other waited in vain"] if stalled else []
+    if not took_ms:
+        return within(name, [CIRCLES_S * 1e3], unit="ms", limit=CIRCLE_MS), [
+            *failures,
+            "no circle came about",
+        ]
+    found = within(name, took_ms, unit="ms", limit=CIRCLE_MS)
+    progress(f"{len(took_ms)} circles, refused after {found.ours:.0f} ms")
+    return found, failures
+
+
+async def queries(
+    domain: Domain, description: Description, status: DomainStatus, progress: Progress
+) -> tuple[Result, list[str]]:
+    """Queries of a group whose operation waits for one that is not served; what went wrong."""
+    asker = await domain.create(Neighbour, name="asker")
+    found = await _until(domain, "asker", lambda each: len(each.in_sync) == len(each.placed_on))
+    away = next(host for host in status.hosts if host.id != found.primary)
+    async with connect(f"holdfast://{away.address}/{description.domain}") as there:
+        await there.create(Neighbour, name="away", replicas=1)
+    placed = await _until(domain, "away", lambda each: bool(each.in_sync))
+    assert placed.primary == away.id
+    assert away.pid is not None
+    assert await asker.call(Neighbour.visit, "away", WAIT_S) == "met"
+    with _stopped(away.pid):
+        # The asker has lost a backup with it, and goes on without: only then is it as on any day.
+        await _until(domain, "asker", lambda each: away.id not in each.in_sync)
+        waiting = asyncio.ensure_future(asker.call(Neighbour.visit, "away", WAIT_S))
+        await asyncio.sleep(0.1)
+        took_ms, wrong = await _asked(asker)
+        failures = ["the operation did not wait while it was asked"] if waiting.done() else []
+    await waiting
+    if wrong:
+        failures.append(f"{wrong} queries saw an operation that had not ended")
+    slow_ms = quantile(sorted(took_ms), 0.99)
+    name = f"nested: p99 of {QUERIES} queries while an operation waits for a group not served"
+    progress(f"queries meanwhile: p99 {slow_ms:.1f} ms")
+    return within(name, [slow_ms], unit="ms", limit=QUERY_MS), failures
+
+
+async def _asked(group: Group[Neighbour]) -> tuple[list[float], int]:
+    """How long each query took, and how many saw what they should not."""
+    took_ms, wrong = [], 0
+    for _ in range(QUERIES):
+        began = time.perf_counter()
+        wrong += await group.call(Neighbour.times_met) != 1
+        took_ms.append((time.perf_counter() - began) * 1e3)
+        await asyncio.sleep(PAUSE_S)
+    return took_ms, wrong
+
+
+@contextmanager
+def _stopped(pid: int) -> Iterator[None]:
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+async def _until(domain: Domain, name: str, holds: Callable[[GroupInfo], bool]) -> GroupInfo:
+    async with asyncio.timeout(SETTLE_S):
+        while True:
+            try:
+                found = next((each for each in await domain.groups() if each.name == name), None)
+            except Unavailable:  # it was just asked of the host that has stopped
+                found = None
+            if found is not None and holds(found):
+                return found
+            await asyncio.sleep(POLL_S)
+
 
 TARGET: Final = 10.0
 """Interleaved to plain."""

@@ -26,9 +26,9 @@ from holdfast.bench import Progress, Result, compare
 from holdfast.net import (
     Address,
     Connection,
-    Endpoint,
-    Identity,
+    ConnectionSettings,
     Kind,
+    PeerIdentity,
     Reason,
     Role,
     serve,
@@ -132,7 +132,7 @@ class _Load(asyncio.Protocol):
         return load
 
     async def shake_hands(self) -> None:
-        me = Identity("bench", Role.CLIENT, "load")
+        me = PeerIdentity("bench", Role.CLIENT, "load")
         self._arrived.clear()
         self._transport.write(encode_frame(Kind.HELLO, encode_hello(me, PAYLOAD_BYTES_MAX, 600_000)))
         await self._arrived.wait()
@@ -266,7 +266,7 @@ def _serve(pipe: Pipe) -> None:
         ours = await serve(
             Address("127.0.0.1", 0),
             lambda _: _Echo(),
-            Endpoint(Identity("bench", Role.HOST, "echo")),
+            ConnectionSettings(PeerIdentity("bench", Role.HOST, "echo")),
             admits={Kind.STATUS_REQUEST: frozenset({Role.CLIENT})},
         )
         pipe.send((bare.sockets[0].getsockname()[1], ours.address.port))

@@ -19,18 +19,18 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from holdfast.agent.status_client import ask_agent
 from holdfast.authority.views import Why
 from holdfast.bench import Progress
 from holdfast.bench.callers import Callers
-from holdfast.bench.harming import MEMBERS, POLL_S, WAIT_S, insist_on
-from holdfast.bench.patient import Patient
+from holdfast.bench.harm import MEMBERS, POLL_S, WAIT_S, insist_on
+from holdfast.bench.objects import Patient
 from holdfast.bench.systems.ours import started_domain, url_of
+from holdfast.client.admin_client import give
 from holdfast.client.domain import Domain, connect
-from holdfast.client.ordering import give
 from holdfast.client.proxy import Group
-from holdfast.model.orders import GroupHistory, GroupInfo, ShowHistory, ViewInfo
-from holdfast.net import Address, Endpoint, Identity, Role
-from holdfast.node.asking import ask_agent
+from holdfast.model.admin.groups import GroupHistory, GroupInfo, ShowHistory, ViewInfo
+from holdfast.net import Address, ConnectionSettings, PeerIdentity, Role
 from holdfast.node.layout import Description
 
 GROUPS: Final = 9
@@ -110,7 +110,7 @@ async def _watch(
     until: float,
     progress: Progress,
 ) -> None:
-    endpoint = Endpoint(Identity(description.domain, Role.ADMIN, "bench"))
+    endpoint = ConnectionSettings(PeerIdentity(description.domain, Role.ADMIN, "bench"))
     told_at = time.monotonic()
     while (now := time.monotonic()) < until:
         await asyncio.sleep(min(LOOK_S, until - now))

@@ -22,25 +22,21 @@ from typing import Any, Final
 import msgspec
 import uvloop
 
+from holdfast.agent.startup import describe, start_agent, wait_until_alive
+from holdfast.agent.status_client import signal_holder, url_of
 from holdfast.bench import Progress, Result, within
-from holdfast.bench.bulk import ENTRY_BYTES, key_of
-from holdfast.bench.callers import Callers
-from holdfast.bench.checkpoints import CheckpointWatch
-from holdfast.bench.load import quantile
-from holdfast.bench.offered import CLASSES
-from holdfast.bench.windows import Pair, Window, paired
-from holdfast.bench.witness import Testimony, Witness, witnessing
+from holdfast.bench.callers import Callers, quantile
+from holdfast.bench.checkpoints import CheckpointWatch, Testimony, Witness, witnessing
+from holdfast.bench.objects import CLASSES, ENTRY_BYTES, key_of
+from holdfast.bench.usage import Pair, Window, paired
 from holdfast.calling.config import CallPolicy
 from holdfast.client.domain import Domain, connect
 from holdfast.client.proxy import Group
 from holdfast.machine import MachineClock
+from holdfast.model.admin.groups import GroupInfo
 from holdfast.model.errors import Unavailable
-from holdfast.model.orders import GroupInfo
-from holdfast.model.units import MILLISECOND, SECOND
-from holdfast.node.holders import signal_holder
+from holdfast.model.ids import MILLISECOND, SECOND
 from holdfast.node.layout import Description, Layout
-from holdfast.node.reaching import url_of
-from holdfast.node.starting import describe, start_agent, wait_until_alive
 from holdfast.storage.lock import holder_of
 
 NAME: Final = "bulk"
@@ -165,7 +161,7 @@ class _Bench:
 
     async def run(self, megabytes: int, callers: int, seconds: float, rounds: int) -> dict[str, Any]:
         accounts = max(megabytes * 1_000_000 // ENTRY_BYTES, 1)
-        group = await self._domain.create("holdfast.bench.bulk:Bulk", name=NAME, style="warm_passive")
+        group = await self._domain.create("holdfast.bench.objects:Bulk", name=NAME, style="warm_passive")
         await self._grow(group, accounts)
         await self._calm_down(group)
         gc.collect()

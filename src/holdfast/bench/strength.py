@@ -18,20 +18,16 @@ import msgspec
 import uvloop
 
 from holdfast.bench import Progress, Result, compare
-from holdfast.bench.attendance import CLASS, NO_WAITS, Attendance, Waits
-from holdfast.bench.election import PEER, etcd_fail_over_ms
-from holdfast.bench.making import make_groups
+from holdfast.bench.callers import CLASS, NO_WAITS, Attendance, Waits, make_groups
+from holdfast.bench.etcd_cluster import PEER, etcd_fail_over_ms
 from holdfast.bench.systems import START_S
 from holdfast.bench.systems.ours import LoneHost, lone_host, started_domain, url_of
 from holdfast.calling.config import CallPolicy
+from holdfast.client.admin_client import Given, give
 from holdfast.client.domain import connect
-from holdfast.client.ordering import Given, give
-from holdfast.control.wishes import LOSS_NS
+from holdfast.control.replication.spec import LOSS_NS
 from holdfast.machine import MachineClock
-from holdfast.model.errors import InvalidRequest, OutcomeUnknown, Unavailable
-from holdfast.model.host_orders import HostList, ListHosts
-from holdfast.model.ids import HostId
-from holdfast.model.orders import (
+from holdfast.model.admin.groups import (
     CreateGroup,
     ExplainGroup,
     GroupExplained,
@@ -40,8 +36,10 @@ from holdfast.model.orders import (
     ListGroups,
     Order,
 )
-from holdfast.model.units import SECOND
-from holdfast.net import Address, Endpoint, Identity, Role
+from holdfast.model.admin.hosts import HostList, ListHosts
+from holdfast.model.errors import InvalidRequest, OutcomeUnknown, Unavailable
+from holdfast.model.ids import SECOND, HostId
+from holdfast.net import Address, ConnectionSettings, PeerIdentity, Role
 from holdfast.node.layout import Description
 
 HOSTS: Final = 5
@@ -208,7 +206,7 @@ class Scene:
         self._stay = stay
         self._victim = victim
         self._progress = progress
-        self._endpoint = Endpoint(Identity(domain.domain, Role.ADMIN, "bench"))
+        self._endpoint = ConnectionSettings(PeerIdentity(domain.domain, Role.ADMIN, "bench"))
 
     async def all_live(self, hosts: int) -> None:
         """Wait until every host is in session with the authority."""

@@ -5,7 +5,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from holdfast.model.errors import InvalidRequest
-from holdfast.model.units import HOUR, MILLISECOND, SECOND
+from holdfast.model.ids import HOUR, MILLISECOND, SECOND
 
 DURATION_NS_MAX: Final = 24 * HOUR
 """No request is kept longer by the members of a group."""

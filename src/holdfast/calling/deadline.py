@@ -3,16 +3,15 @@
 from collections.abc import Hashable
 from typing import Final
 
-from holdfast.model.ids import Epoch
+from holdfast.model.ids import SECOND, Epoch
 from holdfast.model.ports import Clock, TimerId, Timers
-from holdfast.model.units import SECOND
 
 FAR_S: Final = 1 << 62
 LEAP_NS: Final = 1 * SECOND
 """Expirations are whole seconds, rounded up: time that is set by less hurts no request."""
 
 
-class Alarm:
+class DeadlineTimer:
     """One timer that stands for many deadlines: it goes off at the earliest that was asked for.
 
     A timer per call would cost as much as the call. Whoever is called looks at all its deadlines and asks

@@ -17,19 +17,18 @@ import uvloop
 from cyclopts import App, Parameter
 
 from holdfast.authority.identity import Identity
-from holdfast.authority.serving import FILE_NAME, AuthorityService, lock_directory, open_store
-from holdfast.authority.sqlite_contents import Contents, read_contents
-from holdfast.authority.sqlite_file import open_database, read_identity, restored
+from holdfast.authority.server_process import FILE_NAME, AuthorityService, lock_directory, open_store
+from holdfast.authority.sqlite_file import Contents, open_database, read_contents, read_identity, restored
 from holdfast.authority.sqlite_file import restore as restore_file
 from holdfast.cli.complaint import complain
 from holdfast.cli.output import Output, print_json, print_table, say, talk
 from holdfast.machine import MachineClock, end_on_broken_invariant
-from holdfast.machine.privacy import close_to_others
-from holdfast.machine.slices import SHORT_NS, ask_for_slices
+from holdfast.machine.files import close_to_others
+from holdfast.machine.process_tuning import SHORT_NS, ask_for_slices
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import Epoch, Nonce
-from holdfast.net import Address, Endpoint, Role, Tls
-from holdfast.net import Identity as NetIdentity
+from holdfast.net import Address, ConnectionSettings, Role, Tls
+from holdfast.net import PeerIdentity as NetIdentity
 
 app = App(name="authority", help="Serve and inspect an authority.")
 
@@ -62,7 +61,7 @@ def serve(
     insecure: Serve without TLS beyond this machine.
     """
     tls = None if certs is None else Tls.load(certs, Role.AUTHORITY, id)
-    endpoint = Endpoint(NetIdentity(domain, Role.AUTHORITY, id), tls=tls)
+    endpoint = ConnectionSettings(NetIdentity(domain, Role.AUTHORITY, id), tls=tls)
     close_to_others()
     ask_for_slices(SHORT_NS)
     uvloop.run(_serve(dir, Address.parse(listen), endpoint, insecure))
@@ -115,7 +114,7 @@ def restore(*, dir: Directory, above_epoch: int, yes: bool = False, dry_run: boo
     return EXIT_DONE
 
 
-async def _serve(directory: Path, address: Address, endpoint: Endpoint, insecure: bool) -> None:
+async def _serve(directory: Path, address: Address, endpoint: ConnectionSettings, insecure: bool) -> None:
     lock = lock_directory(directory)
     service = AuthorityService(open_store(directory))
     loop = asyncio.get_running_loop()

@@ -9,9 +9,8 @@ import msgspec
 from cyclopts import App
 
 from holdfast import bench
-from holdfast.bench.agenda import Verdict, agenda, run_through
-from holdfast.bench.measures import Sample
-from holdfast.bench.table import CPU_COLUMNS, cpu_row, side_by_side
+from holdfast.bench.all import Verdict, agenda, run_through
+from holdfast.bench.report import CPU_COLUMNS, Sample, cpu_row, side_by_side
 from holdfast.cli.output import Output, print_json, print_table, styled, talk
 from holdfast.model.errors import InvalidRequest
 

@@ -6,14 +6,14 @@ from typing import Any
 import msgspec
 import uvloop
 
+from holdfast.agent.status_client import url_of
 from holdfast.calling.config import CallPolicy, rounded
 from holdfast.cli.domain import Dir
 from holdfast.cli.output import print_json
 from holdfast.client.domain import connect
 from holdfast.model.errors import HoldfastError, InvalidRequest
-from holdfast.model.units import SECOND
+from holdfast.model.ids import SECOND
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
-from holdfast.node.reaching import url_of
 
 
 class NotShown(HoldfastError):

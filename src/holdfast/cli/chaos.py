@@ -7,14 +7,14 @@ import time
 import uvloop
 from cyclopts import App
 
+from holdfast.agent.status_client import signal_holder
+from holdfast.cli.admin import check_host, give_at, here, order_at
 from holdfast.cli.domain import Dir
-from holdfast.cli.ordering import check_host, give_at, here, order_at
 from holdfast.cli.output import talk
+from holdfast.model.admin.groups import ListGroups
+from holdfast.model.admin.hosts import Deafen, Deafened
 from holdfast.model.errors import InvalidRequest, Unavailable
-from holdfast.model.host_orders import Deafen, Deafened
 from holdfast.model.ids import HostId
-from holdfast.model.orders import ListGroups
-from holdfast.node.holders import signal_holder
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 
 PAUSE_S = 3.0

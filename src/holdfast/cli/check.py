@@ -1,27 +1,93 @@
-"""``holdfast check``: say what a class does that its replicas would not do alike."""
+"""``holdfast check``: say what a class does that its replicas would not do alike.
+
+Running a class's own methods in this process with made-up arguments, for a bounded time.
+"""
 
 import inspect
+import resource
+import signal
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, Final
 
 import msgspec
 
-from holdfast.cli.exercising import exercised
+from holdfast.app_code.finder import BadClass, find_class
+from holdfast.app_code.loader import SYSTEM_CLASSES, load_class, offer_classes
 from holdfast.cli.output import Output, print_json, say, talk
-from holdfast.model.errors import InvalidRequest
+from holdfast.execution.capture import NoStateAvailable, NotCapturable
+from holdfast.execution.definition import Definition, NotMade
+from holdfast.execution.interface import Interface
+from holdfast.execution.timers import Timers
+from holdfast.model.errors import EndsProcess, InvalidRequest
 from holdfast.model.outcome import error_in_words
-from holdfast.node.class_source import BadClass, find_class
-from holdfast.node.classes import SYSTEM_CLASSES, load_class, offer_classes
-from holdfast.sim.class_awaits import INSTEAD as AWAIT_INSTEAD
-from holdfast.sim.class_fences import Caution, cautions_in
-from holdfast.sim.exercise import Exercised, Found
-from holdfast.sim.hash_order import INSTEAD as ORDER_INSTEAD
-from holdfast.styles.capture import NoStateAvailable, NotCapturable
-from holdfast.styles.definition import Definition, NotMade
-from holdfast.styles.interface import Interface
-from holdfast.styles.timers import Timers
+from holdfast.sim.exercise import Exercised, Found, TooSlow, Unfinished, exercise
+from holdfast.sim.lint.class_rules import INSTEAD as AWAIT_INSTEAD
+from holdfast.sim.lint.class_rules import Caution, cautions_in
+from holdfast.sim.lint.set_order import INSTEAD as ORDER_INSTEAD
+
+WITHIN_S: Final = 30.0
+"""For all operations."""
+OPERATION_S: Final = 1.0
+"""For one: a loop over a number that was made up may take for ever."""
+MEMORY_BYTES: Final = 2 << 30
+"""More than this process has already: a list of a length that was made up may not take the machine's."""
+TOLD_EVERY_S: Final = 2.0
+
+
+class _OutOfTime(EndsProcess):
+    """Raised within a method; no method can take it for an exception of its own."""
+
+
+def exercised(definition: Definition, *, operations: int, seed: int) -> Exercised:
+    """What making so many operations of the class's methods finds; says how far it is when it takes long."""
+    until_s = time.monotonic() + WITHIN_S
+    told_s = time.monotonic()
+
+    def progress(done: int) -> None:
+        nonlocal told_s
+        if time.monotonic() - told_s >= TOLD_EVERY_S:
+            told_s = time.monotonic()
+            talk.print(f"tried {done} of {operations} operations")
+
+    def run(work: Callable[[], list[bytes]]) -> list[bytes]:
+        if time.monotonic() >= until_s:
+            raise Unfinished
+        signal.setitimer(signal.ITIMER_REAL, OPERATION_S)
+        try:
+            return work()
+        except _OutOfTime:
+            raise TooSlow from None
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+
+    with _bounded():
+        return exercise(definition, operations=operations, seed=seed, progress=progress, run=run)
+
+
+@contextmanager
+def _bounded() -> Iterator[None]:
+    before = signal.signal(signal.SIGALRM, _end)
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    with open("/proc/self/statm", encoding="ascii") as statm:
+        has_bytes = int(statm.read().split()[0]) * resource.getpagesize()
+    wanted = has_bytes + MEMORY_BYTES
+    if hard == resource.RLIM_INFINITY or wanted < hard:
+        resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+        signal.signal(signal.SIGALRM, before)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    raise _OutOfTime
+
 
 EXIT_CLEAN, EXIT_WARNED = 0, 1
 INSTEAD = {

@@ -2,7 +2,7 @@
 
 import sys
 
-from holdfast.machine.plain import plain
+from holdfast.machine.terminal_text import plain
 
 
 def complain(error: BaseException) -> None:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 import holdfast
 from holdfast.cli.output import Output, Screen, print_json, styled, talk
-from holdfast.demo.ending import run_until_asked
+from holdfast.demo.domain import run_until_asked
 from holdfast.demo.faults import PAUSE_S, Fault
 from holdfast.demo.running import Result, Watcher, run_demo
 from holdfast.model.errors import InvalidRequest

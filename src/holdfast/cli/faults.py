@@ -5,6 +5,7 @@ from typing import Annotated, Final
 import uvloop
 from cyclopts import App, Parameter
 
+from holdfast.agent.status_client import url_of
 from holdfast.cli.domain import Dir
 from holdfast.cli.output import Output, print_json, print_table, say, talk
 from holdfast.client.domain import connect
@@ -12,11 +13,9 @@ from holdfast.faults.events import Location
 from holdfast.faults.filters import InvalidConstraint, Truth, evaluate, parse
 from holdfast.faults.filters.tree import written
 from holdfast.faults.reports import FaultKind, FaultReport
-from holdfast.faults.telling import as_plain, at_of, where_of
-from holdfast.faults.told import Gap, Told
+from holdfast.faults.told_events import Gap, Told, as_plain, at_of, where_of
 from holdfast.model.ids import GroupId
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
-from holdfast.node.reaching import url_of
 
 app = App(name="faults", help="Faults, and the filters that choose among them.")
 

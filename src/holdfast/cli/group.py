@@ -7,16 +7,15 @@ import msgspec
 import uvloop
 from cyclopts import App, Parameter
 
+from holdfast.cli.admin import check_host, give_at, order_at
 from holdfast.cli.domain import Dir
-from holdfast.cli.history import print_codes, print_history, print_poisoned, print_unkept
-from holdfast.cli.members import add_member, primary_set, remove_member, set_primary
-from holdfast.cli.ordering import check_host, give_at, order_at
+from holdfast.cli.explain import print_codes, print_history, print_poisoned, print_unkept
+from holdfast.cli.group_members import add_member, primary_set, remove_member, sends, set_primary
+from holdfast.cli.group_recover import EXIT_DECLINED, recover
+from holdfast.cli.group_upgrade import upgrade
 from holdfast.cli.output import Output, is_agreed, print_json, print_table, talk
 from holdfast.cli.properties import assignments, set_group
-from holdfast.cli.recover import EXIT_DECLINED, recover
-from holdfast.cli.sends import sends
-from holdfast.cli.upgrade import upgrade
-from holdfast.model.orders import (
+from holdfast.model.admin.groups import (
     CreateGroup,
     DeleteGroup,
     GroupHistory,

@@ -7,13 +7,13 @@ import sys
 import msgspec
 import uvloop
 
+from holdfast.agent.status_client import signal_holder
+from holdfast.cli.admin import give_at
 from holdfast.cli.domain import Dir
-from holdfast.cli.ordering import give_at
 from holdfast.cli.output import Output, is_agreed, print_json, print_table, talk
+from holdfast.model.admin.hosts import DrainHost, HostInfo, HostList, ListHosts, RemoveHost
 from holdfast.model.errors import HoldfastError, InvalidRequest
-from holdfast.model.host_orders import DrainHost, HostInfo, HostList, ListHosts, RemoveHost
 from holdfast.model.ids import HostId
-from holdfast.node.holders import signal_holder
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 
 POLL_S = 0.5

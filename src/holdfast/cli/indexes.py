@@ -3,10 +3,10 @@
 import uvloop
 from cyclopts import App
 
+from holdfast.cli.admin import give_at
 from holdfast.cli.domain import Dir
-from holdfast.cli.ordering import give_at
 from holdfast.cli.output import Output, print_json, print_table, talk
-from holdfast.model.index_orders import (
+from holdfast.model.admin.domain import (
     PARTITIONS_DEFAULT,
     REPLICAS_OF_PARTITION_DEFAULT,
     CreateIndex,

@@ -7,9 +7,9 @@ from cyclopts import App
 from holdfast.cli.output import Output, print_json, print_table, say, styled, talk
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import GroupId
-from holdfast.storage.directory import Directory
+from holdfast.storage.disk import Directory
 from holdfast.storage.inspect import Problem, Report, inspect, records
-from holdfast.storage.lock import Held, holder_of
+from holdfast.storage.lock import LockHeld, holder_of
 
 EXIT_DONE, EXIT_DAMAGED = 0, 1
 BODY_SHOWN = 60
@@ -36,7 +36,7 @@ def inspect_log(
     holder = holder_of(directory.absolute().parent) or holder_of(directory)
     if holder is not None:
         # A log that is being written looks torn; and reading it proves nothing about what is synced.
-        raise Held(directory, holder)
+        raise LockHeld(directory, holder)
     disk = Directory(directory)
     report = inspect(disk)
     rows = list(_rows(disk, group)) if records and not report.is_damaged else []

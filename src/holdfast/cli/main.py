@@ -37,9 +37,9 @@ app.command(
 app.command("holdfast.cli.process:hosts", name="host", help="Show and empty hosts.")
 app.command("holdfast.cli.indexes:app", name="index", help="Create, drop and list indexes.")
 app.command(
-    "holdfast.cli.transactions:transactions", name="transactions", help="Show changes of the domain's state."
+    "holdfast.cli.domain_state:transactions", name="transactions", help="Show changes of the domain's state."
 )
-app.command("holdfast.cli.governing:app", name="domain", help="Recover the domain's own state.")
+app.command("holdfast.cli.domain_state:app", name="domain", help="Recover the domain's own state.")
 app.command("holdfast.cli.explain:explain", name="explain", help="Say why a group is as it is.")
 app.command("holdfast.cli.faults:app", name="faults", help="Show faults as they happen; check filters.")
 app.command("holdfast.cli.process:agent", name="agent", show=False)

@@ -1,7 +1,7 @@
 """How commands show what they found: a table for people, one JSON object for machines.
 
 Everything that a command shows goes through here, so that what others named shows as it is: no markup in it
-counts, and nothing in it reaches a terminal but letters (:mod:`holdfast.machine.plain`).
+counts, and nothing in it reaches a terminal but letters (:mod:`holdfast.machine.terminal_text`).
 """
 
 import sys
@@ -14,7 +14,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.machine.plain import plain, plain_json
+from holdfast.machine.terminal_text import plain, plain_json
 
 Output = Literal["table", "json"]
 

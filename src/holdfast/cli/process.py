@@ -12,10 +12,9 @@ from cyclopts import App
 
 from holdfast.cli.complaint import complain
 from holdfast.machine import end_on_broken_invariant, log_to_stderr
-from holdfast.machine.collector import spare_what_stays
-from holdfast.machine.parent import end_with
-from holdfast.machine.privacy import close_to_others
-from holdfast.machine.slices import SHORT_NS, ask_for_slices
+from holdfast.machine.files import close_to_others
+from holdfast.machine.process_end import end_with
+from holdfast.machine.process_tuning import SHORT_NS, ask_for_slices, spare_what_stays
 from holdfast.model.ids import HostId
 
 hosts = App(name="host", help="Show and empty hosts.")
@@ -40,8 +39,8 @@ def host(*, dir: Path, id: str, with_parent: int | None = None) -> int:
         Pid of the process that starts the host: when it is gone, the host ends. An agent gives none: its
         hosts outlive it.
     """
+    from holdfast.machine.child_process import DAMAGED_STATUS
     from holdfast.model.errors import Corruption, InvalidRequest
-    from holdfast.node.child import DAMAGED_STATUS
     from holdfast.node.host import Host
     from holdfast.node.layout import Layout
     from holdfast.web.door import HttpDoor
@@ -70,7 +69,7 @@ def agent(*, dir: Path, with_parent: int | None = None) -> int:
     with_parent
         Pid of the process that starts the agent: when it is gone, the domain stops.
     """
-    from holdfast.node.agent import Agent
+    from holdfast.agent.agent import Agent
     from holdfast.node.layout import Layout
     from holdfast.storage.lock import DirectoryLock, Holder
 

@@ -7,12 +7,12 @@ import msgspec
 import uvloop
 from cyclopts import App, Parameter
 
+from holdfast.cli.admin import give_at
 from holdfast.cli.domain import Dir
-from holdfast.cli.ordering import give_at
 from holdfast.cli.output import Output, print_json, print_table
+from holdfast.model.admin.objects import PropertiesShown, RemoveProperties, SetProperties, ShowProperties
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.properties import PREFIX
-from holdfast.model.property_orders import PropertiesShown, RemoveProperties, SetProperties, ShowProperties
 from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 
 app = App(name="properties", help="Show and change what groups shall be like.")

@@ -9,13 +9,12 @@ from cyclopts import App, Parameter
 
 from holdfast.cli.output import Output, print_json, print_table, say, talk
 from holdfast.model.errors import InvalidRequest
-from holdfast.sim.mixing import run_mix
-from holdfast.sim.planted import planted_bug, planted_bugs
-from holdfast.sim.profiles import DEFAULT, expand, kinds_of, profile_names
-from holdfast.sim.report import FAILURES, Summary, load_failure
-from holdfast.sim.runner import Search, run_seeds, search_planted
-from holdfast.sim.scenario import scenario_class, scenario_names
-from holdfast.sim.simulation import Outcome, simulate
+from holdfast.sim.runner.planted import planted_bug, planted_bugs
+from holdfast.sim.runner.profiles import DEFAULT, expand, kinds_of, profile_names
+from holdfast.sim.runner.report import FAILURES, Summary, load_failure
+from holdfast.sim.runner.runner import Search, run_mix, run_seeds, search_planted
+from holdfast.sim.runner.scenario import scenario_class, scenario_names
+from holdfast.sim.runner.simulation import Outcome, simulate
 
 EXIT_DONE, EXIT_FAILED = 0, 1
 SEEDS_MAX = 1_000_000

@@ -7,8 +7,8 @@ from rich.table import Table
 
 from holdfast.cli.demo import EXAMPLES, EXIT_BROKEN, EXIT_WHOLE
 from holdfast.cli.output import Output, Screen, print_json, talk
-from holdfast.demo.ending import run_until_asked
-from holdfast.demo.soaking import Soaked, Watcher, run_soak
+from holdfast.demo.domain import run_until_asked
+from holdfast.demo.soak import Soaked, Watcher, run_soak
 from holdfast.model.errors import InvalidRequest
 
 SEEDS = 1 << 32

@@ -9,25 +9,20 @@ from typing import Any, Literal, Self, TypeVar, overload
 
 import msgspec
 
-from holdfast.calling.caller import Caller
 from holdfast.calling.config import CallPolicy, ClientConfig
-from holdfast.client.callers import Callers
-from holdfast.client.criteria import NONE
+from holdfast.calling.group_client import GroupClient
+from holdfast.client.admin_client import AboutGroups
 from holdfast.client.faults import Faults
-from holdfast.client.members import Members
-from holdfast.client.objects import Objects
-from holdfast.client.ordering import AboutGroups
-from holdfast.client.properties import Properties
 from holdfast.client.proxy import Group
-from holdfast.client.reach import Reach
-from holdfast.model.abroad import SCHEME
+from holdfast.client.resources import NONE, Members, ObjectFactory, Properties
+from holdfast.client.routing import GroupLookup, HostReach
+from holdfast.execution.interface import Interface
+from holdfast.model.admin.groups import CreateGroup, DeleteGroup, GroupInfo, GroupList, ListGroups
 from holdfast.model.calls import RequestId
 from holdfast.model.errors import InvalidRequest, NoSuchGroup
-from holdfast.model.orders import CreateGroup, DeleteGroup, GroupInfo, GroupList, ListGroups
-from holdfast.model.reference import NAME_CHARACTERS_MAX, is_sendable
-from holdfast.model.units import SECOND
-from holdfast.net import Address, Endpoint, Expected, Identity, Role, Tls
-from holdfast.styles.interface import Interface
+from holdfast.model.ids import SECOND
+from holdfast.model.reference import NAME_CHARACTERS_MAX, SCHEME, is_sendable
+from holdfast.net import Address, ConnectionSettings, Expected, PeerIdentity, Role, Tls
 
 T = TypeVar("T")
 
@@ -54,8 +49,8 @@ def connect(
     domain, addresses = parse_url(url)
     name = name or f"client-{os.getpid()}-{secrets.token_hex(4)}"
     tls = Tls.load(Path(certs), Role.CLIENT, name) if certs is not None else None
-    identity = Identity(domain, Role.CLIENT, name)
-    endpoint = Endpoint(identity, tls=tls, expected=Expected(roles=frozenset({Role.HOST})))
+    identity = PeerIdentity(domain, Role.CLIENT, name)
+    endpoint = ConnectionSettings(identity, tls=tls, expected=Expected(roles=frozenset({Role.HOST})))
     return Domain(endpoint, addresses, policy or CallPolicy(), config or ClientConfig(), insecure=insecure)
 
 
@@ -76,7 +71,7 @@ class Domain:
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        endpoint: ConnectionSettings,
         addresses: list[Address],
         policy: CallPolicy,
         config: ClientConfig,
@@ -87,13 +82,13 @@ class Domain:
         config.validate()
         self._name = endpoint.identity.domain
         self._policy = policy
-        self._callers = Callers(
+        self._callers = GroupLookup(
             policy,
             config,
             hosts=lambda: self._reach.hosts,
             on_reference=lambda: self._reach.keep_connected_soon(),
         )
-        self._reach = Reach(endpoint, addresses, self._callers, config, insecure=insecure)
+        self._reach = HostReach(endpoint, addresses, self._callers, config, insecure=insecure)
         self._give = self._reach.give
         self._faults: Faults | None = None
 
@@ -137,13 +132,13 @@ class Domain:
         return Properties(self._give, type_id=cls if isinstance(cls, str) else type_id_of(cls))
 
     @property
-    def objects(self) -> Objects:
+    def objects(self) -> ObjectFactory:
         """The replication manager as a factory of objects."""
-        return Objects(self._give)
+        return ObjectFactory(self._give)
 
-    def factory(self, location: str) -> Objects:
+    def factory(self, location: str) -> ObjectFactory:
         """The factory at that location, which makes objects without replicas."""
-        return Objects(self._give, location)
+        return ObjectFactory(self._give, location)
 
     @overload
     async def group(self, name: str) -> Group[Any]: ...
@@ -158,7 +153,7 @@ class Domain:
         """
         return self._proxy(await self.caller(name), cls)
 
-    async def caller(self, name: str) -> Caller:
+    async def caller(self, name: str) -> GroupClient:
         """The requests to the group of that name, for whoever has arguments and ids of its own. Raises as
         :meth:`group`."""
         if not 0 < len(name) <= NAME_CHARACTERS_MAX:
@@ -278,7 +273,7 @@ class Domain:
         caller = await self._callers.find(group=about.group)
         return await caller.outcome(about, self._policy, returns)
 
-    def _proxy(self, caller: Caller, cls: type[Any] | None) -> Group[Any]:
+    def _proxy(self, caller: GroupClient, cls: type[Any] | None) -> Group[Any]:
         interface = Interface(cls) if cls is not None else None
         caller.is_held = True
         members = Members(caller.reference.name, self._give)

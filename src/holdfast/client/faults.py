@@ -3,23 +3,257 @@
 Events are read from the notifier after the number one has, so whoever was away, or lived through a change of
 primaries, reads on without a gap and without a repetition. The methods of the source (FTC 27.4.6) are here
 under their own names; consumers that are objects of this process are pushed to from here.
+
+The notifier's group, as a client calls it: found when it is first needed, asked again when it moves.
+
+Pushing to consumers: objects of this process to which the notifier's events are brought, in order.
+
+At least once, with numbers: what a consumer has taken is acknowledged to the notifier after a while, and
+whoever resumes it may hear the last few again. A consumer that is slow holds up nobody: its events wait in
+the notifier's ring, and if they are gone before it comes, it is told of the gap and the loss is counted.
+
+A filter at the notifier, with the methods of the source (CosNotifyFilter::Filter, FTC-270).
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Sequence
-from typing import Final
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, runtime_checkable
 
-from holdfast.client.fault_consumers import Push, SequencePushConsumer, StructuredPushConsumer
-from holdfast.client.fault_filters import SubscriptionFilter
-from holdfast.client.notifier import NotifierGroup, OpenGroup
-from holdfast.client.ordering import Give
+import structlog
+
+from holdfast.client.admin_client import Submit
+from holdfast.client.proxy import Group
+from holdfast.execution.interface import QUERY_MARK
 from holdfast.faults.analyzer import Analyzer
-from holdfast.faults.consumers import Consumer
-from holdfast.faults.events import StructuredEvent
-from holdfast.faults.filters import parse
-from holdfast.faults.notifier import Notifier
+from holdfast.faults.consumers import Consumer, Disconnected, TooManyConsumers
+from holdfast.faults.events import InvalidEvent, StructuredEvent
+from holdfast.faults.filters import (
+    ConstraintExp,
+    ConstraintId,
+    ConstraintInfo,
+    ConstraintNotFound,
+    FilterDestroyed,
+    InvalidGrammar,
+    parse,
+)
+from holdfast.faults.filters.constraints import Compiled
+from holdfast.faults.notifier import NoSuchNumber, Notifier
 from holdfast.faults.reports import FaultReport
-from holdfast.faults.told import Gap, Page, Told
+from holdfast.faults.told_events import Gap, Page, Told
+from holdfast.model.admin.objects import FaultNotifierShown, ShowFaultNotifier
+from holdfast.model.conversion import ResultDoesNotFit
+from holdfast.model.errors import HoldfastError, InvalidRequest, NoSuchGroup, OutcomeUnknown, Unavailable
+from holdfast.model.outcome import MethodRaised
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+RETRY_S: Final = 0.2
+
+
+class OpenGroup(Protocol):
+    """As ``Domain.group``."""
+
+    def __call__(self, name: str, cls: type[Notifier]) -> Awaitable[Group[Notifier]]: ...
+
+
+class NotifierGroup:
+    """The fault notifier of a domain (FTC-245)."""
+
+    def __init__(self, give: Submit, open_group: OpenGroup) -> None:
+        self._give = give
+        self._open_group = open_group
+        self._group: Group[Notifier] | None = None
+
+    async def ask(
+        self, method: Callable[Concatenate[Notifier, P], R], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
+        """What a method of the notifier returns. A question is asked until it is answered, however long the
+        group takes to have a primary again. Raises what the method raises."""
+        while True:
+            try:
+                group = await self._found()
+                return await group.call(method, *args, **kwargs)
+            except MethodRaised as error:
+                raise _as_raised(error) from None
+            except NoSuchGroup:
+                self._group = None  # it was removed, or another was registered
+            except (Unavailable, OutcomeUnknown):
+                if not getattr(method, QUERY_MARK, False):
+                    raise
+            await asyncio.sleep(RETRY_S)
+
+    async def tell(
+        self, method: Callable[Concatenate[Notifier, P], Any], *args: P.args, **kwargs: P.kwargs
+    ) -> None:
+        """Have it executed, as :meth:`ask`, whatever it returns: a notifier that somebody else registered has
+        the source's methods, which return nothing."""
+        with suppress(ResultDoesNotFit):
+            await self.ask(method, *args, **kwargs)
+
+    async def _found(self) -> Group[Notifier]:
+        if self._group is None:
+            shown = await self._give(ShowFaultNotifier(is_made=True), FaultNotifierShown)
+            self._group = await self._open_group(shown.group, Notifier)
+        return self._group
+
+
+def _as_raised(error: MethodRaised) -> HoldfastError:
+    """The notifier's own exception, as callers of the same thing here would get it."""
+    make = _RAISED.get(error.type_name.rpartition(".")[2])
+    return error if make is None else make(error.text)
+
+
+def _not_found(text: str) -> ConstraintNotFound:
+    digits = text.rpartition(" ")[2]
+    return ConstraintNotFound(int(digits) if digits.isdigit() else 0)
+
+
+_RAISED: Final[dict[str, Callable[[str], Any]]] = {
+    "InvalidGrammar": InvalidGrammar,
+    "FilterDestroyed": FilterDestroyed,
+    "ConstraintNotFound": _not_found,
+    "Disconnected": Disconnected,
+    "TooManyConsumers": TooManyConsumers,
+    "NoSuchNumber": NoSuchNumber,
+    "InvalidEvent": InvalidEvent,
+}
+
+
+READ_S: Final = 0.25
+"""Between two questions, when there was nothing new."""
+BATCH: Final = 100
+"""Events brought at once."""
+
+log = structlog.get_logger("holdfast.faults")
+
+
+@runtime_checkable
+class StructuredPushConsumer(Protocol):
+    """Takes events one by one (CosNotifyComm::StructuredPushConsumer). May also have ``on_gap``."""
+
+    def push_structured_event(self, told: Told) -> Awaitable[None] | None: ...
+
+
+@runtime_checkable
+class SequencePushConsumer(Protocol):
+    """Takes batches (CosNotifyComm::SequencePushConsumer). May also have ``on_gap``."""
+
+    def push_structured_events(self, told: list[Told]) -> Awaitable[None] | None: ...
+
+
+@runtime_checkable
+class HearsOfGaps(Protocol):
+    """A consumer that wants to know what it missed."""
+
+    def on_gap(self, gap: Gap) -> Awaitable[None] | None: ...
+
+
+class Push:
+    """Brings one consumer's events, from when it is made until it is stopped or the consumer fails."""
+
+    def __init__(
+        self,
+        id: int,
+        consumer: StructuredPushConsumer | SequencePushConsumer,
+        notifier: NotifierGroup,
+        after: int | None,
+    ) -> None:
+        self._id = id
+        self._consumer = consumer
+        self._notifier = notifier
+        self._after = after
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def stop(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        try:
+            while True:
+                page = await self._notifier.ask(Notifier.read_for, self._id, self._after, BATCH)
+                await self._bring(page)
+                if page.reached == page.newest:
+                    await asyncio.sleep(READ_S)
+        except InvalidRequest as error:
+            log.warning("a consumer hears of faults no more", consumer=self._id, why=str(error))
+        except Exception as error:
+            # The consumer is the user's code, and may fail in any way; what it did not take stays unheard.
+            log.error("a consumer of faults failed", consumer=self._id, why=repr(error))
+
+    async def _bring(self, page: Page) -> None:
+        missed = 0 if page.gap is None else page.gap.count
+        if page.gap is not None and isinstance(self._consumer, HearsOfGaps):
+            await _taken(self._consumer.on_gap(page.gap))
+        if isinstance(self._consumer, StructuredPushConsumer):
+            for told in page.events:
+                await _taken(self._consumer.push_structured_event(told))
+        elif page.events:
+            await _taken(self._consumer.push_structured_events(list(page.events)))
+        if page.events or missed:
+            await self._acknowledge(page.reached, missed)
+        self._after = page.reached
+
+    async def _acknowledge(self, reached: int, missed: int) -> None:
+        try:
+            await self._notifier.ask(Notifier.acknowledge, self._id, reached, missed)
+        except InvalidRequest:
+            raise
+        except HoldfastError:
+            pass  # the next one will do: only whoever resumes would hear these again
+
+
+async def _taken(done: Awaitable[None] | None) -> None:
+    if done is not None:
+        await done
+
+
+class SubscriptionFilter:
+    """Made by ``create_subscription_filter``. It lives at the notifier, until it is destroyed."""
+
+    def __init__(self, number: int, notifier: NotifierGroup) -> None:
+        self.number = number
+        self._notifier = notifier
+
+    async def constraint_grammar(self) -> str:
+        return await self._notifier.ask(Notifier.constraint_grammar, self.number)
+
+    async def add_constraints(self, expressions: Sequence[ConstraintExp]) -> list[ConstraintInfo]:
+        """All of them or none. Raises ``InvalidConstraint``, which names the first that is not right."""
+        _check(expressions)
+        return await self._notifier.ask(Notifier.add_constraints, self.number, [*expressions])
+
+    async def modify_constraints(
+        self, delete: Sequence[ConstraintId], modify: Sequence[ConstraintInfo]
+    ) -> None:
+        """All of it or nothing. Raises ``InvalidConstraint``, ``ConstraintNotFound``."""
+        _check([each.constraint_expression for each in modify])
+        await self._notifier.ask(Notifier.modify_constraints, self.number, [*delete], [*modify])
+
+    async def get_constraints(self, ids: Sequence[ConstraintId]) -> list[ConstraintInfo]:
+        """Raises ``ConstraintNotFound``."""
+        return await self._notifier.ask(Notifier.get_constraints, self.number, [*ids])
+
+    async def get_all_constraints(self) -> list[ConstraintInfo]:
+        return await self._notifier.ask(Notifier.get_all_constraints, self.number)
+
+    async def remove_all_constraints(self) -> None:
+        await self._notifier.ask(Notifier.remove_all_constraints, self.number)
+
+    async def destroy(self) -> None:
+        await self._notifier.ask(Notifier.destroy_filter, self.number)
+
+    async def match_structured(self, event: StructuredEvent) -> bool:
+        return await self._notifier.ask(Notifier.match_structured, self.number, event)
+
+
+def _check(expressions: Sequence[ConstraintExp]) -> None:
+    """Before anything is sent, so that a mistake is pointed at as it is anywhere else."""
+    for each in expressions:
+        Compiled.of(each)
+
 
 WATCH_S: Final = 0.25
 """Between two questions, when there was nothing new."""
@@ -28,7 +262,7 @@ WATCH_S: Final = 0.25
 class Faults:
     """Of one domain. Closed with it."""
 
-    def __init__(self, give: Give, open_group: OpenGroup) -> None:
+    def __init__(self, give: Submit, open_group: OpenGroup) -> None:
         self._notifier = NotifierGroup(give, open_group)
         self._pushes: dict[int, Push] = {}
 

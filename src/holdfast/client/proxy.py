@@ -6,21 +6,18 @@ from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, TypeVar
 
 import msgspec
 
-from holdfast.calling.caller import Answer, Caller
 from holdfast.calling.config import CallPolicy, rounded
-from holdfast.calling.lane import Lane
-from holdfast.client.criteria import NONE
-from holdfast.client.members import Members
-from holdfast.client.properties import Properties
+from holdfast.calling.group_client import Answer, GroupClient
+from holdfast.calling.ordered_lane import OrderedLane
+from holdfast.client.resources import NONE, Members, Properties
+from holdfast.execution.interface import BadCall, Interface
+from holdfast.execution.records import encode_arguments
+from holdfast.model.admin.groups import GroupInfo
+from holdfast.model.admin.objects import GroupReference
 from holdfast.model.calls import METHOD_CHARACTERS_MAX, STALE_MS_MAX
 from holdfast.model.errors import InvalidRequest
-from holdfast.model.ids import GroupId
-from holdfast.model.object_orders import GroupReference
-from holdfast.model.orders import GroupInfo
+from holdfast.model.ids import SECOND, GroupId
 from holdfast.model.reference import is_sendable
-from holdfast.model.units import SECOND
-from holdfast.styles.interface import BadCall, Interface
-from holdfast.styles.operation import encode_arguments
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -46,11 +43,11 @@ class Group(Generic[T]):
 
     def __init__(
         self,
-        caller: Caller,
+        caller: GroupClient,
         policy: CallPolicy,
         interface: Interface | None = None,
         *,
-        lane: Lane | None = None,
+        lane: OrderedLane | None = None,
         stale_ms: int | None = None,
         members: Members | None = None,
         domain: str = "",
@@ -123,7 +120,7 @@ class Group(Generic[T]):
             changes["waits_for_room"] = wait
         policy = msgspec.structs.replace(self._policy, **changes)
         policy.validate()
-        lane = self._lane if ordered is None else Lane() if ordered else None
+        lane = self._lane if ordered is None else OrderedLane() if ordered else None
         stale_ms = self._stale_ms
         if consistency not in (None, "linearizable", "stale"):
             raise InvalidRequest(f'consistency is "linearizable" or "stale", not {consistency!r}')
@@ -145,21 +142,21 @@ class Group(Generic[T]):
         )
 
     async def add_member(self, host: str, own: str = "") -> GroupInfo:
-        """As :meth:`.members.Members.add`."""
+        """As :meth:`.resources.Members.add`."""
         return await self._steward().add(host, own)
 
     async def remove_member(self, host: str) -> GroupInfo:
-        """As :meth:`.members.Members.remove`."""
+        """As :meth:`.resources.Members.remove`."""
         return await self._steward().remove(host)
 
     async def create_member(
         self, location: str, *, type_id: str = "", criteria: Mapping[str, Any] = NONE
     ) -> GroupReference:
-        """As :meth:`.members.Members.create`."""
+        """As :meth:`.resources.Members.create`."""
         return await self._steward().create(location, type_id=type_id, criteria=criteria)
 
     async def reference(self) -> GroupReference:
-        """As :meth:`.members.Members.reference`."""
+        """As :meth:`.resources.Members.reference`."""
         return await self._steward().reference()
 
     @property
@@ -168,7 +165,7 @@ class Group(Generic[T]):
         return self._steward().properties
 
     async def set_primary(self, host: str) -> GroupInfo:
-        """As :meth:`.members.Members.set_primary`."""
+        """As :meth:`.resources.Members.set_primary`."""
         return await self._steward().set_primary(host)
 
     def typed(self, interface: Callable[..., R]) -> R:

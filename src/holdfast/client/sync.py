@@ -1,25 +1,95 @@
-"""The same without an event loop of one's own: a thread runs one, and every call waits for its outcome."""
+"""The same without an event loop of one's own: a thread runs one, and every call waits for its outcome.
 
+An event loop in a thread of its own, to which other threads hand what they wait for.
+"""
+
+import asyncio
+import concurrent.futures
+import os
+import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Final, Self, TypeVar, overload
 
 from holdfast.calling.config import CallPolicy, ClientConfig
+from holdfast.client.admin_client import OrderUnsettled
 from holdfast.client.domain import Domain, connect
 from holdfast.client.faults import Faults
-from holdfast.client.loop_thread import LoopThread
-from holdfast.client.properties import Properties
 from holdfast.client.proxy import Group
+from holdfast.client.resources import Properties
 from holdfast.faults.events import StructuredEvent
 from holdfast.faults.reports import FaultReport
-from holdfast.faults.told import Gap, Told
+from holdfast.faults.told_events import Gap, Told
+from holdfast.model.admin.groups import GroupInfo
+from holdfast.model.admin.objects import GroupReference
 from holdfast.model.calls import RequestId
 from holdfast.model.errors import Unavailable
-from holdfast.model.object_orders import GroupReference
-from holdfast.model.orders import GroupInfo
 
 T = TypeVar("T")
+
+END_S: Final = 10.0
+"""How long what is cancelled at the end may take to clean up; what takes longer is left behind."""
+
+
+class LoopThread:
+    """Runs from when it is made until :meth:`stop`. Of the process that made it alone: one that is forked has
+    a copy of everything but the thread."""
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self._loop = asyncio.new_event_loop()
+        self._handing = threading.Lock()
+        """Held to hand something in, and to stop: what was handed in is seen by who stops."""
+        self._is_stopped = False
+        self._thread = threading.Thread(target=self._loop.run_forever, name="holdfast client", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether this is a copy, in a process that was forked."""
+        return os.getpid() != self._process
+
+    def run(self, coroutine: Coroutine[Any, Any, T], *, is_question: bool = False) -> T:
+        """Wait for *coroutine*. Raises ``Unavailable`` when it cannot run. If it is ended by :meth:`stop`, so
+        does a *question*; of anything else it is unknown what it came to (``OutcomeUnknown``)."""
+        future = self._hand_in(coroutine)
+        try:
+            return future.result()
+        except concurrent.futures.CancelledError:
+            if is_question:
+                raise Unavailable("the domain was closed") from None
+            raise OrderUnsettled("the domain was closed; it may have been carried out") from None
+
+    def stop(self) -> None:
+        """End all that runs, and the thread. Nothing happens to a copy: its loop's files are the parent's."""
+        if self.is_inherited:
+            return
+        with self._handing:
+            self._is_stopped = True
+            ending = asyncio.run_coroutine_threadsafe(self._end_all(), self._loop)
+        ending.result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _hand_in(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        if self.is_inherited:  # looked at first: another thread may have held the lock as it was forked
+            coroutine.close()
+            raise Unavailable("this process was forked since the domain was entered: connect anew")
+        with self._handing:
+            if self._is_stopped:
+                coroutine.close()
+                raise Unavailable("the domain is closed: use it within `with`")
+            return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    async def _end_all(self) -> None:
+        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=END_S)
+        await self._loop.shutdown_asyncgens()
 
 
 def connect_sync(
@@ -177,7 +247,7 @@ async def _close(news: AsyncGenerator[Told | Gap, None]) -> None:
 
 
 class SyncProperties:
-    """As :class:`.properties.Properties`, waiting for each answer."""
+    """As :class:`.resources.Properties`, waiting for each answer."""
 
     def __init__(self, domain: SyncDomain, properties: Properties) -> None:
         self._domain = domain
@@ -208,19 +278,19 @@ class SyncGroup:
         return SyncGroup(self._domain, self._group.options(**options))
 
     def add_member(self, host: str, own: str = "") -> GroupInfo:
-        """As :meth:`.members.Members.add`."""
+        """As :meth:`.resources.Members.add`."""
         return self._domain.run(self._group.add_member(host, own))
 
     def remove_member(self, host: str) -> GroupInfo:
-        """As :meth:`.members.Members.remove`."""
+        """As :meth:`.resources.Members.remove`."""
         return self._domain.run(self._group.remove_member(host))
 
     def create_member(self, location: str, **options: Any) -> GroupReference:
-        """As :meth:`.members.Members.create`."""
+        """As :meth:`.resources.Members.create`."""
         return self._domain.run(self._group.create_member(location, **options))
 
     def reference(self) -> GroupReference:
-        """As :meth:`.members.Members.reference`."""
+        """As :meth:`.resources.Members.reference`."""
         return self._domain.run(self._group.reference(), is_question=True)
 
     @property
@@ -229,7 +299,7 @@ class SyncGroup:
         return SyncProperties(self._domain, self._group.properties)
 
     def set_primary(self, host: str) -> GroupInfo:
-        """As :meth:`.members.Members.set_primary`."""
+        """As :meth:`.resources.Members.set_primary`."""
         return self._domain.run(self._group.set_primary(host))
 
     def call(self, method: str, /, *args: Any, **kwargs: Any) -> Any:

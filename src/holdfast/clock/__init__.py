@@ -10,14 +10,11 @@ Leaves to others: the CSN value and its strings (``model.csn``), the changes the
 and ``csnstate`` are kept.
 """
 
-from holdfast.clock.assignments import Assignments
-from holdfast.clock.callbacks import CsnCallback, Registration
-from holdfast.clock.config import ClockConfig
+from holdfast.clock.assignments import Assignments, CsnCallback, Registration
+from holdfast.clock.errors import ClockConfig
 from holdfast.clock.generator import ClockPorts, ClockStatus, Generator, Phase
-from holdfast.clock.pending import PendingList
-from holdfast.clock.sending import Missing, missing, to_send
 from holdfast.clock.state import ClockState
-from holdfast.clock.vector import Vector
+from holdfast.clock.vector import Missing, PendingList, Vector, missing, to_send
 
 __all__ = [
     "Assignments",

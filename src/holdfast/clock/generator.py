@@ -3,7 +3,7 @@
 Rules. Every CSN handed out is greater than every one this server ever handed out (CSN-19) and than every one
 it has observed from others (CSN-20), across restarts and crashes (CSN-21).
 
-How. Time never goes back (:mod:`.offsets`). A future timestamp is in stable storage (:mod:`.future`) and no
+How. Time never goes back (:mod:`.offsets`). A future timestamp is in stable storage (:mod:`.state`) and no
 CSN reaches it, so whatever a crash forgets is below the timestamp at which the next run resumes. A new
 future is stored about every ``store_interval_s``. Where a store is late, the time waits just below what is
 stored and S goes on counting; when S is used up too, or a peer has pulled the time past it, ``take`` raises
@@ -12,7 +12,9 @@ good (D1).
 
 Threads. ``take``, ``commit``, ``abort`` and ``status`` may be called from any thread: they touch no port but
 the trace. All else belongs to the thread that drives the core. Callbacks run outside the lock, so two
-threads' callbacks may overtake each other; ``oldest_in_flight`` does not lie meanwhile (see :mod:`.pending`).
+threads' callbacks may overtake each other; ``oldest_in_flight`` does not lie meanwhile (see :mod:`.vector`).
+
+Which peer is which replica: no two may share an id (CSN-40).
 """
 
 from collections.abc import Callable, Hashable
@@ -22,18 +24,45 @@ from enum import Enum
 from typing import Final
 
 from holdfast.clock.assignments import Assignments
-from holdfast.clock.config import ClockConfig
-from holdfast.clock.errors import ClockUnreadable, FutureNotStored, GeneratorStopped, SkewTooLarge, TimeEnded
-from holdfast.clock.future import FutureStore
+from holdfast.clock.errors import (
+    ClockConfig,
+    ClockUnreadable,
+    DuplicateReplica,
+    FutureNotStored,
+    GeneratorStopped,
+    SkewTooLarge,
+    TimeEnded,
+)
 from holdfast.clock.offsets import LogicalTime
-from holdfast.clock.sessions import Sessions
-from holdfast.clock.state import ClockState, Reservation, resumed
+from holdfast.clock.state import ClockState, FutureStore, Reservation, resumed
 from holdfast.clock.vector import Vector
 from holdfast.model.csn import REPLICA_MAX, SEQUENCE_MAX, SUB_SEQUENCE_MAX, TIMESTAMP_MAX, Csn
 from holdfast.model.errors import HoldfastError, InvalidRequest
-from holdfast.model.ids import ReplicaId
+from holdfast.model.ids import SECOND, ReplicaId
 from holdfast.model.ports import Clock, Disk, Timers, Token, Trace
-from holdfast.model.units import SECOND
+
+
+class Sessions:
+    """The replica ids of the peers in session with this server."""
+
+    def __init__(self, own: ReplicaId) -> None:
+        self._own = own
+        self._replicas: dict[str, ReplicaId] = {}
+
+    def check(self, peer: str, replica: ReplicaId) -> None:
+        """Raises :class:`DuplicateReplica` when *replica* is this server or another peer in session."""
+        if replica == self._own:
+            raise DuplicateReplica(peer, replica, "this server")
+        for other, taken in self._replicas.items():
+            if taken == replica and other != peer:
+                raise DuplicateReplica(peer, replica, f"peer {other}")
+
+    def begin(self, peer: str, replica: ReplicaId) -> None:
+        self._replicas[peer] = replica
+
+    def end(self, peer: str) -> None:
+        self._replicas.pop(peer, None)
+
 
 SAMPLE_NS: Final = SECOND
 SAMPLE_TAG: Final = "clock.sample"

@@ -7,16 +7,25 @@ remembered, else the next merge with a peer that has not heard of it would bring
 
 Text (version 1), one line, sorted: ``GENERATION [CSN]... [-REPLICA]...``, for example
 ``2f6c 03626325e00010001 03626325f00000002 -0003``: the newest CSN of replicas 1 and 2, and 3 is retired.
+
+Pending lists: which committed changes of a replica may be sent (CSN-52..54).
+
+A vector says "everything up to here", so a change may be sent, and counted in a vector, only when no
+smaller CSN of the same replica is still in flight. Aborted ones hold nobody up.
+
+What to send: the smallest set of changes that brings a consumer up to date (CSN-62).
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Final
 
 from holdfast.clock.errors import DifferentGeneration
 from holdfast.model.csn import Csn, parse
-from holdfast.model.errors import InvalidRequest
+from holdfast.model.errors import InvalidRequest, Overloaded
 from holdfast.model.ids import ReplicaId
 
 _GENERATION: Final = re.compile(r"[0-9a-zA-Z_.:]{1,64}", re.ASCII)
@@ -110,3 +119,103 @@ class Vector:
 
     def _with(self, csns: Iterable[Csn], retired: Iterable[ReplicaId]) -> "Vector":
         return Vector.of(self.generation, (*self, *csns), retired=(*self.retired, *retired))
+
+
+PENDING_MAX: Final = 200_000
+"""CSNs known and not yet drained; beyond it something holds the list up, and it must be looked at."""
+
+
+class PendingList:
+    """The CSNs of one replica, from assigned (or received) to drained as sendable, in order.
+
+    For the server's own replica register ``assigned``, ``committed`` and ``aborted`` with the generator.
+    They run outside its lock, so with several threads a CSN may be committed here before a smaller one is
+    even known here: then drain with ``below=generator.oldest_in_flight()``, read *after* the commits.
+    """
+
+    def __init__(self, replica: ReplicaId, *, lock: AbstractContextManager[object] | None = None) -> None:
+        self.replica = replica
+        self._lock = lock or nullcontext()
+        self._is_committed: dict[Csn, bool] = {}
+        """Every CSN that is pending."""
+        self._order: list[Csn] = []
+        """A heap of them; aborted ones linger until they come up."""
+
+    def __len__(self) -> int:
+        return len(self._is_committed)
+
+    def assigned(self, csn: Csn, _argument: object = None) -> None:
+        """*csn* is in flight: assigned here, or received and not yet durable."""
+        if csn.replica != self.replica:
+            raise InvalidRequest(f"CSN {csn} is not of replica {self.replica}")
+        with self._lock:
+            if csn in self._is_committed:
+                raise InvalidRequest(f"CSN {csn} is pending already")
+            if len(self._is_committed) >= PENDING_MAX:
+                raise Overloaded(f"{PENDING_MAX} CSNs of replica {self.replica} are pending")
+            self._is_committed[csn] = False
+            heappush(self._order, csn)
+
+    def committed(self, csn: Csn, _argument: object = None) -> None:
+        """The change of *csn* is durable."""
+        with self._lock:
+            self._require_in_flight(csn)
+            self._is_committed[csn] = True
+
+    def aborted(self, csn: Csn, _argument: object = None) -> None:
+        """*csn* will never be committed; nobody waits for it."""
+        with self._lock:
+            self._require_in_flight(csn)
+            del self._is_committed[csn]
+
+    def take_sendable(self, *, below: Csn | None = None) -> list[Csn]:
+        """Drain, in order, the committed CSNs that no smaller one in flight holds up.
+
+        The last of them is what the vector may say of this replica.
+        """
+        sendable: list[Csn] = []
+        with self._lock:
+            while self._order and (below is None or self._order[0] < below):
+                csn = self._order[0]
+                if self._is_committed.get(csn) is False:
+                    break
+                heappop(self._order)
+                if self._is_committed.pop(csn, None):
+                    sendable.append(csn)
+        return sendable
+
+    def _require_in_flight(self, csn: Csn) -> None:
+        if self._is_committed.get(csn) is not False:
+            raise InvalidRequest(f"CSN {csn} is not in flight: it has ended, or was never assigned")
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """The changes of one replica that a consumer lacks: all after *after* (None: all) up to *up_to*."""
+
+    replica: ReplicaId
+    after: Csn | None
+    up_to: Csn
+
+    def includes(self, csn: Csn) -> bool:
+        operation = csn.operation
+        return operation <= self.up_to and (self.after is None or operation > self.after)
+
+
+def missing(supplier: Vector, consumer: Vector) -> tuple[Missing, ...]:
+    """What *supplier* has and *consumer* lacks, by replica. Raises :class:`DifferentGeneration`."""
+    supplier.check_generation(consumer)
+    return tuple(
+        Missing(csn.replica, consumer.get(csn.replica), csn) for csn in supplier if not consumer.covers(csn)
+    )
+
+
+def to_send(changes: Iterable[Csn], supplier: Vector, consumer: Vector) -> list[Csn]:
+    """Those of *changes* that *consumer* lacks, in the order in which they must be sent.
+
+    Nothing beyond the supplier's own vector: a smaller CSN of that replica may still be in flight there.
+    """
+    ranges = {part.replica: part for part in missing(supplier, consumer)}
+    wanted = [csn for csn in changes if csn.replica in ranges and ranges[csn.replica].includes(csn)]
+    wanted.sort()
+    return wanted

@@ -1,5 +1,5 @@
-"""The control plane: who coordinates, and how the state context changes everywhere or nowhere.
+"""The control plane: who coordinates, what the domain shall be like, and what is done for it.
 
-Each host that takes part runs a :class:`~holdfast.control.manager.Manager`. What the context holds is the
-business of the application that stands on it.
+`coordination` changes one piece of state everywhere or nowhere, `desired` is that state, and `replication`
+plans what makes the domain that way.
 """

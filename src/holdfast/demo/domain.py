@@ -1,24 +1,36 @@
-"""A domain on this machine and what people do to it; or one for a while, that leaves nothing behind."""
+"""A domain on this machine and what people do to it; or one for a while, that leaves nothing behind.
+
+Ending a demo or a soak before its time, so that what was called until then is counted all the same.
+"""
 
 import asyncio
 import shutil
 import signal
 import tempfile
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from holdfast.client.ordering import give
+import uvloop
+
+from holdfast.agent.startup import describe, hold, start_agent, wait_until_alive
+from holdfast.agent.status_client import address_of, addresses_of, signal_holder, stop_domain, url_of
+from holdfast.client.admin_client import give
+from holdfast.model.admin.groups import (
+    Answer,
+    GroupHistory,
+    GroupInfo,
+    GroupList,
+    ListGroups,
+    Order,
+    ShowHistory,
+)
 from holdfast.model.errors import OutcomeUnknown, Unavailable
 from holdfast.model.ids import HostId
-from holdfast.model.orders import Answer, GroupHistory, GroupInfo, GroupList, ListGroups, Order, ShowHistory
-from holdfast.net import Endpoint, Identity, Role
-from holdfast.node.holders import signal_holder, stop_domain
+from holdfast.net import ConnectionSettings, PeerIdentity, Role
 from holdfast.node.layout import Layout
 from holdfast.node.messages import DomainStatus
-from holdfast.node.reaching import address_of, addresses_of, url_of
-from holdfast.node.starting import describe, hold, start_agent, wait_until_alive
 
 START_S: Final = 60.0
 POLL_S: Final = 0.05
@@ -42,7 +54,7 @@ class LocalDomain:
     async def ask(self, order: Order, kind: type[Given], *, host: HostId | None = None) -> Given:
         """Have *host*, or any, do *order*. Raises ``Unavailable``."""
         description = self.layout.read()
-        endpoint = Endpoint(Identity(description.domain, Role.ADMIN, "demo"))
+        endpoint = ConnectionSettings(PeerIdentity(description.domain, Role.ADMIN, "demo"))
         if host is None:
             addresses = await addresses_of(self.layout, description)
         else:
@@ -116,3 +128,64 @@ async def _start(layout: Layout, app: Path, hosts: int, progress: Progress) -> N
     finally:
         lock.release()
     await wait_until_alive(layout, description, agent, within_s=START_S, progress=progress)
+
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+ASKED: Final = "asked to end: what is broken now is got over, then every call is counted (again: end at once)"
+
+Found = TypeVar("Found")
+
+
+class Ending:
+    """What signals ask for. The first, once there are calls to count, asks for an end in order; a second, or
+    one before that, ends *at once* by cancelling *task*. Whatever comes then is not heard: all that is left
+    to do is to end processes, and it must not be cut short."""
+
+    def __init__(self, task: "asyncio.Task[Any]", on_asked: Callable[[str], None]) -> None:
+        self._task = task
+        self._on_asked = on_asked
+        self._asked = asyncio.Event()
+        self._is_loaded = False
+        self._is_cut_short = False
+
+    @property
+    def is_asked(self) -> bool:
+        return self._asked.is_set()
+
+    def on_load(self) -> None:
+        """The first call is about to be made."""
+        self._is_loaded = True
+
+    def on_signal(self) -> None:
+        if self._is_loaded and not self.is_asked:
+            self._asked.set()
+            self._on_asked(ASKED)
+        elif not self._is_cut_short:
+            self._is_cut_short = True
+            self._task.cancel()
+
+    async def rest(self, seconds: float) -> None:
+        """Wait so long, or until the end is asked for."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._asked.wait()
+
+
+def run_until_asked(
+    main: Callable[[Ending], Coroutine[Any, Any, Found]], *, on_asked: Callable[[str], None]
+) -> Found:
+    """Run *main* in a loop of its own, with an ending that hears SIGINT and SIGTERM; *on_asked* gets a line
+    for people when there is to be an end in order. Raises ``KeyboardInterrupt`` when it was ended at once."""
+
+    async def heard() -> Found:
+        task = asyncio.current_task()
+        assert task is not None  # a coroutine that runs has one
+        ending = Ending(task, on_asked)
+        for number in SIGNALS:
+            asyncio.get_running_loop().add_signal_handler(number, ending.on_signal)
+        return await main(ending)
+
+    try:
+        return uvloop.run(heard())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None

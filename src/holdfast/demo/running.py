@@ -12,19 +12,17 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from holdfast.app_code.loader import load_code, offer_classes
 from holdfast.client.domain import connect
-from holdfast.demo.counting import Count, Remains, count, read_member
-from holdfast.demo.domain import temporary_domain
-from holdfast.demo.ending import Ending
+from holdfast.demo.calls import Count, Load, Remains, count, read_member
+from holdfast.demo.domain import Ending, temporary_domain
 from holdfast.demo.faults import RECOVERY_S, Fault, Harassment
-from holdfast.demo.load import Load
+from holdfast.execution.definition import Definition
 from holdfast.model.errors import InvalidRequest
 from holdfast.model.ids import GroupId, HostId
-from holdfast.node.classes import load_code, offer_classes
 from holdfast.node.layout import Layout
 from holdfast.node.messages import DomainStatus
 from holdfast.node.store import STORE
-from holdfast.styles.definition import Definition
 
 GROUP: Final = "ledger"
 CLASS: Final = "ledger:Ledger"

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from holdfast.faults.filters import Filter, FilterDestroyed, FilterState, create_filter
 from holdfast.model.errors import InvalidRequest
-from holdfast.model.units import HOUR
+from holdfast.model.ids import HOUR
 
 CONSUMERS_MAX: Final = 1_024
 FILTERS_MAX: Final = 1_024

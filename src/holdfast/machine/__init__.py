@@ -4,10 +4,8 @@ A driver without opinions. The disk's port is in `storage/`, the network's in `n
 counterparts of them all, and a core cannot tell the difference.
 """
 
-from holdfast.machine.clock import MachineClock
-from holdfast.machine.ending import end_on_broken_invariant
-from holdfast.machine.randomness import MachineRandom
-from holdfast.machine.timers import LoopTimers
+from holdfast.machine.process_end import end_on_broken_invariant
+from holdfast.machine.real_ports import LoopTimers, MachineClock, MachineRandom
 from holdfast.machine.trace import LogTrace, log_to_stderr
 
 __all__ = [

@@ -1,12 +1,19 @@
-"""The structured log, and the Trace port that writes to it."""
+"""The structured log, and the Trace port that writes to it.
+
+A Trace that counts: what operators alert on is what cores note.
+
+The structured log of code that also runs in users' programs: quiet, unless the program asked for one.
+"""
 
 import sys
+from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 import structlog
 from structlog.typing import EventDict
 
-from holdfast.machine.plain import plain
+from holdfast.machine.terminal_text import plain
+from holdfast.model.ports import Trace
 
 
 def log_to_stderr(least: Literal["debug", "info", "warning"]) -> None:
@@ -37,3 +44,43 @@ class LogTrace:
     def note(self, kind: str, **fields: object) -> None:
         if structlog.is_configured():  # otherwise nobody asked for a log, and standard output is not ours
             self._log.debug(kind, **fields)
+
+
+Listener = Callable[[str, Mapping[str, object]], None]
+"""Told the kind of each note, and what it says."""
+
+
+class CountingTrace:
+    """Passes every note on to *trace* and counts it by its kind. Cores have a fixed set of kinds."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+        self.counts: dict[str, int] = {}
+        self.listeners: list[Listener] = []
+
+    def note(self, kind: str, **fields: object) -> None:
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+        self._trace.note(kind, **fields)
+        for listener in self.listeners:
+            listener(kind, fields)
+
+
+class LibraryLog:
+    """Writes through structlog once somebody has configured it. Unconfigured, structlog would print every
+    line to standard output, which belongs to the user's program."""
+
+    def __init__(self, name: str) -> None:
+        self._log: Any = structlog.get_logger(name)
+
+    def debug(self, event: str, **fields: object) -> None:
+        if structlog.is_configured():
+            self._log.debug(event, **fields)
+
+    def info(self, event: str, **fields: object) -> None:
+        if structlog.is_configured():
+            self._log.info(event, **fields)
+
+    def exception(self, event: str, **fields: object) -> None:
+        """An error, with the exception that is being handled."""
+        if structlog.is_configured():
+            self._log.exception(event, **fields)

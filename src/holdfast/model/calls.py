@@ -3,7 +3,7 @@
 A client numbers its requests to one group upwards and never gives a number twice; every copy of a request
 carries the same number and expiration (FTC-93). Requests travel many to a frame; a frame is answered by
 replies to each of its requests, in one piece or in several, or turned away as a whole, unexecuted.
-`Calls.sent` goes into the group's sequence as it came (:class:`holdfast.styles.operation.Sent`).
+`Calls.sent` goes into the group's sequence as it came (:class:`holdfast.execution.records.Sent`).
 
 New fields get defaults and go last.
 """
@@ -110,7 +110,7 @@ class Calls(Struct, frozen=True, array_like=True, tag=1, gc=False):
     """Of the reference the client uses (FTC-76)."""
     seen: Seen
     sent: msgspec.Raw
-    """A :class:`holdfast.styles.operation.Sent`."""
+    """A :class:`holdfast.execution.records.Sent`."""
 
 
 class Reads(Struct, frozen=True, array_like=True, tag=2, gc=False):
@@ -123,7 +123,7 @@ class Reads(Struct, frozen=True, array_like=True, tag=2, gc=False):
     stale_ms: Annotated[int, Meta(ge=0, le=STALE_MS_MAX)]
     client: Client
     calls: msgspec.Raw
-    """A list of :class:`holdfast.styles.operation.Call`."""
+    """A list of :class:`holdfast.execution.records.Call`."""
 
 
 class Settle(Struct, frozen=True, array_like=True, tag=3, gc=False):
@@ -160,7 +160,7 @@ class Nested(Struct, frozen=True, array_like=True, tag=6, gc=False):
     seen: Seen
     number: Number
     sent: msgspec.Raw
-    """A :class:`holdfast.styles.operation.Sent`."""
+    """A :class:`holdfast.execution.records.Sent`."""
 
 
 class Follow(Struct, frozen=True, array_like=True, tag=7):

@@ -1,6 +1,9 @@
-"""Ids and positions, each a type of its own so that one cannot be passed for another."""
+"""Ids and positions, each a type of its own so that one cannot be passed for another.
 
-from typing import NewType
+Time is counted in integer nanoseconds; these name the larger units.
+"""
+
+from typing import Final, NewType
 
 HostId = NewType("HostId", str)
 """A host's name in its domain. Hosts are known by id, never by address."""
@@ -43,3 +46,10 @@ Nonce = NewType("Nonce", str)
 
 ReplicaId = NewType("ReplicaId", int)
 """The 16-bit number of a master in CSNs."""
+
+
+MICROSECOND: Final = 1_000
+MILLISECOND: Final = 1_000_000
+SECOND: Final = 1_000_000_000
+MINUTE: Final = 60 * SECOND
+HOUR: Final = 60 * MINUTE

@@ -7,14 +7,18 @@ as one that differs (E8).
 
 Looking through a value costs time, so that is decided once per method (:func:`may_hold_sets`): what by its
 annotation holds no set is encoded as it is.
+
+What a value that is made of fields is made of, whichever library made its class.
 """
 
+import dataclasses
 import datetime
 import enum
 import types
 from collections.abc import Iterable, Mapping, MutableMapping, MutableSequence, Sequence
 from copy import copy
 from decimal import Decimal
+from functools import lru_cache
 from operator import is_
 from typing import (
     Annotated,
@@ -32,7 +36,17 @@ from uuid import UUID  # fence: only the value; its random source is not used
 
 import msgspec
 
-from holdfast.model.fields import fields_of
+
+@lru_cache(maxsize=1024)
+def fields_of(kind: type) -> tuple[str, ...] | None:
+    """The names of what its objects are made of; None for one that is not made of fields."""
+    if issubclass(kind, msgspec.Struct):
+        return kind.__struct_fields__
+    if dataclasses.is_dataclass(kind):
+        return tuple(field.name for field in dataclasses.fields(kind))
+    attributes = getattr(kind, "__attrs_attrs__", None)
+    return tuple(each.name for each in attributes) if attributes is not None else None
+
 
 DEPTH_MAX: Final = 100
 """Values within values; deeper ones are refused. A list that holds itself has no end."""

@@ -11,33 +11,28 @@ to use a connection.
 """
 
 from holdfast.net.address import Address
-from holdfast.net.admission import Admission
 from holdfast.net.connection import Connection, Receiver
-from holdfast.net.endpoint import Endpoint
-from holdfast.net.handshake import Expected, Identity, Role
-from holdfast.net.inbox import Inbox
-from holdfast.net.kind import Kind
+from holdfast.net.frame import Kind, NotConnected, Reason, Why
+from holdfast.net.handshake import Admission, Expected, PeerIdentity, Role
 from holdfast.net.limits import Limits
-from holdfast.net.reason import NotConnected, Reason, Why
-from holdfast.net.reconnect import Backoff, Link
-from holdfast.net.requests import NotHeard, Requests, split_number, with_number
-from holdfast.net.tcp import Server, connect, serve
-from holdfast.net.tls import Tls
+from holdfast.net.requests import Inbox, NotHeard, Requests, split_number, with_number
+from holdfast.net.tcp import Backoff, Link, Server, connect, serve
+from holdfast.net.tls import ConnectionSettings, Tls
 
 __all__ = [
     "Address",
     "Admission",
     "Backoff",
     "Connection",
-    "Endpoint",
+    "ConnectionSettings",
     "Expected",
-    "Identity",
     "Inbox",
     "Kind",
     "Limits",
     "Link",
     "NotConnected",
     "NotHeard",
+    "PeerIdentity",
     "Reason",
     "Receiver",
     "Requests",

@@ -10,17 +10,26 @@ import socket
 from collections.abc import Callable
 from typing import Final, Protocol, cast
 
-from holdfast.machine.library_log import LibraryLog
+from holdfast.machine.trace import LibraryLog
 from holdfast.model.errors import BrokenInvariant, InvalidRequest
 from holdfast.net.address import Address
-from holdfast.net.endpoint import Endpoint
 from holdfast.net.flow import Flow
-from holdfast.net.frame import HEADER, HEADERS, SHORT_BYTES, UNDECODABLE, Frame, encode_frame
-from holdfast.net.handshake import Agreed, Identity, encode_goodbye
-from holdfast.net.kind import Kind
-from holdfast.net.layer import Bytes, LayerFailed, layer_for
-from holdfast.net.reason import ON_PURPOSE, NotConnected, Reason, Why
+from holdfast.net.frame import (
+    HEADER,
+    HEADERS,
+    ON_PURPOSE,
+    SHORT_BYTES,
+    UNDECODABLE,
+    Frame,
+    Kind,
+    NotConnected,
+    Reason,
+    Why,
+    encode_frame,
+)
+from holdfast.net.handshake import Agreed, PeerIdentity, encode_goodbye
 from holdfast.net.session import ALIVE_FRAME, Session
+from holdfast.net.tls import Bytes, ConnectionSettings, LayerFailed, layer_for
 
 FLUSH_BYTES_FIRST: Final = 2 * 1024
 FLUSH_BYTES_MAX: Final = 64 * 1024
@@ -59,7 +68,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        endpoint: ConnectionSettings,
         *,
         is_connector: bool,
         on_open: "Callable[[Connection], Receiver]",
@@ -102,7 +111,7 @@ class Connection(asyncio.Protocol):
     # --- for the connection's users
 
     @property
-    def peer(self) -> Identity:
+    def peer(self) -> PeerIdentity:
         """Who is at the other end; known from the handshake, and with TLS from its certificate."""
         if self._agreed is None:
             raise BrokenInvariant("a connection is handed out after its handshake")

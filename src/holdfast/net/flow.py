@@ -2,7 +2,7 @@
 
 import asyncio
 
-from holdfast.net.reason import NotConnected
+from holdfast.net.frame import NotConnected
 
 
 class Flow:

@@ -3,16 +3,141 @@
 The decoder takes bytes in whatever pieces they come and gives the same frames for any split. It looks at
 the header before it keeps anything, so a peer can make it hold one frame of the allowed length and no more.
 The first header that breaks a bound is final: the frames before it are still given, nothing after it is.
+
+Why a connection ended: one code to act on, one sentence to read.
+
+Kinds of frames: the one table that says what may travel on a connection.
+
+Each subsystem owns a range of 16 numbers and decodes its own payloads. A number is never reused.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
 from struct import Struct
 from typing import Final, TypeVar
 
 import msgspec
 
-from holdfast.net.kind import APPLICATION_KIND_OF_NUMBER, KIND_OF_NUMBER, Kind
-from holdfast.net.reason import Reason, Why
+from holdfast.model.errors import Unavailable
+
+
+class Kind(IntEnum):
+    """What a frame's payload is; the byte after the length."""
+
+    # 0-15: the connection itself, never seen by its users
+    HELLO = 1
+    WELCOME = 2
+    GOODBYE = 3
+    ALIVE = 4
+
+    # 16-31: authority
+    AUTHORITY_ASK = 16
+    AUTHORITY_ANSWER = 17
+    AUTHORITY_WATCH = 18
+    AUTHORITY_EVENT = 19
+    AUTHORITY_UNWATCH = 20
+
+    # 32-47: hosts among themselves
+    HEARTBEAT = 32
+    HEARTBEAT_ANSWER = 33
+    CONTROL = 34
+
+    # 48-63: agents
+    AGENT_REPORT = 48
+    AGENT_ORDER = 49
+    AGENT_ANSWER = 50
+
+    # 64-79: status, asked of any process
+    STATUS_REQUEST = 64
+    STATUS_REPLY = 65
+
+    # 80-95: calls and their replies (model.calls)
+    CALL = 80
+    CALL_ANSWER = 81
+    GROUP_ORDER = 82
+    GROUP_ANSWER = 83
+
+    # 96-127: the replicated sequence, and the leases between hosts (sequence.messages)
+    SEQUENCE = 96
+
+
+FIRST_APPLICATION_KIND: Final = 16
+
+KIND_OF_NUMBER: Final[tuple[Kind | None, ...]] = tuple(
+    Kind(number) if number in Kind._value2member_map_ else None for number in range(256)
+)
+"""The kind of each possible byte; looking it up costs a tenth of calling ``Kind``."""
+
+APPLICATION_KIND_OF_NUMBER: Final[tuple[Kind | None, ...]] = (
+    *(None,) * FIRST_APPLICATION_KIND,
+    *KIND_OF_NUMBER[FIRST_APPLICATION_KIND:],
+)
+"""The same without the kinds of the connection itself."""
+
+
+MESSAGE_CHARS_MAX: Final = 300
+"""Longer messages are cut: a reason is a sentence, and the peer's words are not to be trusted in length."""
+
+
+class Why(StrEnum):
+    """The code of a reason; it travels in the Goodbye, so a value is never renamed."""
+
+    DONE = "done"
+    SHUTTING_DOWN = "shutting_down"
+    LOST = "lost"
+    """The connection broke without a Goodbye: nothing is known of the peer."""
+
+    VERSION = "version"
+    REFUSED = "refused"
+    """The peer is not who it should be: domain, role, id or certificate."""
+    TLS = "tls"
+    TOO_MANY_CONNECTIONS = "too_many_connections"
+    HANDSHAKE_TIMEOUT = "handshake_timeout"
+
+    FRAME_TOO_LONG = "frame_too_long"
+    TRUNCATED = "truncated"
+    UNKNOWN_KIND = "unknown_kind"
+    OUT_OF_ORDER = "out_of_order"
+    MALFORMED = "malformed"
+
+    IDLE = "idle"
+    TOO_SLOW = "too_slow"
+    """The peer does not read what is sent to it."""
+    INTERNAL = "internal"
+    """The receiver of the frames failed; its own log says how."""
+
+
+ON_PURPOSE: Final = frozenset({Why.DONE, Why.SHUTTING_DOWN})
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a connection ended, and which side said so."""
+
+    why: Why
+    message: str
+    by_peer: bool = False
+
+    def __str__(self) -> str:
+        return f"{'peer says ' if self.by_peer else ''}{self.why}: {self.message}"
+
+
+class NotConnected(Unavailable):
+    """Raised when a connection cannot be made or has ended; ``reason`` says why."""
+
+    code = "not_connected"
+
+    def __init__(self, where: str, reason: Reason) -> None:
+        super().__init__(f"{where}: {reason}")
+        self.where = where
+        self.reason = reason
+
+
+def plain_text(text: str) -> str:
+    """*text* cut to a sentence's length, without characters that could disturb a terminal or a log."""
+    return "".join(c if c.isprintable() else "?" for c in text[:MESSAGE_CHARS_MAX])
+
 
 HEADER: Final = Struct(">IB")
 HEADER_BYTES: Final = HEADER.size

@@ -2,9 +2,15 @@
 
 The messages are arrays whose fields are only ever added at the end, so that every version can read the
 versions in any other version's Hello and refuse it with a clear reason.
+
+Whom a server admits, and to what: each names the roles for every kind of frame that it takes.
+
+What a table does not name nobody may send. A role that may send nothing at all is refused in the handshake.
+With TLS the role is the certificate's; without it, on loopback, it is what the peer says of itself.
 """
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Final
@@ -13,8 +19,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from holdfast.model.errors import InvalidRequest
-from holdfast.net.frame import UNDECODABLE
-from holdfast.net.reason import Reason, Why, plain_text
+from holdfast.net.frame import UNDECODABLE, Kind, Reason, Why, plain_text
 
 MAGIC: Final = "holdfast"
 OLDEST_VERSION: Final = 1
@@ -54,7 +59,7 @@ def check_name(what: str, name: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class PeerIdentity:
     """Who one end of a connection is."""
 
     domain: str
@@ -133,7 +138,7 @@ _decode_welcome = msgspec.msgpack.Decoder(Welcome).decode
 _decode_goodbye = msgspec.msgpack.Decoder(Goodbye).decode
 
 
-def encode_hello(ours: Identity, payload_bytes_max: int, idle_ms: int) -> bytes:
+def encode_hello(ours: PeerIdentity, payload_bytes_max: int, idle_ms: int) -> bytes:
     return _encode(
         Hello(
             MAGIC,
@@ -149,7 +154,7 @@ def encode_hello(ours: Identity, payload_bytes_max: int, idle_ms: int) -> bytes:
     )
 
 
-def encode_welcome(ours: Identity, version: int, payload_bytes_max: int, idle_ms: int) -> bytes:
+def encode_welcome(ours: PeerIdentity, version: int, payload_bytes_max: int, idle_ms: int) -> bytes:
     return _encode(
         Welcome(version, ours.domain, ours.role, ours.id, ours.incarnation, payload_bytes_max, idle_ms)
     )
@@ -163,7 +168,7 @@ def encode_goodbye(reason: Reason) -> bytes:
 class Agreed:
     """What the handshake settled."""
 
-    peer: Identity
+    peer: PeerIdentity
     version: int
     payload_bytes_max: int
     """The longest payload the peer takes."""
@@ -172,7 +177,7 @@ class Agreed:
 
 
 def judge_hello(
-    payload: bytes, ours: Identity, expected: Expected, certified: CertifiedName | None
+    payload: bytes, ours: PeerIdentity, expected: Expected, certified: CertifiedName | None
 ) -> Agreed | Reason:
     """What the accepting end makes of a Hello."""
     try:
@@ -185,13 +190,13 @@ def judge_hello(
         hello = _decode_hello(payload)
     except UNDECODABLE as error:
         return Reason(Why.MALFORMED, f"hello: {error}")
-    peer = Identity(hello.domain, hello.role, hello.id, hello.incarnation)
+    peer = PeerIdentity(hello.domain, hello.role, hello.id, hello.incarnation)
     objection = _objection(peer, ours, expected, certified)
     return objection or Agreed(peer, version, hello.payload_bytes_max, hello.idle_ms)
 
 
 def judge_welcome(
-    payload: bytes, ours: Identity, expected: Expected, certified: CertifiedName | None
+    payload: bytes, ours: PeerIdentity, expected: Expected, certified: CertifiedName | None
 ) -> Agreed | Reason:
     """What the connecting end makes of a Welcome."""
     try:
@@ -200,7 +205,7 @@ def judge_welcome(
         return Reason(Why.MALFORMED, f"welcome: {error}")
     if not OLDEST_VERSION <= welcome.version <= NEWEST_VERSION:
         return Reason(Why.VERSION, f"the peer chose version {welcome.version}, which was not offered")
-    peer = Identity(welcome.domain, welcome.role, welcome.id, welcome.incarnation)
+    peer = PeerIdentity(welcome.domain, welcome.role, welcome.id, welcome.incarnation)
     objection = _objection(peer, ours, expected, certified)
     return objection or Agreed(peer, welcome.version, welcome.payload_bytes_max, welcome.idle_ms)
 
@@ -216,7 +221,7 @@ def read_goodbye(payload: bytes) -> Reason:
 
 
 def _objection(
-    peer: Identity, ours: Identity, expected: Expected, certified: CertifiedName | None
+    peer: PeerIdentity, ours: PeerIdentity, expected: Expected, certified: CertifiedName | None
 ) -> Reason | None:
     if peer.domain != ours.domain:
         return Reason(Why.REFUSED, f"peer is of domain {peer.domain!r}, this is domain {ours.domain!r}")
@@ -238,3 +243,37 @@ def _no_common_version(versions: _Versions) -> str:
         f"peer speaks versions {versions.oldest_version} to {versions.newest_version}, "
         f"this end {OLDEST_VERSION} to {NEWEST_VERSION}"
     )
+
+
+Admission = Mapping[Kind, frozenset[Role]]
+
+_HOSTS: Final = frozenset({Role.HOST})
+_CALLERS: Final = frozenset({Role.HOST, Role.CLIENT, Role.ADMIN})
+
+AUTHORITY_ADMITS: Final[Admission] = {
+    # Whoever asks here may read and write every key: who is primary, what groups are of, where they are.
+    Kind.AUTHORITY_ASK: frozenset({Role.HOST, Role.AGENT, Role.ADMIN}),
+}
+AGENT_ADMITS: Final[Admission] = {
+    Kind.AGENT_REPORT: _HOSTS,
+    Kind.STATUS_REQUEST: frozenset({Role.HOST, Role.AGENT, Role.ADMIN}),
+}
+HEART_ADMITS: Final[Admission] = {Kind.HEARTBEAT: _HOSTS}
+HOST_ADMITS: Final[Admission] = {
+    Kind.SEQUENCE: _HOSTS,
+    Kind.CONTROL: _HOSTS,
+    Kind.CALL: _CALLERS,
+    # Each order names its own roles besides (node.permission).
+    Kind.GROUP_ORDER: _CALLERS,
+    Kind.STATUS_REQUEST: frozenset({Role.HOST, Role.AGENT, Role.ADMIN}),
+}
+
+
+def roles_in(admits: Admission) -> frozenset[Role]:
+    """Those that may send anything at all."""
+    return frozenset[Role]().union(*admits.values())
+
+
+def kinds_of(role: Role, admits: Admission) -> frozenset[Kind]:
+    """Those that *role* may send."""
+    return frozenset(kind for kind, roles in admits.items() if role in roles)

@@ -13,13 +13,13 @@ from enum import Enum, auto
 from typing import Final
 
 from holdfast.model.errors import invariant
-from holdfast.net.frame import Frame, FrameDecoder, To, encode_frame
+from holdfast.net.frame import Frame, FrameDecoder, Kind, Reason, To, Why, encode_frame
 from holdfast.net.handshake import (
     HANDSHAKE_BYTES_MAX,
     Agreed,
     CertifiedName,
     Expected,
-    Identity,
+    PeerIdentity,
     encode_goodbye,
     encode_hello,
     encode_welcome,
@@ -27,8 +27,6 @@ from holdfast.net.handshake import (
     judge_welcome,
     read_goodbye,
 )
-from holdfast.net.kind import Kind
-from holdfast.net.reason import Reason, Why
 
 
 class State(Enum):
@@ -57,7 +55,7 @@ class Session:
 
     def __init__(
         self,
-        ours: Identity,
+        ours: PeerIdentity,
         *,
         is_connector: bool,
         payload_bytes_max: int,

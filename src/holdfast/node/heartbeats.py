@@ -16,9 +16,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from holdfast.model.ids import HostId, Incarnation
+from holdfast.model.ids import MILLISECOND, SECOND, HostId, Incarnation
 from holdfast.model.ports import Clock, Network, Timers, Trace
-from holdfast.model.units import MILLISECOND, SECOND
 
 _BEAT: Final = "beat"
 _LOOK: Final = "look"

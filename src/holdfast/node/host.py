@@ -17,26 +17,32 @@ from typing import Final
 import msgspec
 import structlog
 
+from holdfast.admin.control_plane import ControlPlane
+from holdfast.admin.fault_injection import PartitionFilter
+from holdfast.admin.reconciler import Reconciler
+from holdfast.admin.snapshot import DomainSnapshot
+from holdfast.app_code.known_code import other_code
+from holdfast.app_code.loader import offer_classes
+from holdfast.authority.driver import AuthorityDriver
 from holdfast.authority.recipe import Authority
 from holdfast.authority.sessions import Session
 from holdfast.calling.config import ClientConfig
-from holdfast.faults.monitoring import Monitoring
-from holdfast.faults.reporting import Backlog
-from holdfast.housing.groups import Groups
-from holdfast.housing.housed import without_checkpoint, without_object
+from holdfast.faults.backlog import Backlog
+from holdfast.faults.monitor import Monitoring
+from holdfast.groups.host_groups import HostGroups
+from holdfast.groups.hosted_group import without_checkpoint, without_object
 from holdfast.machine import LogTrace, MachineClock, MachineRandom
-from holdfast.machine.counting import CountingTrace
-from holdfast.machine.randomness import fresh_nonce
+from holdfast.machine.real_ports import fresh_nonce
+from holdfast.machine.trace import CountingTrace
+from holdfast.model.admin.groups import STARTING, OrderRefused, encode_order
 from holdfast.model.errors import Corruption, DiskFailed, HoldfastError, NoSpace
-from holdfast.model.ids import HostId, Incarnation
-from holdfast.model.orders import STARTING, OrderRefused, encode_order
-from holdfast.model.units import MILLISECOND, SECOND
+from holdfast.model.ids import MILLISECOND, SECOND, HostId, Incarnation
 from holdfast.net import (
     Address,
     Connection,
-    Endpoint,
-    Identity,
+    ConnectionSettings,
     Kind,
+    PeerIdentity,
     Reason,
     Role,
     Server,
@@ -45,34 +51,22 @@ from holdfast.net import (
     split_number,
     with_number,
 )
-from holdfast.net.admission import HOST_ADMITS
-from holdfast.node.agents import Agents
-from holdfast.node.authorities import connect_authority
-from holdfast.node.callees import HostCallees
-from holdfast.node.census import Census
-from holdfast.node.classes import offer_classes
-from holdfast.node.coding import other_code
-from holdfast.node.control import Control
-from holdfast.node.deafness import Deafness
-from holdfast.node.door import Door, Interior
-from holdfast.node.findings import Findings
-from holdfast.node.hearing import Hearing
-from holdfast.node.heart import Heart, LoopPulse
+from holdfast.net.handshake import HOST_ADMITS
+from holdfast.node.agent_links import AgentLinks
+from holdfast.node.assembly import OutboundHosts, open_groups
+from holdfast.node.faults.consumer import FaultConsumer
+from holdfast.node.faults.detector import DetectorReports, FaultDetector
+from holdfast.node.faults.shipper import FaultShipper
+from holdfast.node.frame_dispatch import FrameDispatch
+from holdfast.node.gateway import Gateway, HostContext
+from holdfast.node.heartbeat_thread import HeartbeatThread, LoopPulse
 from holdfast.node.heartbeats import HeartbeatConfig, PeerState, Vitals
 from holdfast.node.layout import Description, Layout
-from holdfast.node.links import HostLinks
-from holdfast.node.listening import listen, remember
-from holdfast.node.managing import Managing
+from holdfast.node.links import HostLinks, listen, remember
 from holdfast.node.messages import HostReport, PeerReport
-from holdfast.node.peers import Peers
-from holdfast.node.questions import Questions
-from holdfast.node.receiving import Receiving
-from holdfast.node.reporter import Reporter
-from holdfast.node.session import SessionKeeper
-from holdfast.node.settling import settle
+from holdfast.node.orderly_stop import settle
+from holdfast.node.session import SessionKeeper, SessionPeers, connect_authority
 from holdfast.node.store import STORE, HostStore
-from holdfast.node.wiring import open_groups
-from holdfast.node.witness import Witness
 from holdfast.storage.lock import DirectoryLock, Holder
 
 ANY_LOOPBACK_PORT: Final = Address("127.0.0.1", 0)
@@ -96,7 +90,7 @@ class Host:
         *,
         listen: Address = ANY_LOOPBACK_PORT,
         heartbeats: HeartbeatConfig | None = None,
-        doors: Sequence[Door] = (),
+        doors: Sequence[Gateway] = (),
     ) -> None:
         """*listen*: where both its server and its heart listen, each on a port of its own. *doors*: other
         ways in."""
@@ -110,11 +104,11 @@ class Host:
         self._pulse = LoopPulse(self._on_turn)
         self._trace = CountingTrace(LogTrace())
         self._authority: Authority = connect_authority(description, self._endpoint(Incarnation(0)))
-        self._questions = Questions(self._authority)
+        self._questions = AuthorityDriver(self._authority)
         self._keeper = SessionKeeper(self._authority, fresh_nonce)
         self._reports = Backlog(MachineClock())
-        self._deafness = Deafness()
-        self._heart = Heart(
+        self._deafness = PartitionFilter()
+        self._heart = HeartbeatThread(
             host,
             description.domain,
             listen=listen,
@@ -122,15 +116,15 @@ class Host:
             deafness=self._deafness,
         )
         self._store: HostStore | None = None
-        self._groups: Groups | None = None
+        self._groups: HostGroups | None = None
         self._monitoring: Monitoring | None = None
         self._server: Server | None = None
-        self._agents: Agents | None = None
+        self._agents: AgentLinks | None = None
         self._links: HostLinks | None = None
         self._early: list[tuple[Connection, bytes]] = []
-        self._callees: HostCallees | None = None
-        self._receiving: Receiving | None = None
-        self._control: Control | None = None
+        self._callees: OutboundHosts | None = None
+        self._receiving: FrameDispatch | None = None
+        self._control: ControlPlane | None = None
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT, or until the host must not go on (an error says why)."""
@@ -184,8 +178,8 @@ class Host:
         endpoint, random = self._endpoint(session.incarnation), MachineRandom()
         self._links = links = HostLinks(self._host, endpoint, random=random.stream("links"))
         hosts, domain = self._description.hosts, self._description.domain
-        self._callees = callees = HostCallees(endpoint, ClientConfig())
-        findings = Findings(self._reports, domain, session)
+        self._callees = callees = OutboundHosts(endpoint, ClientConfig())
+        findings = DetectorReports(self._reports, domain, session)
         self._reports.name = f"{self._host}:{session.incarnation}"
         groups, witness = await open_groups(
             session,
@@ -204,7 +198,7 @@ class Host:
             self._keeper.announce,
         )
         self._groups, self._monitoring = groups, groups.checkups.monitoring
-        self._control = control = Control(
+        self._control = control = ControlPlane(
             session,
             self._directory,
             self._authority,
@@ -214,7 +208,7 @@ class Host:
             on_failed=store.fail,
         )
         managing = self._manager(groups, control)
-        self._receiving = Receiving(
+        self._receiving = FrameDispatch(
             groups,
             self._authority,
             self._deafness,
@@ -223,7 +217,7 @@ class Host:
             hosts,
             allows_chaos=self._description.allows_chaos,
         )
-        self._agents = agents = Agents(
+        self._agents = agents = AgentLinks(
             self._description.agent_address,
             endpoint,
             random=random.stream("agents"),
@@ -234,7 +228,7 @@ class Host:
             on_died=witness.on_died,
         )
         self._take_early(self._receiving)
-        interior = Interior(
+        interior = HostContext(
             domain=domain,
             session=session,
             endpoint=endpoint,
@@ -250,10 +244,10 @@ class Host:
         for door in self._doors:
             door.on_serving(interior)
         log.info("host serves", host=self._host, incarnation=session.incarnation, address=session.address)
-        peers = Peers(self._authority, lambda sessions: self._on_peers(groups, witness, sessions))
+        peers = SessionPeers(self._authority, lambda sessions: self._on_peers(groups, witness, sessions))
         notifying = self._receiving.notifying
-        reporter = Reporter(self._host, self._reports, notifying, groups, endpoint)
-        hearing = Hearing(control, notifying, groups, endpoint, managing.on_told)
+        reporter = FaultShipper(self._host, self._reports, notifying, groups, endpoint)
+        hearing = FaultConsumer(control, notifying, groups, endpoint, managing.on_told)
         control.start()
         await _until_one_ends(
             peers.follow(),
@@ -265,17 +259,17 @@ class Host:
             store.failed(),
         )
 
-    def _manager(self, groups: Groups, control: Control) -> Managing:
+    def _manager(self, groups: HostGroups, control: ControlPlane) -> Reconciler:
         """This host's part in managing the domain."""
         loss_ns = round(self._description.loss_s * SECOND)
-        census = Census(
+        census = DomainSnapshot(
             groups.directory,
             self._description.hosts,
             MachineClock(),
             loss_ns=loss_ns,
             removed=lambda: control.state().removed,
         )
-        return Managing(groups, self._authority, control, census, fresh_nonce)
+        return Reconciler(groups, self._authority, control, census, fresh_nonce)
 
     async def _close(self) -> None:
         """Let go of what was taken, in an order in which the heart still watches over the disk."""
@@ -301,7 +295,7 @@ class Host:
 
     # --- what it knows of itself and others
 
-    def _report(self, store: HostStore, session: Session, groups: Groups) -> HostReport:
+    def _report(self, store: HostStore, session: Session, groups: HostGroups) -> HostReport:
         return HostReport(
             host=self._host,
             incarnation=session.incarnation,
@@ -347,7 +341,7 @@ class Host:
         if self._receiving is not None:
             self._receiving.on_closed(connection)
 
-    def _take_early(self, receiving: Receiving) -> None:
+    def _take_early(self, receiving: FrameDispatch) -> None:
         """What clients said before there was anybody to hear it."""
         early, self._early = self._early, []
         for connection, payload in early:
@@ -362,7 +356,9 @@ class Host:
         refused = OrderRefused(code=STARTING, text=f"{self._host} is still starting", is_final=False)
         connection.send(Kind.GROUP_ANSWER, with_number(number, encode_order(refused)))
 
-    def _on_peers(self, groups: Groups, witness: Witness, sessions: Mapping[HostId, Session]) -> None:
+    def _on_peers(
+        self, groups: HostGroups, witness: FaultDetector, sessions: Mapping[HostId, Session]
+    ) -> None:
         self._keeper.check(sessions)
         witness.on_sessions(sessions)  # before the heart forgets whom it has heard
         self._heart.set_peers(sessions)
@@ -372,7 +368,9 @@ class Host:
         if self._agents is not None:
             self._agents.set_peers(sessions)
 
-    def _on_death(self, groups: Groups, control: Control, host: HostId, incarnation: Incarnation) -> None:
+    def _on_death(
+        self, groups: HostGroups, control: ControlPlane, host: HostId, incarnation: Incarnation
+    ) -> None:
         control.on_death(host, incarnation)  # first: it is one, and its groups may be thousands
         groups.on_death(host, incarnation)
 
@@ -385,8 +383,8 @@ class Host:
         limit_ns = None if self._monitoring is None else self._monitoring.least_timeout_ns
         return Vitals(self._pulse.age_ns(), sync_age_ns, limit_ns)
 
-    def _endpoint(self, incarnation: Incarnation) -> Endpoint:
-        return Endpoint(Identity(self._description.domain, Role.HOST, self._host, incarnation))
+    def _endpoint(self, incarnation: Incarnation) -> ConnectionSettings:
+        return ConnectionSettings(PeerIdentity(self._description.domain, Role.HOST, self._host, incarnation))
 
     def _holder(self, incarnation: Incarnation | None) -> Holder:
         return Holder(

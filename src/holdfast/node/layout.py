@@ -17,14 +17,12 @@ from typing import Final
 
 import msgspec
 
-from holdfast.control.wishes import LOSS_NS
-from holdfast.machine.directory import make_durably
-from holdfast.machine.privacy import make_private, narrow_own, open_private
+from holdfast.app_code.finder import ClassName
+from holdfast.control.replication.spec import LOSS_NS
+from holdfast.machine.files import make_durably, make_private, narrow_own, open_private
 from holdfast.model.errors import InvalidRequest
-from holdfast.model.ids import HostId
-from holdfast.model.units import SECOND
+from holdfast.model.ids import SECOND, HostId
 from holdfast.net import Address
-from holdfast.node.class_source import ClassName
 
 DIRECTORY_DEFAULT = Path(".holdfast")
 HOSTS_MAX = 64

@@ -2,21 +2,33 @@
 
 Each host connects to every other and sends on its own link only; what a broken link loses, the sequence sends
 again. So no answer depends on which of the two connections of a pair is up.
+
+Where a host listens: at first wherever there is room, from then on always there, if it can.
+
+Nothing rests on it while one host is there to say where the others are. After all of them were gone at once,
+clients know no more than where they were.
 """
 
 import asyncio
-from collections.abc import Mapping
+import os
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from holdfast.authority.sessions import Session
+from holdfast.machine.files import open_private
+from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import HostId
 from holdfast.model.versions import Decoder
-from holdfast.net import Address, Connection, Endpoint, Expected, Kind, Link, Reason, Role
+from holdfast.net import Address, Connection, ConnectionSettings, Expected, Kind, Link, Reason, Role
 from holdfast.sequence.messages import GroupMessage, HostMessage
+from holdfast.storage.volume import translated
 
 _encode: Final = msgspec.msgpack.Encoder().encode
 _messages: Final[Decoder[GroupMessage | HostMessage]] = Decoder(GroupMessage | HostMessage)
@@ -30,7 +42,7 @@ def decode_sequence(payload: bytes) -> GroupMessage | HostMessage:
 class HostLinks:
     """A Network port of which the peers are hosts."""
 
-    def __init__(self, own: HostId, endpoint: Endpoint, *, random: Random) -> None:
+    def __init__(self, own: HostId, endpoint: ConnectionSettings, *, random: Random) -> None:
         self._own = own
         self._endpoint = endpoint
         self._random = random
@@ -78,3 +90,63 @@ class HostLinks:
             replace(self._endpoint, expected=expected),
             random=self._random,
         )
+
+
+ADDRESS: Final = "address"
+"""The file in the host's directory that says where it listened last."""
+PORTS: Final = range(20_000, 32_000)
+"""Below those that systems give to connections that go out: one of these would sit on the port of a host that
+is down, and the host would have to go elsewhere."""
+TRIES_MAX: Final = 20
+
+Listening = TypeVar("Listening")
+
+
+async def listen(
+    at: Address, directory: Path, serve: Callable[[Address], Awaitable[Listening]], file: str = ADDRESS
+) -> Listening:
+    """Listen at *at*; if it leaves the port open, where the last process in *directory* did, or where there
+    is room. *file* says where that was. Raises ``Unavailable``."""
+    if at.port:
+        return await serve(at)
+    last = remembered(directory, file)
+    if last is not None and last.host == at.host:
+        with suppress(Unavailable):
+            return await serve(last)
+    for _ in range(TRIES_MAX):
+        with suppress(Unavailable):
+            return await serve(Address(at.host, secrets.choice(PORTS)))
+    return await serve(at)
+
+
+def remembered(directory: Path, file: str = ADDRESS) -> Address | None:
+    """Where the host of *directory* listened last, or listens; None when nothing is known of it."""
+    try:
+        return Address.parse((directory / file).read_text(encoding="ascii").strip())
+    except (OSError, UnicodeDecodeError, InvalidRequest):
+        return None
+
+
+def remember(address: Address, directory: Path, file: str = ADDRESS) -> None:
+    """Keep *address* for the next process, through a power cut too. Raises ``NoSpace`` or ``DiskFailed``: a
+    disk that fails its host once fails it for good, whatever for (D1)."""
+    if remembered(directory, file) == address:
+        return
+    try:
+        _replace(directory, file, str(address))
+    except OSError as error:
+        raise translated(error, str(directory / file)) from error
+
+
+def _replace(directory: Path, file: str, text: str) -> None:
+    aside = directory / f"{file}.new"
+    with open_private(aside, os.O_WRONLY | os.O_TRUNC) as written:
+        written.write(text.encode("ascii"))
+        written.flush()
+        os.fsync(written.fileno())
+    aside.replace(directory / file)
+    names = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(names)
+    finally:
+        os.close(names)

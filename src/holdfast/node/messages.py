@@ -4,8 +4,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from holdfast.execution.crash_attempts import Attempt
 from holdfast.model.ids import HostId, Incarnation
-from holdfast.styles.attempts import Attempt
 
 Proof = Literal["waitpid", "lock"]
 """How an agent knows: it waited for its own child, or it got the lock that the host held (K2)."""

@@ -3,6 +3,10 @@
 Losing the authority stops nothing: a host without its session goes on and tries again (a restarted
 authority lets no session expire for one full lease, A4). Only one thing ends it: that a later process of
 the same host has begun (V2).
+
+Who else is in the domain: the sessions at the authority, listed once and then watched.
+
+Which authority a domain has: the embedded one at its address, or etcd at its endpoints.
 """
 
 import asyncio
@@ -14,14 +18,24 @@ from typing import Final
 import msgspec
 import structlog
 
-from holdfast.authority.contract import LeaseGone, LeaseGrant, LeaseGranted, LeaseKeep
-from holdfast.authority.outcome import Seen
-from holdfast.authority.recipe import Authority, Recipe, perform
-from holdfast.authority.sessions import NoSession, Session, close_session, open_session, resume_session
+from holdfast.authority import keys
+from holdfast.authority.contract import Compacted, Events, LeaseGone, LeaseGrant, LeaseGranted, LeaseKeep
+from holdfast.authority.driver import RETRY_S, insist
+from holdfast.authority.recipe import Authority, Listing, Recipe, Seen, decoded, perform
+from holdfast.authority.remote import RemoteAuthority
+from holdfast.authority.sessions import (
+    NoSession,
+    Session,
+    close_session,
+    list_sessions,
+    open_session,
+    resume_session,
+)
 from holdfast.model.code import Code
-from holdfast.model.errors import Rejected
-from holdfast.model.ids import HostId, LeaseId, Nonce
-from holdfast.node.insisting import RETRY_S, insist
+from holdfast.model.errors import InvalidRequest, Rejected
+from holdfast.model.ids import HostId, LeaseId, Nonce, Revision
+from holdfast.net import Address, ConnectionSettings
+from holdfast.node.layout import Description
 
 LEASE_S: Final = 6
 """Of a session. No failover waits for it (A3); it only decides when a silent host leaves the list."""
@@ -165,3 +179,51 @@ class SessionKeeper:
 
     async def _perform(self, attempt: Attempt) -> object:
         return await perform(self._authority, attempt())
+
+
+class SessionPeers:
+    """The live sessions by host, this host's own among them. *on_change* is told of every new picture."""
+
+    def __init__(self, authority: Authority, on_change: Callable[[Mapping[HostId, Session]], None]) -> None:
+        self._authority = authority
+        self._on_change = on_change
+        self._sessions: dict[HostId, Session] = {}
+
+    async def follow(self) -> None:
+        """Follow the sessions until cancelled. While the authority is away the last picture stands."""
+        while True:
+            revision = await self._list()
+            await self._watch(Revision(revision + 1))
+
+    async def _list(self) -> Revision:
+        listing: Listing[Session] = await insist(lambda: perform(self._authority, list_sessions()), Listing)
+        self._sessions = {seen.value.host: seen.value for seen in listing.items}
+        self._on_change(dict(self._sessions))
+        return listing.revision
+
+    async def _watch(self, revision: Revision) -> None:
+        events = self._authority.watch(keys.SESSIONS, revision)
+        async for event in events:
+            match event:
+                case Compacted():
+                    return  # too far behind to catch up: list again
+                case Events(changes=changes):
+                    for changed in changes:
+                        if changed.item is None:
+                            self._sessions.pop(HostId(changed.key.removeprefix(keys.SESSIONS)), None)
+                        else:
+                            session = decoded(changed.item, Session).value
+                            self._sessions[session.host] = session
+                    self._on_change(dict(self._sessions))
+
+
+def connect_authority(description: Description, endpoint: ConnectionSettings) -> Authority:
+    """A client of the domain's authority; it connects by itself and stays connected."""
+    if description.authority_address is not None:
+        return RemoteAuthority(Address.parse(description.authority_address), endpoint)
+    if description.etcd_endpoints:
+        # Imported only by domains on etcd: the embedded one needs no HTTP client.
+        from holdfast.authority.etcd import EtcdAuthority
+
+        return EtcdAuthority(description.etcd_endpoints, prefix=f"{description.domain}/")
+    raise InvalidRequest("the domain's description names no authority")

@@ -14,21 +14,20 @@ from typing import Final
 import structlog
 
 from holdfast.authority import stores
+from holdfast.authority.driver import insist
 from holdfast.authority.identity import AuthorityBehind
-from holdfast.authority.outcome import Seen
-from holdfast.authority.recipe import Authority, perform
-from holdfast.housing.stamps import Stamps
+from holdfast.authority.recipe import Authority, Seen, perform
+from holdfast.groups.stamps import Stamps
 from holdfast.machine import LogTrace, LoopTimers, MachineClock
 from holdfast.model.errors import BrokenInvariant, HoldfastError
 from holdfast.model.ids import HostId, Nonce, Opening, ReplicaId, StoreId
 from holdfast.model.ports import Token
-from holdfast.node.insisting import insist
 from holdfast.storage.checkpoints import CheckpointStore
 from holdfast.storage.disk import FileDisk
-from holdfast.storage.files import LogConfig, salt_of
 from holdfast.storage.identity import Store, StoreIdentity, load
 from holdfast.storage.log import Log
 from holdfast.storage.recovery import scan
+from holdfast.storage.segments import LogConfig, salt_of
 from holdfast.storage.writer import Phase
 
 STORE: Final = "store"

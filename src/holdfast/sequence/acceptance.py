@@ -15,7 +15,7 @@ from functools import partial
 
 from holdfast.model.errors import Conflict, Overloaded, invariant
 from holdfast.model.ids import Epoch, HostId, Position
-from holdfast.sequence.footing import Footing
+from holdfast.sequence.member_state import MemberState
 from holdfast.sequence.messages import Accepted, Hello, Knows, Submit
 from holdfast.sequence.store import order_of
 from holdfast.storage.record import HEADER
@@ -24,7 +24,7 @@ from holdfast.storage.record import HEADER
 class Acceptance:
     """One member's following of whoever is primary."""
 
-    def __init__(self, footing: Footing) -> None:
+    def __init__(self, footing: MemberState) -> None:
         self._on = footing
         self.primary: HostId | None = None
         """Whom this member follows; None when it does not know."""

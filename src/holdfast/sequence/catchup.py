@@ -19,7 +19,7 @@ from typing import Final
 
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import HostId, Position
-from holdfast.sequence.footing import Footing
+from holdfast.sequence.member_state import MemberState
 from holdfast.sequence.messages import Chunk, Fetch, Offer
 from holdfast.sequence.ports import Kept, Received
 from holdfast.storage.checkpoint import CHUNK_BYTES_MAX, Digest
@@ -34,7 +34,7 @@ UNSYNCED_BYTES_MAX: Final = 32 << 20
 class Offering:
     """The primary's side: one state at a time, for as many learners as want it."""
 
-    def __init__(self, footing: Footing) -> None:
+    def __init__(self, footing: MemberState) -> None:
         self._on = footing
         self._offered: tuple[Offer, Kept] | None = None
 
@@ -122,7 +122,7 @@ class _Transfer:
 class Learning:
     """The learner's side."""
 
-    def __init__(self, footing: Footing, on_installed: Callable[[], None]) -> None:
+    def __init__(self, footing: MemberState, on_installed: Callable[[], None]) -> None:
         self._on = footing
         self._on_installed = on_installed
         self._transfer: _Transfer | None = None

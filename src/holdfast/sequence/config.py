@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from holdfast.model.units import MILLISECOND, SECOND
+from holdfast.model.ids import MILLISECOND, SECOND
 
 MILLION = 1_000_000
 

@@ -8,7 +8,7 @@ shows, it claims the next one itself, like anybody else.
 import enum
 
 from holdfast.model.ids import HostId
-from holdfast.sequence.footing import Footing
+from holdfast.sequence.member_state import MemberState
 from holdfast.sequence.messages import Released
 
 
@@ -23,7 +23,7 @@ class Phase(enum.Enum):
 class Handover:
     """At most one at a time."""
 
-    def __init__(self, footing: Footing) -> None:
+    def __init__(self, footing: MemberState) -> None:
         self._on = footing
         self.phase = Phase.NONE
         self._to = HostId("")

@@ -1,8 +1,8 @@
 """What groups may conclude from the leases between hosts (R1, R3).
 
-A lease (:mod:`.beats`) alone lets no primary read: *the right to read is per group*. Every answer of a backup
-that carries its group's epoch also carries the number of the latest heartbeat it had from the primary's host;
-it counts from the lease that is in force if that number is not older than the lease's first.
+A lease (:mod:`.lease_heartbeats`) alone lets no primary read: *the right to read is per group*. Every answer
+of a backup that carries its group's epoch also carries the number of the latest heartbeat it had from the
+primary's host; it counts from the lease that is in force if that number is not older than the lease's first.
 *Without the number:* an acknowledgement of epoch 1, written before the cut, arrives after the healing and
 confirms the new lease, although its writer is in epoch 2 by then.
 """
@@ -12,11 +12,10 @@ from typing import Final
 
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation
 from holdfast.model.ports import Clock, Network, Timers, Trace
-from holdfast.sequence.beats import NOBODY, Beats, TimeThere
 from holdfast.sequence.config import LeaseConfig
+from holdfast.sequence.lease_heartbeats import NOBODY, LeaseHeartbeats, PauseDetector, TimeThere
 from holdfast.sequence.messages import Beat, BeatAnswer, Confirm, Confirmed
 from holdfast.sequence.peer_clocks import PeerClocks
-from holdfast.sequence.wakefulness import Wakefulness
 
 _LOOK: Final = "look"
 _CONFIRM: Final = "confirm"
@@ -38,7 +37,7 @@ class Leases:
         is_in: Callable[[GroupId, Epoch, HostId], bool],
         on_confirmed: Callable[[HostId, Incarnation, GroupId, Epoch, int], None],
         clocks: PeerClocks | None = None,
-        beats: Beats | None = None,
+        beats: LeaseHeartbeats | None = None,
     ) -> None:
         """*on_lapsed*: a promise to that host has run out. *is_in*: whether the member of that group is a
         backup in that epoch, asked by that host. *on_confirmed*: that host says so of its member. *clocks*:
@@ -55,14 +54,16 @@ class Leases:
         self._on_confirmed = on_confirmed
         self._clocks = clocks
         self._is_driving = beats is None
-        self._beats = beats or Beats(incarnation=incarnation, clock=clock, network=network, config=config)
+        self._beats = beats or LeaseHeartbeats(
+            incarnation=incarnation, clock=clock, network=network, config=config
+        )
         self._to_confirm: dict[HostId, dict[GroupId, Epoch]] = {}
         self._told: dict[HostId, tuple[Incarnation, ...]] = {}
         """Of which processes it was told that the promise has run out."""
         self._dead: dict[HostId, Incarnation] = {}
         """Whose death was proven last: what is silent for that is not suspected."""
         self._times: dict[HostId, TimeThere] = {}
-        self._wakefulness = Wakefulness(clock, config.interval_ns)
+        self._wakefulness = PauseDetector(clock, config.interval_ns)
 
     def start(self, peers: Iterable[HostId]) -> None:
         self._beats.start(peers)

@@ -9,30 +9,25 @@ from collections.abc import Callable
 from functools import partial
 
 from holdfast.authority.groups import GroupRecord
-from holdfast.authority.outcome import Seen
+from holdfast.authority.recipe import Seen
 from holdfast.authority.views import View, ViewChange
 from holdfast.model.errors import Unavailable, invariant
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Position
 from holdfast.sequence import messages
 from holdfast.sequence.acceptance import Acceptance
-from holdfast.sequence.alarms import Alarm, Alarms
-from holdfast.sequence.asking import Asking
 from holdfast.sequence.catchup import Learning
 from holdfast.sequence.claim import Claim
 from holdfast.sequence.config import SequenceConfig
-from holdfast.sequence.fitness import Rank
-from holdfast.sequence.footing import Footing
-from holdfast.sequence.holdings import compared, held, is_of_another_generation
-from holdfast.sequence.inquiry import Inquiry
-from holdfast.sequence.lacking import Lack
-from holdfast.sequence.loss import Loss
+from holdfast.sequence.member_state import MemberState, MemberTimer, MemberTimers
 from holdfast.sequence.messages import GroupMessage
 from holdfast.sequence.ports import Application, HostPorts, Me
-from holdfast.sequence.reads import Reads
-from holdfast.sequence.reign import Reign
-from holdfast.sequence.role import TRANSITIONS, Role
-from holdfast.sequence.standing import Standing
+from holdfast.sequence.primary import Primary, ReadRights
+from holdfast.sequence.recovery import StateLoss, compared, held, is_of_another_generation
+from holdfast.sequence.role import TRANSITIONS, Rank, Role
+from holdfast.sequence.state_request import JoinRequest, StateRequest
 from holdfast.sequence.store import GroupStore
+from holdfast.sequence.view_requests import ViewRequests
+from holdfast.sequence.view_state import ViewState
 from holdfast.storage.record import Record
 
 
@@ -57,11 +52,11 @@ class Member:
         """The newest view heard of while a change of our own was unanswered."""
         self._meanwhile: tuple[HostId, messages.Submit] | None = None
         """What the winner of a claim said, last, to this member before it knew that its own was lost."""
-        self._on = on = Footing(
-            group, me, config, ports, application, store, Standing(me), committed, is_doubtful=is_doubtful
+        self._on = on = MemberState(
+            group, me, config, ports, application, store, ViewState(me), committed, is_doubtful=is_doubtful
         )
-        self._alarms = Alarms(ports.timers, self._on_alarm)
-        self._inquiry = Inquiry(
+        self._alarms = MemberTimers(ports.timers, self._on_alarm)
+        self._inquiry = ViewRequests(
             on,
             self._alarms,
             on_read=self._on_read,
@@ -70,15 +65,15 @@ class Member:
             on_unmet=self._unmet,
             on_hopeless=self._give_up,
         )
-        self._reign = Reign(on, self._alarms, self._inquiry, on_overdue=self._reclaim)
+        self._reign = Primary(on, self._alarms, self._inquiry, on_overdue=self._reclaim)
         self._acceptance = Acceptance(on)
         self._learning = Learning(on, self._acceptance.ask)
-        self._claim = Claim(on, self._begin_claiming, partial(self._alarms.set, Alarm.CLAIM))
-        self._loss = Loss(on)
-        self._asking = Asking(on, self._alarms, self._acceptance, self._loss, lambda: self.role)
-        self._lack = Lack(on, self._alarms, self._acceptance, lambda: self.role)
+        self._claim = Claim(on, self._begin_claiming, partial(self._alarms.set, MemberTimer.CLAIM))
+        self._loss = StateLoss(on)
+        self._asking = JoinRequest(on, self._alarms, self._acceptance, self._loss, lambda: self.role)
+        self._lack = StateRequest(on, self._alarms, self._acceptance, lambda: self.role)
         self._acceptance.on_first_heard = self._on_first_heard
-        self._reads = Reads(on, self._reign.submission, self._reign.handover, self.on_view)
+        self._reads = ReadRights(on, self._reign.submission, self._reign.handover, self.on_view)
 
     # --- what the application and the host may ask
 
@@ -114,7 +109,7 @@ class Member:
         return self._acceptance.primary
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> ViewState:
         return self._on.standing
 
     @property
@@ -289,21 +284,21 @@ class Member:
             case messages.Refused():
                 self._inquiry.read()
 
-    def _on_alarm(self, alarm: Alarm) -> None:
+    def _on_alarm(self, alarm: MemberTimer) -> None:
         match alarm:
             case _ if self.role is Role.HALTED:
                 return
-            case Alarm.SWEEP | Alarm.NOTIFY if self.role is Role.PRIMARY:
+            case MemberTimer.SWEEP | MemberTimer.NOTIFY if self.role is Role.PRIMARY:
                 self._reign.sweep()
-            case Alarm.CLAIM if self.role is Role.BACKUP:
+            case MemberTimer.CLAIM if self.role is Role.BACKUP:
                 self._on_time_to_claim()
-            case Alarm.ASK:
+            case MemberTimer.ASK:
                 self._asking.while_unfed()
-            case Alarm.READ:
+            case MemberTimer.READ:
                 self._inquiry.read()
-            case Alarm.CHANGE:
+            case MemberTimer.CHANGE:
                 self._inquiry.change_again()
-            case Alarm.LACK:
+            case MemberTimer.LACK:
                 self._lack.look()
 
     def _on_time_to_claim(self) -> None:

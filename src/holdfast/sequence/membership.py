@@ -27,11 +27,11 @@ from typing import Final
 
 from holdfast.authority.views import ViewChange, ViewMember, Why
 from holdfast.model.ids import HostId
-from holdfast.sequence.followers import NOTHING, Follower
-from holdfast.sequence.footing import Footing
+from holdfast.sequence.member_state import MemberState
 from holdfast.sequence.ports import same
-from holdfast.sequence.standing import find, without
+from holdfast.sequence.progress import NOTHING, Progress
 from holdfast.sequence.submission import Submission
+from holdfast.sequence.view_state import find, without
 
 DOUBLINGS_MAX: Final = 5
 """How often the time for which a member stays away is doubled."""
@@ -57,7 +57,9 @@ class _Absence:
 class Membership:
     """Decides which change to ask for; *ask* asks, and :attr:`Standing.pending` holds it until answered."""
 
-    def __init__(self, footing: Footing, submission: Submission, ask: Callable[[ViewChange], None]) -> None:
+    def __init__(
+        self, footing: MemberState, submission: Submission, ask: Callable[[ViewChange], None]
+    ) -> None:
         self._on = footing
         self._submission = submission
         self._ask = ask
@@ -136,7 +138,7 @@ class Membership:
                 overdue.append((on.now, member))
         return min(overdue, key=lambda each: each[0])[1] if overdue else None
 
-    def _owes_long(self, follower: Follower) -> bool:
+    def _owes_long(self, follower: Progress) -> bool:
         """Whether calls have waited for it for too long."""
         on, since = self._on, follower.owing_since
         if since is None:
@@ -155,13 +157,13 @@ class Membership:
                 return member if answering >= on.config.min_in_sync else None
         return None
 
-    def _others(self) -> Iterator[tuple[ViewMember, Follower | None]]:
+    def _others(self) -> Iterator[tuple[ViewMember, Progress | None]]:
         """The listed members but this one."""
         for member in self._on.standing.listed:
             if not same(member, self._on.me):
                 yield member, self._submission.followers.get(member)
 
-    def _lags(self, follower: Follower) -> bool:
+    def _lags(self, follower: Progress) -> bool:
         """Whether it holds up its peers (M4). Of one that has said nothing in this reign yet nothing is known
         but its silence: a new primary would else drop whoever answers second."""
         if follower.acknowledged == NOTHING:
@@ -191,7 +193,7 @@ class Membership:
 
     # --- adding
 
-    def _candidate(self, *, is_urgent: bool) -> Follower | None:
+    def _candidate(self, *, is_urgent: bool) -> Progress | None:
         on = self._on
         for follower in self._submission.followers.all():
             absence = self._absent.get(follower.member.host)
@@ -201,7 +203,7 @@ class Membership:
                 return follower
         return None
 
-    def _may_join(self, follower: Follower) -> bool:
+    def _may_join(self, follower: Progress) -> bool:
         """It shall be a member (M5), answers, and is within a window of the tail."""
         on = self._on
         return (

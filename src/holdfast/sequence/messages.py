@@ -7,7 +7,7 @@ arrive, to arrive once, or in order.
 from msgspec import Struct
 
 from holdfast.authority.views import ViewMember
-from holdfast.model.circles import GiveWay, Probe
+from holdfast.model.deadlock import GiveWay, Probe
 from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Opening, Position, StoreId
 from holdfast.storage.record import Point
 
@@ -145,7 +145,7 @@ class Held(Struct, frozen=True, array_like=True, tag="held"):
     role: str
     is_serving: bool
     rank: int = 0
-    """Whether it could lead (:class:`.fitness.Rank`)."""
+    """Whether it could lead (:class:`.role.Rank`)."""
     why: str = ""
     """It has no object, for this reason."""
     since_ns: int = 0
@@ -166,7 +166,7 @@ class Lacking(Struct, frozen=True, array_like=True, tag="lacking"):
     store: StoreId
     incarnation: Incarnation
     rank: int
-    """A :class:`.fitness.Rank`."""
+    """A :class:`.role.Rank`."""
     why: str
     wants_state: bool
     """Offer me one that stands for *found_at* at least: my log is whole, and stays."""

@@ -9,9 +9,8 @@ clock that jumped is followed as soon as peers agree with what it shows now: the
 from dataclasses import dataclass
 from typing import Final
 
-from holdfast.clock.steady import SteadyClock
-from holdfast.model.ids import HostId
-from holdfast.model.units import SECOND
+from holdfast.clock.offsets import SteadyClock
+from holdfast.model.ids import SECOND, HostId
 
 FRESH_NS: Final = 60 * SECOND
 """So long a peer's clock is remembered: one that has just died still bears witness."""

@@ -2,25 +2,50 @@
 
 The ports of :mod:`holdfast.model.ports` are passed on as they are. A member lives within one process of one
 host: when its host ends, nothing calls it any more.
+
+Waiting for the host's log: who is told when what has become durable.
+
+One for each log of a host. A group that waits for nothing costs nothing when another's records are synced.
 """
 
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Protocol
 
 from holdfast.authority.identity import Identity
-from holdfast.authority.outcome import Seen
-from holdfast.authority.recipe import Recipes
+from holdfast.authority.recipe import Recipes, Seen
 from holdfast.authority.views import ViewMember
 from holdfast.model.ids import Epoch, GroupId, HostId, Nonce, Position
 from holdfast.model.ports import Clock, Network, Random, Timers, Trace
-from holdfast.sequence.claims import Claims
-from holdfast.sequence.durability import Durability
-from holdfast.sequence.fitness import Fitness
+from holdfast.sequence.catchup_limiter import CatchupLimiter
+from holdfast.sequence.claim_batches import ClaimBatches
 from holdfast.sequence.leases import Leases
-from holdfast.sequence.turnstiles import Turnstiles
+from holdfast.sequence.role import Fitness
 from holdfast.storage.checkpoint import CHUNK_BYTES, Digest
 from holdfast.storage.record import ORIGIN, Point, Record
+
+
+class Durability:
+    """Calls back in the order of the records' numbers; *durable* answers how many survive a power cut now."""
+
+    def __init__(self, durable: Callable[[], int]) -> None:
+        self._durable = durable
+        self._waiting: list[tuple[int, int, Callable[[], None]]] = []
+        self._asked = 0
+
+    def after(self, number: int, then: Callable[[], None]) -> None:
+        """*then* the first *number* records are durable; at once if they are already."""
+        if number <= self._durable():
+            then()
+        else:
+            self._asked += 1
+            heappush(self._waiting, (number, self._asked, then))
+
+    def on_durable(self, number: int) -> None:
+        while self._waiting and self._waiting[0][0] <= number:
+            heappop(self._waiting)[2]()
+
 
 Me = ViewMember
 """Who this member is: its host and store, and this process's incarnation and opening (V1)."""
@@ -188,9 +213,9 @@ class HostPorts:
     random: Random
     trace: Trace
     recipes: Recipes
-    claims: Claims
+    claims: ClaimBatches
     leases: Leases
-    turnstiles: Turnstiles
+    turnstiles: CatchupLimiter
     log: GroupLog
     durability: Durability
     checkpoints: Checkpoints

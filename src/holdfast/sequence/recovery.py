@@ -6,6 +6,10 @@ in the place of the one inspected that lists one member alone, under a new gener
 any listed primary after a restart, and everybody else, whatever it holds, begins anew as a learner
 (:meth:`.member.Member.on_view`). The view's cause keeps what was known to be lost; it stays in the group's
 history.
+
+What a member holds, as it tells those who ask: claimants, and people who think of a forced recovery.
+
+Whether a group's state is gone with the processes that held it (V4).
 """
 
 from collections.abc import Callable, Hashable
@@ -15,8 +19,7 @@ from typing import Final
 
 from holdfast.authority.contract import Compare
 from holdfast.authority.identity import Identity
-from holdfast.authority.outcome import InDoubt, NoAnswer, Seen
-from holdfast.authority.recipe import Recipes
+from holdfast.authority.recipe import InDoubt, NoAnswer, Recipes, Seen
 from holdfast.authority.views import (
     Cause,
     IdentityChanged,
@@ -31,12 +34,15 @@ from holdfast.authority.views import (
     read_view,
 )
 from holdfast.model.errors import Conflict, InvalidRequest
-from holdfast.model.ids import GroupId, HostId, Nonce
+from holdfast.model.ids import MILLISECOND, SECOND, Epoch, GroupId, HostId, Nonce
 from holdfast.model.ports import Clock, Network, Timers
-from holdfast.model.units import MILLISECOND, SECOND
-from holdfast.sequence.fitness import Rank
-from holdfast.sequence.messages import Held, Inspect
+from holdfast.sequence.lease_heartbeats import NOBODY
+from holdfast.sequence.member_state import MemberState
+from holdfast.sequence.messages import Compared, Held, Inspect
+from holdfast.sequence.ports import Me
+from holdfast.sequence.role import Rank, Role
 from holdfast.sequence.store import order_of
+from holdfast.sequence.view_state import find, is_volatile
 from holdfast.storage.record import ORIGIN
 
 ANSWER_NS: Final = 1 * SECOND
@@ -270,3 +276,69 @@ class Recovery:
             self._timers.set(RETRY_NS, self._asked)
 
         self._recipes.start(change_view(wanted, identity=self._identity()), changed)
+
+
+def compared(on: MemberState) -> Compared:
+    """For a claimant, which must not hold less (V5, D2)."""
+    return Compared(on.group, on.epoch, on.me.store, on.store.tail, on.committed, on.is_doubtful)
+
+
+def held(on: MemberState, number: int, role: Role, *, is_serving: bool) -> Held:
+    """For who inspects the group; *number* is the question's."""
+    epoch, fitness = max(on.epoch, on.store.followed), on.application.fitness()
+    return Held(
+        on.group,
+        epoch,
+        number,
+        on.me,
+        on.store.tail,
+        on.committed,
+        on.is_doubtful,
+        role.value,
+        is_serving,
+        int(fitness.rank),
+        fitness.why,
+        fitness.since_ns,
+        on.application.is_ready,
+    )
+
+
+def is_of_another_generation(on: MemberState, view: View) -> bool:
+    """Whether what is held is no part of the history that *view* stands for (V4).
+
+    Who has followed an epoch of the generation holds its history; who holds nothing can learn it.
+    """
+    is_empty = on.store.tail == ORIGIN and on.store.followed == ORIGIN.epoch
+    is_listed = find(view.members, on.me) is not None
+    return on.store.followed < view.generation and not is_listed and not is_empty
+
+
+class StateLoss:
+    """What this member knows of it."""
+
+    def __init__(self, on: MemberState) -> None:
+        self._on = on
+        self._said_in = Epoch(0)
+
+    @property
+    def is_total(self) -> bool:
+        """Whether every listed process of a group in memory is known to be gone, and the state with them: it
+        is unavailable until a forced recovery."""
+        listed = self._on.standing.listed
+        return bool(listed) and all(is_volatile(each.store) and self._is_gone(each) for each in listed)
+
+    def say_once(self) -> None:
+        """Tell of a total loss, once for each view."""
+        epoch = self._on.standing.epoch
+        if self._said_in != epoch and self.is_total:
+            self._said_in = epoch
+            self._on.note("lost", epoch=epoch)
+            self._on.ports.on_lost(self._on.group)
+
+    def _is_gone(self, member: Me) -> bool:
+        """A later process of a host begins only when the earlier one is gone (V2, K2)."""
+        on = self._on
+        if member.host == on.me.host:
+            return member.incarnation < on.me.incarnation
+        latest = on.ports.leases.latest_beat(member.host)[0]
+        return latest > member.incarnation or on.dead.get(member.host, NOBODY) >= member.incarnation

@@ -9,8 +9,7 @@ from typing import Final
 
 from holdfast.model.errors import invariant
 from holdfast.model.ids import Epoch, GroupId, Position
-from holdfast.sequence.durability import Durability
-from holdfast.sequence.ports import GroupLog
+from holdfast.sequence.ports import Durability, GroupLog
 from holdfast.storage.record import HEADER, ORIGIN, Point, Record
 
 RECENT_BYTES_MAX: Final = 1 << 20

@@ -12,16 +12,16 @@ from collections.abc import Callable
 from functools import partial
 
 from holdfast.authority.groups import GroupRecord
-from holdfast.authority.outcome import Seen
+from holdfast.authority.recipe import Seen
 from holdfast.authority.views import View, ViewMember
 from holdfast.model.errors import InvalidRequest, Overloaded
 from holdfast.model.ids import Epoch, HostId, Incarnation, Position
-from holdfast.sequence.fitness import WORDS_MAX, Rank
-from holdfast.sequence.followers import NOTHING, Follower, Followers
-from holdfast.sequence.footing import Footing
-from holdfast.sequence.lacking import BELIEVED_TIMES
+from holdfast.sequence.member_state import MemberState
 from holdfast.sequence.messages import Accepted, Hello, Lacking, Submit
 from holdfast.sequence.ports import same
+from holdfast.sequence.progress import NOTHING, Progress, ProgressOfAll
+from holdfast.sequence.role import WORDS_MAX, Rank
+from holdfast.sequence.state_request import BELIEVED_TIMES
 from holdfast.storage.record import ORIGIN, Point
 
 
@@ -29,12 +29,12 @@ class Submission:
     """One member's reign as primary. Idle unless :meth:`begin` was called and :meth:`end` was not."""
 
     def __init__(
-        self, footing: Footing, on_serving: Callable[[], None], on_progress: Callable[[], None]
+        self, footing: MemberState, on_serving: Callable[[], None], on_progress: Callable[[], None]
     ) -> None:
         self._on = footing
         self._on_serving = on_serving
         self._on_progress = on_progress
-        self.followers = Followers()
+        self.followers = ProgressOfAll()
         self.is_reigning = False
         self.is_serving = False
         """What was held at the claim is committed."""
@@ -46,7 +46,7 @@ class Submission:
         self._first_epoch = Epoch(0)
         self._has_ordered = False
         """Something was ordered since the last flush."""
-        self._whole: list[Follower] | None = None
+        self._whole: list[Progress] | None = None
         self._whole_as_of: tuple[Seen[View] | None, Seen[GroupRecord] | None, int] = (None, None, -1)
 
     # --- the reign
@@ -86,7 +86,7 @@ class Submission:
                 continue
             # Likely it has what we have; if not, it says what it has.
             tail = on.store.tail.position
-            self.followers.add(Follower(member, next=tail, agreed=tail, heard_at=on.now, owing_since=on.now))
+            self.followers.add(Progress(member, next=tail, agreed=tail, heard_at=on.now, owing_since=on.now))
 
     def _announce(self) -> None:
         for follower in self.followers.all():
@@ -116,7 +116,7 @@ class Submission:
         self._watch_own()
         return True
 
-    def send(self, follower: Follower, *, even_nothing: bool = False) -> None:
+    def send(self, follower: Progress, *, even_nothing: bool = False) -> None:
         """Send what it lacks, as far as its window is open."""
         on = self._on
         tail = on.store.tail
@@ -145,7 +145,7 @@ class Submission:
         if even_nothing:
             self._submit(follower, tail, ())
 
-    def _submit(self, follower: Follower, previous: Point, records: tuple[bytes, ...]) -> None:
+    def _submit(self, follower: Progress, previous: Point, records: tuple[bytes, ...]) -> None:
         on = self._on
         follower.sent_at = on.now
         follower.told = on.committed
@@ -185,7 +185,7 @@ class Submission:
         self.send(follower)
         self.maybe_commit()
 
-    def on_hello(self, host: HostId, hello: Hello) -> Follower | None:
+    def on_hello(self, host: HostId, hello: Hello) -> Progress | None:
         """Find where its log meets ours and go on from there; None when it does not (M3)."""
         on = self._on
         member = ViewMember(
@@ -197,7 +197,7 @@ class Submission:
         self.followers.remove_earlier(member)
         shared = next((point for point in hello.points if on.store.point_at(point.position) == point), None)
         if known is None:
-            known = Follower(member, next=Position(0), agreed=Position(0))
+            known = Progress(member, next=Position(0), agreed=Position(0))
             self.followers.add(known)
         if known.member.incarnation != hello.incarnation:
             held = shared.position if shared is not None else NOTHING
@@ -325,7 +325,7 @@ class Submission:
             return False
         return not on.dead or not any(on.is_dead(each.member) for each in followers)
 
-    def _whole_following(self) -> list[Follower] | None:
+    def _whole_following(self) -> list[Progress] | None:
         """The followers, if they and this member are exactly those required and wanted: they seldom change,
         and are asked for at every acknowledgement."""
         standing, followers = self._on.standing, self.followers

@@ -5,19 +5,18 @@ Owns the event heap and the simulated clocks, network and disks behind the ports
 replays and shrinks. Invariants: a run depends on its :class:`Options` alone; nothing in it reads the
 machine's clock, randomness or hash order; a handle of an ended incarnation does nothing.
 Left to others: what a scenario checks (:mod:`.scenarios`, :mod:`.checkers`) and which rules a planted
-bug breaks (:mod:`.planted`).
+bug breaks (:mod:`holdfast.sim.runner.planted`).
 """
 
-from holdfast.sim.clocks import ClockOptions
-from holdfast.sim.disk import Crash, DiskHandle, PowerCut, ProcessKilled, SimDisk
+from holdfast.sim.engine.clocks import ClockOptions, SimTimers
+from holdfast.sim.engine.disk import Crash, DiskHandle, PowerCut, ProcessKilled, SimDisk
+from holdfast.sim.engine.node import NodePorts, SimNode
+from holdfast.sim.engine.options import MICROSECOND, MILLISECOND, SECOND, FaultEvent, Options
+from holdfast.sim.engine.world import Violation, World
 from holdfast.sim.faults import FaultKind, Field
-from holdfast.sim.node import NodePorts, SimNode
-from holdfast.sim.options import MICROSECOND, MILLISECOND, SECOND, FaultEvent, Options
-from holdfast.sim.profiles import expand
-from holdfast.sim.scenario import Bound, Scenario
-from holdfast.sim.simulation import Outcome, simulate
-from holdfast.sim.timers import SimTimers
-from holdfast.sim.world import Violation, World
+from holdfast.sim.runner.profiles import expand
+from holdfast.sim.runner.scenario import Bound, Scenario
+from holdfast.sim.runner.simulation import Outcome, simulate
 
 __all__ = [
     "MICROSECOND",

@@ -15,9 +15,9 @@ from typing import Final
 from holdfast.model.errors import Corruption, invariant
 from holdfast.model.ids import Epoch, GroupId, Position
 from holdfast.model.ports import Disk
-from holdfast.storage.files import Readable
 from holdfast.storage.record import Point
-from holdfast.storage.syncing import Syncs
+from holdfast.storage.segments import Readable
+from holdfast.storage.syncs import Syncs
 
 CHUNK_BYTES: Final = 256 << 10
 CHUNK_BYTES_MAX: Final = 16 << 20

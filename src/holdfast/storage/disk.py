@@ -7,6 +7,8 @@ its own changes. Only a read of a file whose creation, renaming or truncation is
 
 The first failure is final (D1): the thread changes nothing any more, every sync answers
 ``ok=False``, every further change raises what went wrong.
+
+A directory of files to look into: what reading needs of the Disk port, and no way to change anything.
 """
 
 import os
@@ -273,3 +275,31 @@ class _File:
 def now_ns() -> int:
     """Nanoseconds that count suspended time too: a sync that hangs across a suspend is still old."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+
+
+class Directory:
+    """Files of a stopped host. Unlike :class:`FileDisk` it needs no thread and makes nothing."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def list(self) -> list[str]:
+        """The names of the files, sorted."""
+        try:
+            return sorted(entry.name for entry in os.scandir(self._path) if entry.is_file())
+        except OSError as error:
+            raise DiskFailed(f"{self._path}: {error.strerror}") from error
+
+    def size(self, name: str) -> int:
+        try:
+            return (self._path / name).stat().st_size
+        except OSError as error:
+            raise DiskFailed(f"{name}: {error.strerror}") from error
+
+    def read(self, name: str, offset: int, length: int) -> bytes:
+        """At most *length* bytes, fewer at the end of the file."""
+        try:
+            with (self._path / name).open("rb", buffering=0) as file:
+                return os.pread(file.fileno(), length, offset)
+        except OSError as error:
+            raise DiskFailed(f"{name}: {error.strerror}") from error

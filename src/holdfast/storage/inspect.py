@@ -8,12 +8,11 @@ from holdfast.model.errors import Corruption, InvalidRequest
 from holdfast.model.ids import GroupId, Position
 from holdfast.storage.batch import Place
 from holdfast.storage.checkpoint import UNFINISHED, checkpoint_of, verify
-from holdfast.storage.files import LogConfig, Readable, file_name, file_number, salt_of
 from holdfast.storage.identity import Store, load
-from holdfast.storage.index import GroupIndex
-from holdfast.storage.reader import read_records
 from holdfast.storage.record import Record
+from holdfast.storage.record_map import GroupIndex, read_records
 from holdfast.storage.recovery import Damage, Recovered, scan
+from holdfast.storage.segments import LogConfig, Readable, file_name, file_number, salt_of
 
 
 class GroupReport(Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.machine.privacy import FILE_MODE, make_private
+from holdfast.machine.files import FILE_MODE, make_private
 from holdfast.model.errors import Rejected
 
 LOCK_FILE: Final = "lock"
@@ -32,7 +32,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     incarnation: int | None = None
 
 
-class Held(Rejected):
+class LockHeld(Rejected):
     """Raised when a directory is locked by another process; ``holder`` says by whom."""
 
     code = "held"
@@ -53,7 +53,7 @@ class DirectoryLock:
 
     @classmethod
     def take(cls, directory: Path, holder: Holder | None = None) -> "DirectoryLock":
-        """Lock *directory* and leave word of who holds it. Raises :class:`Held`.
+        """Lock *directory* and leave word of who holds it. Raises :class:`LockHeld`.
 
         Without a *holder* the last one's word stays, as an agent that only asks for proof wants it.
         """
@@ -64,7 +64,7 @@ class DirectoryLock:
         except BlockingIOError:
             found = _holder(descriptor)
             os.close(descriptor)
-            raise Held(directory, found or Holder(pid=0, what="a process that ended just now")) from None
+            raise LockHeld(directory, found or Holder(pid=0, what="a process that ended just now")) from None
         lock = cls(descriptor, _note(descriptor))
         if holder is not None:
             lock.leave_word(holder)

@@ -5,13 +5,16 @@ or sync stops the log for good and is never retried (D1). Each batch says up to 
 before it (D2). Names are synced before anything in a new file counts (D3). A group that keeps an old file
 alive is copied forward (D4).
 
-How. Records gather (:mod:`.gathering`) until ``flush``, which writes them as one batch and begins a sync
+How. Records gather (:mod:`.writer`) until ``flush``, which writes them as one batch and begins a sync
 (:mod:`.writer`); while it runs the next batch gathers. ``on_durable(n)`` says that the first *n* records
 appended in this opening survive a power cut: every append returns the record's number, and whoever
 promised something waits for that number.
+
+Which files of the log may go, and which groups stand in the way (D4).
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 from zlib import crc32
@@ -26,10 +29,6 @@ from holdfast.model.errors import (
 from holdfast.model.ids import Epoch, GroupId, Opening, Position, StoreId
 from holdfast.model.ports import Disk, NoTrace, Token, Trace
 from holdfast.storage.batch import Place
-from holdfast.storage.files import LogConfig
-from holdfast.storage.index import GroupIndex, packed
-from holdfast.storage.pruning import Holds
-from holdfast.storage.reader import read_records
 from holdfast.storage.record import (
     CHECKSUM,
     CONTROL_BYTES,
@@ -44,8 +43,40 @@ from holdfast.storage.record import (
     encode,
     encode_point,
 )
+from holdfast.storage.record_map import GroupIndex, packed, read_records
 from holdfast.storage.recovery import Recovered
+from holdfast.storage.segments import LogConfig
 from holdfast.storage.writer import Phase, Writer
+
+
+class Holds:
+    """The oldest file that each group needs. Asked after every sync, so it counts instead of searching."""
+
+    def __init__(self, groups: Iterable[tuple[GroupId, GroupIndex]]) -> None:
+        self._file_of: dict[GroupId, int] = {}
+        self._groups_in: Counter[int] = Counter()
+        for group, index in groups:
+            self.update(group, index)
+
+    def update(self, group: GroupId, index: GroupIndex) -> None:
+        """The group's floor, tail or anchor has moved."""
+        self.release(group)
+        file = self._file_of[group] = index.oldest_place().file
+        self._groups_in[file] += 1
+
+    def release(self, group: GroupId) -> None:
+        file = self._file_of.pop(group, None)
+        if file is not None:
+            self._groups_in[file] -= 1
+
+    def is_free(self, file: int) -> bool:
+        """Whether no group needs *file*, given that no older file exists."""
+        return not self._groups_in[file]
+
+    def hindering(self, file: int) -> list[GroupId]:
+        """The groups that need *file*."""
+        return [group for group, needed in self._file_of.items() if needed == file]
+
 
 _DATA: Final = int(Kind.DATA)
 _pack_covered: Final = COVERED.pack

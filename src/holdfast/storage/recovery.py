@@ -16,10 +16,9 @@ from holdfast.model.errors import Corruption
 from holdfast.model.ids import GroupId
 from holdfast.storage import batch as batches
 from holdfast.storage.batch import BATCH_BYTES, MAGIC, Batch, Flag, Item, Place
-from holdfast.storage.files import Readable, decode_file_header, file_name, file_number
-from holdfast.storage.index import GroupIndex
 from holdfast.storage.record import RECORD_BYTES, Kind, Unreadable
-from holdfast.storage.replay import Replay
+from holdfast.storage.record_map import GroupIndex, Replay
+from holdfast.storage.segments import Readable, decode_file_header, file_name, file_number
 
 READ_BYTES: Final = 1 << 20
 BEGINNING: Final = Place(0, 0)

@@ -11,18 +11,10 @@ record that the others compare (E1).
 
 from collections.abc import Callable, Iterable, Iterator
 
-from holdfast.model.calls import Request
-from holdfast.model.errors import DISK_ERRORS, Overloaded
-from holdfast.model.ids import Position
-from holdfast.model.outcome import error_in_words
-from holdfast.sequence.ports import Kept
-from holdfast.styles.absence import Diverged
-from holdfast.styles.config import StyleConfig
-from holdfast.styles.definition import Definition
-from holdfast.styles.effects import Effects
-from holdfast.styles.execution import Execution
-from holdfast.styles.loading import loading
-from holdfast.styles.operation import (
+from holdfast.execution.definition import Definition, OtherCode
+from holdfast.execution.effects import Effects
+from holdfast.execution.execution import Execution
+from holdfast.execution.records import (
     Call,
     Calls,
     Digested,
@@ -37,12 +29,19 @@ from holdfast.styles.operation import (
     decode_calls,
     decode_record,
 )
+from holdfast.model.calls import Request
+from holdfast.model.errors import DISK_ERRORS, Overloaded
+from holdfast.model.ids import Position
+from holdfast.model.outcome import error_in_words
+from holdfast.sequence.ports import Kept
+from holdfast.styles.code_change import loading
+from holdfast.styles.config import StyleConfig
+from holdfast.styles.divergence import Diverged
 from holdfast.styles.poison import End, Poisonous, among_calls, among_jobs, among_timers, ends_among
 from holdfast.styles.ports import StylePorts, Token
-from holdfast.styles.replaying import records_after
+from holdfast.styles.replay import records_after
 from holdfast.styles.replica import Replica
 from holdfast.styles.replica_base import Then
-from holdfast.styles.upgrade import OtherCode
 
 
 class Active(Replica):

@@ -8,7 +8,7 @@ no checkpoint (E1). Whoever captures a state also reads it back (E9), which take
 state for which that takes too long between two calls goes to a copy as well.
 
 And it waits until it is known to be the group's. Who has taken up office has answered, so its state is the
-truth; anybody else's counts when its digest was found equal (E8, :mod:`.comparing`). The log is let go up to
+truth; anybody else's counts when its digest was found equal (E8, :mod:`.divergence`). The log is let go up to
 such a checkpoint only. A state that is never compared, since the primary died meanwhile or could make no copy
 there, makes room for the next one. Only when the log has grown long does one count all the same: with a full
 log a backup acknowledges nothing. Should it be found to differ later, it is void like any other.
@@ -17,15 +17,13 @@ log a backup acknowledges nothing. Should it be found to differ later, it is voi
 from collections.abc import Callable
 from typing import Final
 
-from holdfast.model.ids import Position
+from holdfast.execution.capture import NoStateAvailable, NotCapturable, NoUpdateAvailable
+from holdfast.execution.execution import Execution
+from holdfast.model.ids import MILLISECOND, Position
 from holdfast.model.outcome import error_in_words
-from holdfast.model.units import MILLISECOND
 from holdfast.sequence.ports import Captured, Kept
-from holdfast.styles.capture import NoStateAvailable, NotCapturable, NoUpdateAvailable
-from holdfast.styles.checkpoint_copies import CheckpointCopies
+from holdfast.styles.checkpoint_copies import CheckpointCopies, CheckpointFailures
 from holdfast.styles.config import StyleConfig
-from holdfast.styles.execution import Execution
-from holdfast.styles.failing import Failing
 from holdfast.styles.ports import Copied, NotCopied, StylePorts
 
 BUSY_NS: Final = 100 * MILLISECOND
@@ -88,7 +86,7 @@ class Checkpointing:
         self._not_before = 0
         self._copies_left = 0
         """Captures for which a copy is made, small as the state is."""
-        self._failing = Failing(ports, config)
+        self._failing = CheckpointFailures(ports, config)
         self._unreadable = Position(0)
         """The state as of there could not be read back; executed again, it is the same."""
 

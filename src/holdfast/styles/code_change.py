@@ -1,26 +1,43 @@
 """What a replica does where its class is another than the one that made what it holds (E7).
 
-How a member comes through what other code made is :mod:`.succession`'s to know. This is the replica's part in
-it: an object is begun when the way is free, a method of the old code that waits for another group is given
+How a member comes through what other code made is :mod:`.code_replay`'s to know. This is the replica's part
+in it: an object is begun when the way is free, a method of the old code that waits for another group is given
 its answer, as by any primary, and the place where the class as it is here goes on is ordered as a record.
+
+What the class of one time has executed, executed by it again (E7).
+
+A member whose class is another cannot do that itself. The host has the sources of that time, and runs this in
+a process of their own; the state that comes of it is loaded by the class of today.
+
+An object as of what its host keeps of it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
+from holdfast.execution.definition import Definition, OtherCode
+from holdfast.execution.execution import Execution
+from holdfast.execution.method import fitted
+from holdfast.execution.records import (
+    Calls,
+    NestedReply,
+    Poison,
+    Record,
+    Upgraded,
+    decode_calls,
+    decode_record,
+)
 from holdfast.model.calls import Request
-from holdfast.model.errors import Overloaded, Rejected, Unavailable
+from holdfast.model.errors import Overloaded, Rejected, Unavailable, invariant
 from holdfast.model.ids import Position
-from holdfast.styles.audience import Audience
-from holdfast.styles.calling_out import CallingOut
-from holdfast.styles.definition import Definition
-from holdfast.styles.execution import Execution
-from holdfast.styles.operation import NestedReply, Record, Upgraded
+from holdfast.sequence.ports import Kept, chunks_of
+from holdfast.storage.record import Record as Stored
+from holdfast.styles.call_observers import CallObservers
+from holdfast.styles.code_replay import CodeReplay, WaitsForCode
+from holdfast.styles.divergence import Diverged
+from holdfast.styles.outgoing import OutgoingCalls
 from holdfast.styles.ports import Sequence, StylePorts, Waits
-from holdfast.styles.stamping import Stamping
-from holdfast.styles.stepping import fitted
-from holdfast.styles.succession import Succession, WaitsForCode
-from holdfast.styles.upgrade import OtherCode
+from holdfast.styles.stamping import Stamper
 
 
 class CodeChange:
@@ -30,10 +47,10 @@ class CodeChange:
         self,
         definition: Definition,
         ports: StylePorts,
-        succession: Succession,
-        stamping: Stamping,
-        calling_out: CallingOut,
-        audience: Audience,
+        succession: CodeReplay,
+        stamping: Stamper,
+        calling_out: OutgoingCalls,
+        audience: CallObservers,
         sequence: Callable[[], Sequence],
         begin: Callable[[], None],
     ) -> None:
@@ -114,3 +131,84 @@ class CodeChange:
     def end_reign(self) -> None:
         """This member is no primary any more: another calls for what the old code waits for."""
         self._succession.waits = self._old_waits = None
+
+
+def loading(definition: Definition, newest: Callable[[], Kept | None]) -> Iterator[Execution | None]:
+    """None after each bit of work, and at last the object; as at creation, if nothing is kept. The *newest*
+    state is asked for when the work begins: an older one may be gone by then. Raises what ``set_state``
+    raises, and ``Unavailable`` when newer ones have taken its place since."""
+    kept = newest()
+    if kept is None:
+        yield Execution(definition)
+        return
+    for execution in Execution.loading(definition, chunks_of(kept)):
+        if execution is not None:
+            execution.go_on()
+        yield execution
+
+
+class Loading:
+    """One member's object on its way from the newest checkpoint, bit by bit. *succession* says
+    whether it may be loaded here."""
+
+    def __init__(
+        self, definition: Definition, newest: Callable[[], Kept | None], succession: CodeReplay
+    ) -> None:
+        self._definition = definition
+        self._newest = newest
+        self._succession = succession
+        self._work: Iterator[Execution | None] | None = None
+
+    def go_on(self, *, leads: bool) -> Execution | None:
+        """Do the next bit; the object when it was the last one. Raises ``Overloaded`` when it has to be begun
+        anew, ``OtherCode``, and what :func:`loading` raises."""
+        if self._work is None:
+            self._succession.check_kept(leads=leads)
+            self._work = loading(self._definition, self._newest)
+        try:
+            return next(self._work)
+        except Unavailable as error:
+            # Newer checkpoints took the place of the one that was being loaded.
+            self._work = None
+            raise Overloaded(str(error)) from None
+        except BaseException:
+            self._work = None  # it has ended with that, and is begun anew
+            raise
+
+    def forget(self) -> None:
+        """What has been loaded so far is not wanted any more, or is there."""
+        self._work = None
+
+
+def continued(
+    definition: Definition,
+    kept: Kept | None,
+    records: Iterable[Stored],
+    *,
+    is_stand_in: bool = False,
+    prepare: Callable[[Execution], None] = lambda _: None,
+) -> Execution | Waits:
+    """The object after these *records*, which follow *kept*; its state may be saved. *definition* has the
+    class of their time; *is_stand_in*: another that a person lets take its place, and then outcomes may
+    differ; *prepare* is given the object before any of them. Raises what the class raises, ``OtherCode`` when
+    they are not its own, and ``Diverged`` at the first outcome that is not the recorded one: that object is
+    not the one that answered (E8)."""
+    (execution,) = (each for each in loading(definition, lambda: kept) if each is not None)
+    prepare(execution)
+    followed = [(each, decode_record(each.body)) for each in records if each.first > execution.position]
+    # Whoever executes a call must know that it was given up, which was ordered after it (E4).
+    ends = {record.request: record.outcome for _, record in followed if isinstance(record, Poison)}
+    for each, record in followed:
+        if ends and isinstance(record, Calls):
+            for call in decode_calls(record.sent.calls):
+                request = Request(record.sent.client, call.number)
+                if request in ends:
+                    execution.line.poisoned[request] = ends[request]
+        effects = execution.apply(each.first, record)
+        if effects.divergence and not is_stand_in:
+            raise Diverged(effects.divergence, each.last)
+    outgoing = execution.outgoing()
+    if outgoing is not None:
+        return Waits(outgoing, execution.csn, execution.time_ns)
+    invariant(execution.is_idle, "what does not wait has been run")
+    return execution

@@ -3,14 +3,14 @@ and for as long as it takes to make a checkpoint of records."""
 
 from collections.abc import Iterator
 
+from holdfast.execution.execution import Execution
+from holdfast.execution.records import Forward, Record, State, Upgraded
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import Position
 from holdfast.sequence.ports import Captured
 from holdfast.storage.record import Record as Stored
-from holdfast.styles.execution import Execution
-from holdfast.styles.operation import Forward, Record, State, Upgraded
 from holdfast.styles.passive import Passive
-from holdfast.styles.replaying import pages, replay
+from holdfast.styles.replay import pages, replay
 
 
 class Cold(Passive):

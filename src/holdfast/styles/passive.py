@@ -22,27 +22,36 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain
 
+from holdfast.execution.definition import Definition, OtherCode
+from holdfast.execution.execution import Execution
+from holdfast.execution.records import (
+    Call,
+    Calls,
+    Digested,
+    Executed,
+    Forward,
+    Record,
+    Sent,
+    Stamp,
+    Upgraded,
+    alike_parts,
+    executed_parts,
+    replied_parts,
+)
 from holdfast.model.calls import Request
 from holdfast.model.errors import DISK_ERRORS, InvalidRequest, Overloaded, Rejected, Unavailable, invariant
 from holdfast.model.ids import Position
 from holdfast.model.outcome import error_in_words
 from holdfast.sequence.ports import Kept
 from holdfast.storage.record import Record as Stored
-from holdfast.styles.absence import Diverged
+from holdfast.styles.code_change import Loading
 from holdfast.styles.config import StyleConfig
-from holdfast.styles.definition import Definition
-from holdfast.styles.execution import Execution
-from holdfast.styles.loading import Loading
-from holdfast.styles.looking import Looking
-from holdfast.styles.operation import Call, Calls, Digested, Executed, Forward, Record, Sent, Stamp, Upgraded
-from holdfast.styles.owed_digest import OwedDigest
+from holdfast.styles.divergence import Diverged, OwedDigest
 from holdfast.styles.poison import among_jobs
-from holdfast.styles.portions import alike_parts, executed_parts, replied_parts
 from holdfast.styles.ports import StylePorts, Token
-from holdfast.styles.replaying import pages, replay
+from holdfast.styles.replay import StepScanner, pages, replay
 from holdfast.styles.replica import Replica
 from holdfast.styles.replica_base import Then
-from holdfast.styles.upgrade import OtherCode
 
 
 class Passive(Replica):
@@ -56,7 +65,7 @@ class Passive(Replica):
         self._execution: Execution | None = None
         self._spent_ns = 0
         """Execution time since backups were last brought forward (E5)."""
-        self._looking = Looking(config, ports.clock, self._checkpointing.grew, self._on_told)
+        self._looking = StepScanner(config, ports.clock, self._checkpointing.grew, self._on_told)
         self._loading = Loading(self.definition, ports.checkpoint, self._succession)
         self._work: Iterator[None] | None = None
         """What brings the object forward, to be gone on with slice by slice: whatever else the host has to do

@@ -6,14 +6,14 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.execution.crash_attempts import CrashSuspicions
+from holdfast.execution.effects import Job
+from holdfast.execution.interface import POSITIONAL
+from holdfast.execution.records import Call, NestedReply, Poison, Record
+from holdfast.execution.timers import Timer
 from holdfast.model.calls import Request
 from holdfast.model.ids import ClientId
 from holdfast.net.frame import UNDECODABLE
-from holdfast.styles.attempts import Attempts
-from holdfast.styles.effects import Job
-from holdfast.styles.interface import POSITIONAL
-from holdfast.styles.operation import Call, NestedReply, Poison, Record
-from holdfast.styles.timers import Timer
 
 WORDS_MAX: Final = 300
 """Of a call, for people: it is in the log and in every checkpoint."""
@@ -37,7 +37,7 @@ class Poisonous:
         return f"{self.call} of request {self.request} ended {self.attempts} processes and is not tried again"
 
 
-def among_calls(attempts: Attempts, client: ClientId, calls: Iterable[Call]) -> Iterator[Poisonous]:
+def among_calls(attempts: CrashSuspicions, client: ClientId, calls: Iterable[Call]) -> Iterator[Poisonous]:
     for each in calls:
         request = Request(client, each.number)
         ended = attempts.given_up(request)
@@ -46,7 +46,7 @@ def among_calls(attempts: Attempts, client: ClientId, calls: Iterable[Call]) -> 
             yield Poisonous(request, each.expiration_s, ended, words, each.traceparent)
 
 
-def among_jobs(attempts: Attempts, jobs: Iterable[Job]) -> Iterator[Poisonous]:
+def among_jobs(attempts: CrashSuspicions, jobs: Iterable[Job]) -> Iterator[Poisonous]:
     for each in jobs:
         ended = attempts.given_up(each.request)
         if ended:
@@ -54,7 +54,7 @@ def among_jobs(attempts: Attempts, jobs: Iterable[Job]) -> Iterator[Poisonous]:
             yield Poisonous(each.request, each.expiration_s, ended, words, each.traceparent)
 
 
-def among_timers(attempts: Attempts, timers: Iterable[Timer]) -> Iterator[Poisonous]:
+def among_timers(attempts: CrashSuspicions, timers: Iterable[Timer]) -> Iterator[Poisonous]:
     for each in timers:
         ended = attempts.given_up(each.request)
         if ended:

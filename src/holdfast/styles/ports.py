@@ -4,6 +4,9 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from holdfast.execution.crash_attempts import CrashSuspicions
+from holdfast.execution.effects import Outgoing
+from holdfast.execution.records import Call
 from holdfast.model.calls import Request
 from holdfast.model.code import Code
 from holdfast.model.csn import Csn
@@ -11,10 +14,7 @@ from holdfast.model.ids import ClientId, Position
 from holdfast.model.ports import Clock, Trace
 from holdfast.sequence.ports import Captured, Kept
 from holdfast.storage.record import Record
-from holdfast.styles.attempts import Attempts
-from holdfast.styles.effects import Outgoing
-from holdfast.styles.lines import CallLines
-from holdfast.styles.operation import Call
+from holdfast.styles.call_log import CallLog
 
 Token = Hashable
 """What the host gave with a call, to know whom to answer: a connection, and whatever else it needs."""
@@ -129,8 +129,8 @@ class OldCode(Protocol):
         by: Code | None = None,
     ) -> bool:
         """Load that state with that code (None: the object as at creation), replay the records, which end
-        with *up_to*, and write the state that comes of it aside (:func:`.continuing.continued` is all of that
-        but the process); *then* say what became of it; not before this has returned. The state may be of
+        with *up_to*, and write the state that comes of it aside (:func:`.code_change.continued` is all of
+        that but the process); *then* say what became of it; not before this has returned. The state may be of
         other code if the first record is an `Upgraded` to this one. *by*: the code that does it in its place,
         since nobody has that any more (:attr:`StylePorts.may_replay`). False: not now, nothing was begun."""
         ...
@@ -145,7 +145,7 @@ class OldCode(Protocol):
         ...
 
 
-class Onlooker(Protocol):
+class CallObserver(Protocol):
     """Follows the calls of one group that are executed here for whoever made them; no replays."""
 
     def run(
@@ -206,11 +206,11 @@ class StylePorts:
     ``poisoned``, ``timer``) and what is known of it."""
     copies: Copies | None = None
     """None: every state is captured between two calls, however large."""
-    attempts: Attempts = field(default_factory=Attempts)
+    attempts: CrashSuspicions = field(default_factory=CrashSuspicions)
     """Calls of the group that have ended processes (E4)."""
-    lines: CallLines | None = None
+    lines: CallLog | None = None
     """Where people read of single calls; None: nobody does."""
-    onlooker: Onlooker | None = None
+    onlooker: CallObserver | None = None
     old_code: OldCode | None = None
     """None: only what the class as it is here has made can be replayed (E7)."""
     why_not_upgrade: Callable[[Code], str] = lambda _: ""

@@ -1,9 +1,24 @@
-"""Queries that ran and may not be answered yet (S4, R1, R2)."""
+"""Queries as they are run: on the primary's object for the newest state, on any member's for an older one.
+
+Queries that ran and may not be answered yet (S4, R1, R2).
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
-from holdfast.model.ids import Position
+import msgspec
+
+from holdfast.execution.definition import Definition
+from holdfast.execution.execution import Execution
+from holdfast.execution.interface import BadCall
+from holdfast.execution.records import Call
+from holdfast.execution.sends import LIST_QUERY
+from holdfast.model.calls import Request
+from holdfast.model.errors import Overloaded, Unavailable
+from holdfast.model.ids import SECOND, ClientId, Position
+from holdfast.model.outcome import Poisoned, Refused, encode_outcome, encode_returned
+from holdfast.styles.call_observers import CallObservers
 from holdfast.styles.ports import Sequence, StylePorts, Token
 
 
@@ -15,7 +30,7 @@ class _Ran:
     outcome: bytes
 
 
-class Queries:
+class PendingQueries:
     """The answers one primary holds back."""
 
     def __init__(self, ports: StylePorts) -> None:
@@ -63,3 +78,143 @@ class Queries:
             by_token.setdefault(each.token, []).append(each)
         for token, ran in by_token.items():
             self._ports.answer(token, [each.number for each in ran], [each.outcome for each in ran])
+
+
+@dataclass(frozen=True, slots=True)
+class _PutOff:
+    """Queries of one frame that would see half an operation, and until when they wait for its end."""
+
+    until_ns: int
+    token: Token
+    queries: list[Call]
+
+
+class QueryRunner:
+    """Of one member. What ran for the newest state waits in *ran* until it may be answered."""
+
+    def __init__(
+        self,
+        definition: Definition,
+        ports: StylePorts,
+        audience: CallObservers,
+        ran: PendingQueries,
+        wait_ns: int,
+        time_ns: Callable[[], int],
+    ) -> None:
+        """*wait_ns*: how long a query waits for an operation that is half done. *time_ns*: the group's
+        time."""
+        self._group = definition.group
+        self._named = definition.interface.queries | {LIST_QUERY}
+        self._ports = ports
+        self._audience = audience
+        self._ran = ran
+        self._wait_ns = wait_ns
+        self._time_ns = time_ns
+        self._put_off: dict[int, _PutOff] = {}
+        self._number = 0
+
+    def split(self, calls: list[Call]) -> tuple[list[Call], list[Call]]:
+        """The queries among a frame's calls, and the operations. They may run in any order (X5)."""
+        named = self._named
+        queries = [each for each in calls if each.method in named]
+        return queries, ([each for each in calls if each.method not in named] if queries else calls)
+
+    def newest(
+        self,
+        execution: Execution,
+        token: Token,
+        client: ClientId,
+        queries: list[Call],
+        is_served: Callable[[], bool],
+    ) -> None:
+        """Run *queries*, those that would see half an operation as soon as it has ended, if the object is
+        still served then. Each is answered once what it saw is committed (S4) and reading is allowed (R1,
+        R2); or refused, when the operation takes too long."""
+        blind = {name for name in {each.method for each in queries} if execution.sees(name) is None}
+        half_done = [each for each in queries if each.method in blind]
+        queries = [each for each in queries if each.method not in blind] if blind else queries
+        if queries:
+            self._run(execution, token, client, queries)
+        if not half_done:
+            return
+        self._number = number = self._number + 1
+        self._put_off[number] = _PutOff(self._until_ns(half_done), token, half_done)
+
+        def ask() -> None:
+            if self._put_off.pop(number, None) is None:
+                return  # it was refused meanwhile
+            if is_served():
+                self._run(execution, token, client, half_done)
+            else:
+                self._ports.forsake(token)
+
+        execution.when_at_rest(ask)
+
+    @property
+    def next_ns(self) -> int | None:
+        """When, by the clock, :meth:`refuse_overdue` has something to do."""
+        return min((each.until_ns for each in self._put_off.values()), default=None)
+
+    def refuse_overdue(self) -> None:
+        """Those that have waited too long were not executed, and are told so."""
+        now_ns = self._ports.clock.now() if self._put_off else 0
+        for number, each in list(self._put_off.items()):
+            if each.until_ns <= now_ns:
+                del self._put_off[number]
+                text = f"group {self._group}: an operation waits for another group, and the query was not run"
+                outcome = encode_outcome(Refused(Overloaded.code, text))
+                self._ports.answer(
+                    each.token, [query.number for query in each.queries], [outcome] * len(each.queries)
+                )
+
+    def _until_ns(self, queries: list[Call]) -> int:
+        """None waits for longer than its own client does."""
+        expires_s = min(each.expiration_s for each in queries)
+        left_ns = max(expires_s * SECOND - self._time_ns(), 0)
+        return self._ports.clock.now() + min(self._wait_ns, left_ns)
+
+    def _run(self, execution: Execution, token: Token, client: ClientId, queries: list[Call]) -> None:
+        began_ns = self._ports.clock.now()
+        for each in queries:
+            saw = execution.sees(each.method)
+            outcome = self._audience.asked(partial(self._one, execution), each, client)
+            self._ran.add(execution.position if saw is None else saw, token, each.number, outcome)
+        self._audience.took(self._ports.clock.now() - began_ns, client, queries)
+
+    def older(
+        self,
+        execution: Execution | None,
+        request: Request,
+        method: str,
+        arguments: msgspec.Raw,
+        carried: bytes,
+    ) -> bytes:
+        """The outcome of a query on what is held here. Raises ``Unavailable``, ``BadCall``."""
+        if method not in self._named:
+            raise BadCall(f"{method} is not a query: it must be called as an operation")
+        if execution is None or execution.sees(method) is None:
+            raise Unavailable(f"group {self._group} has no object at rest here")
+        if method == LIST_QUERY:
+            return encode_returned(execution.sends.listed())
+        return self._given_up(request) or execution.query(method, arguments, request, carried)
+
+    def each_older(self, execution: Execution | None, client: ClientId, calls: list[Call]) -> list[bytes]:
+        """The same for *calls* of one client."""
+
+        def ask(each: Call, client: ClientId) -> bytes:
+            request = Request(client, each.number)
+            return self.older(execution, request, each.method, each.arguments, each.traceparent)
+
+        return [self._audience.asked(ask, each, client) for each in calls]
+
+    def _one(self, execution: Execution, each: Call, client: ClientId) -> bytes:
+        request = Request(client, each.number)
+        if each.method == LIST_QUERY:
+            return encode_returned(execution.sends.listed())
+        known = self._given_up(request)
+        return known or execution.query(each.method, each.arguments, request, each.traceparent)
+
+    def _given_up(self, request: Request) -> bytes | None:
+        """The outcome of a query that ended too many processes; it needs no record, as it changes nothing."""
+        ended = self._ports.attempts.given_up(request)
+        return encode_outcome(Poisoned(ended)) if ended else None

@@ -2,21 +2,20 @@
 
 An object that was found to differ from the one that answered ends on the spot, and with it what was captured
 of it. So does one of which the host knows that it would differ. What the member then says of itself is its
-:class:`~holdfast.sequence.fitness.Fitness`.
+:class:`~holdfast.sequence.role.Fitness`.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
 
 from holdfast.model.ids import Position
-from holdfast.sequence.fitness import Fitness, Rank
+from holdfast.sequence.role import Fitness, Rank
 from holdfast.storage.record import ORIGIN
-from holdfast.styles.absence import Absence, Diverged
 from holdfast.styles.checkpointing import Checkpointing
-from holdfast.styles.comparing import Comparing
-from holdfast.styles.office import Office
+from holdfast.styles.code_replay import CodeReplay
+from holdfast.styles.divergence import Absence, DigestComparison, Diverged
 from holdfast.styles.ports import StylePorts
-from holdfast.styles.succession import Succession
+from holdfast.styles.serving_state import ServingState
 
 
 class Readiness:
@@ -26,10 +25,10 @@ class Readiness:
         self,
         ports: StylePorts,
         absence: Absence,
-        office: Office,
-        succession: Succession,
+        office: ServingState,
+        succession: CodeReplay,
         checkpointing: Checkpointing,
-        comparing: Comparing,
+        comparing: DigestComparison,
         renounce: Callable[[], None],
     ) -> None:
         self._ports = ports

@@ -11,19 +11,10 @@ from typing import Final
 
 import msgspec
 
-from holdfast.model.calls import Request
-from holdfast.model.errors import Rejected, Unavailable
-from holdfast.model.ids import ClientId, Epoch, Position
-from holdfast.model.outcome import Unknown, decode_outcome
-from holdfast.model.units import MILLISECOND
-from holdfast.sequence.fitness import FAR, NEAR, Fitness
-from holdfast.sequence.ports import Captured, Kept
-from holdfast.sequence.retention import NEVER
-from holdfast.storage.record import ORIGIN
-from holdfast.styles.admission import calls_in, check_length, check_room, in_circle, nested_log_bytes_max
-from holdfast.styles.effects import Effects
-from holdfast.styles.execution import REFUSALS, Execution
-from holdfast.styles.operation import (
+from holdfast.execution.effects import Effects
+from holdfast.execution.execution import REFUSALS, Execution
+from holdfast.execution.method import fitted
+from holdfast.execution.records import (
     Call,
     NestedReply,
     Poison,
@@ -33,12 +24,20 @@ from holdfast.styles.operation import (
     TimerFired,
     Withdrawn,
 )
+from holdfast.model.calls import Request
+from holdfast.model.errors import Rejected, Unavailable
+from holdfast.model.ids import MILLISECOND, ClientId, Epoch, Position
+from holdfast.model.outcome import Unknown, decode_outcome
+from holdfast.sequence.ports import Captured, Kept
+from holdfast.sequence.retention import NEVER
+from holdfast.sequence.role import FAR, NEAR, Fitness
+from holdfast.storage.record import ORIGIN
+from holdfast.styles.admission import calls_in, check_length, check_room, in_circle, nested_log_bytes_max
+from holdfast.styles.outgoing import end_of
 from holdfast.styles.poison import Poisonous, among_calls, among_timers
 from holdfast.styles.ports import Token
 from holdfast.styles.replica_base import ReplicaBase
-from holdfast.styles.sending import end_of
 from holdfast.styles.stamping import newest_stamp
-from holdfast.styles.stepping import fitted
 
 OVERDUE_NS: Final = 20 * MILLISECOND
 """How often a timer that is due and cannot be executed yet is looked at."""

@@ -2,38 +2,79 @@
 
 A replica is one member's object and the calls that wait at it. Its parts are made here, and each knows the
 others that it needs; what is done with them when something happens is :class:`.replica.Replica`'s.
+
+When a primary lets no interleaved operation begin, so that its object comes to rest and can be captured
+(E12).
+
+It closes the gate by a record, for every member and every replay alike, as soon as somebody waits for a
+moment of rest: a checkpoint that is due, an upgrade, an orderly stop. The object opens it itself when it has
+been at rest (:mod:`holdfast.execution.queue`). Where that takes too long, as an operation waits for a group
+that does not answer, another record opens it, and the rest is waited for again later.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 
+from holdfast.execution.context import Scope
+from holdfast.execution.definition import Definition
+from holdfast.execution.effects import Effects
+from holdfast.execution.execution import Execution
+from holdfast.execution.queue import OperationQueue
+from holdfast.execution.records import Call, Marked, Record, Sent, Unmarked, Upgraded, encode_record
 from holdfast.model.errors import BrokenInvariant, Unavailable
 from holdfast.model.ids import Position
-from holdfast.styles.absence import Absence
-from holdfast.styles.answering import Answering
-from holdfast.styles.asking import Asking
-from holdfast.styles.audience import Audience
-from holdfast.styles.calling_out import CallingOut
+from holdfast.model.ports import Clock
+from holdfast.styles.admission import Repetitions
+from holdfast.styles.call_observers import CallObservers
 from holdfast.styles.checkpointing import Checkpointing
 from holdfast.styles.code_change import CodeChange
-from holdfast.styles.comparing import Comparing
+from holdfast.styles.code_replay import CodeReplay
 from holdfast.styles.config import StyleConfig
-from holdfast.styles.context import Scope
-from holdfast.styles.definition import Definition
-from holdfast.styles.effects import Effects
-from holdfast.styles.execution import Execution
-from holdfast.styles.gate import Gate
-from holdfast.styles.office import Office
-from holdfast.styles.operation import Call, Record, Sent, Upgraded, encode_record
+from holdfast.styles.divergence import Absence, DigestComparison
+from holdfast.styles.outgoing import Outbox, OutgoingCalls
 from holdfast.styles.ports import Sequence, StylePorts, Token
-from holdfast.styles.queries import Queries
+from holdfast.styles.queries import PendingQueries, QueryRunner
 from holdfast.styles.readiness import Readiness
-from holdfast.styles.repetition import Repetitions
-from holdfast.styles.sending import Sending
-from holdfast.styles.stamping import Stamping
-from holdfast.styles.succession import Succession
-from holdfast.styles.waiting import Waiting
+from holdfast.styles.replies import Replies, WaitingReplies
+from holdfast.styles.serving_state import ServingState
+from holdfast.styles.stamping import Stamper
+
+
+class InterleavingGate:
+    """Of one member, as its primary."""
+
+    def __init__(self, clock: Clock, config: StyleConfig) -> None:
+        self._clock = clock
+        self._config = config
+        self._not_before = 0
+        """Until then nothing is ordered about it: the last record is on its way, or the pause is not over."""
+        self._given_up_at: int | None = None
+        """When a closed gate is opened though nothing came to rest."""
+
+    def due(self, line: OperationQueue) -> Marked | Unmarked | None:
+        """What to order now. What could not be ordered is due again in a while."""
+        if not line.is_gate_closed:
+            self._given_up_at = None
+            if not line.needs_gate or self._clock.now() < self._not_before:
+                return None
+            self._not_before = self._clock.now() + self._config.gate_again_ns
+            return Marked()
+        now = self._clock.now()
+        if self._given_up_at is None:
+            self._given_up_at = now + self._config.gate_ns
+        if now < self._given_up_at:
+            return None
+        self._given_up_at = None
+        self._not_before = now + self._config.gate_pause_ns
+        return Unmarked()
+
+    def next_ns(self, line: OperationQueue) -> int | None:
+        """When, by the clock, :meth:`due` should be asked though nothing comes in."""
+        if line.is_gate_closed:
+            return self._given_up_at
+        return self._not_before if line.needs_gate else None
+
 
 Then = Callable[[Effects, Position], None]
 """Takes what a record brought about, and the position at which that is final."""
@@ -44,28 +85,28 @@ class ReplicaBase(ABC):
 
     def __init__(self, definition: Definition, ports: StylePorts, config: StyleConfig) -> None:
         self.definition = replace(definition, attempts=ports.attempts, on_raised=self._on_raised)
-        self._audience = Audience(definition.group, ports, config.slow_ns)
+        self._audience = CallObservers(definition.group, ports, config.slow_ns)
         self._ports = ports
         self._config = config
         self._sequence: Sequence | None = None
-        self._office = Office(ports, config)
-        self._stamping = Stamping(ports.clock, ports.stamp, ports.time)
-        self._waiting = Waiting()
-        self._queries = Queries(ports)
-        self._answering = Answering(
+        self._office = ServingState(ports, config)
+        self._stamping = Stamper(ports.clock, ports.stamp, ports.time)
+        self._waiting = WaitingReplies()
+        self._queries = PendingQueries(ports)
+        self._answering = Replies(
             definition.group, ports, self._audience, self._waiting, self._queries, self._final
         )
         self._repetitions = Repetitions(self._waiting, self._answering.tell)
-        self._asking = Asking(
+        self._asking = QueryRunner(
             self.definition, ports, self._audience, self._queries, config.query_wait_ns, self.time_ns
         )
         self._checkpointing = Checkpointing(
             ports, config, self._log_bytes, self._on_digest, digests_state=self._digests_state
         )
-        self._calling_out = CallingOut()
-        self._comparing = Comparing(self._checkpointing.equal)
+        self._calling_out = OutgoingCalls()
+        self._comparing = DigestComparison(self._checkpointing.equal)
         self._absence = Absence(ports.clock)
-        self._succession = Succession(
+        self._succession = CodeReplay(
             self.definition,
             ports,
             config,
@@ -91,8 +132,8 @@ class ReplicaBase(ABC):
             self._comparing,
             renounce=self._renounce,
         )
-        self._gate = Gate(ports.clock, config)
-        self._sending = Sending(definition.group, ports.clock)
+        self._gate = InterleavingGate(ports.clock, config)
+        self._sending = Outbox(definition.group, ports.clock)
 
     def bind(self, sequence: Sequence) -> None:
         """The member this replica stands on; before any event."""
@@ -177,7 +218,7 @@ class ReplicaBase(ABC):
     @abstractmethod
     def _order_upgrade(self, execution: Execution, record: Upgraded) -> Position:
         """Apply the record to the object, which has all that is committed, and order it. The object is given
-        up if that fails. Raises :class:`.upgrade.CannotUpgrade`."""
+        up if that fails. Raises :class:`holdfast.execution.definition.CannotUpgrade`."""
 
     @abstractmethod
     def _renounce(self) -> None:

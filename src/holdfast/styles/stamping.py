@@ -2,16 +2,15 @@
 
 from collections.abc import Callable
 
+from holdfast.execution.execution import Execution
+from holdfast.execution.records import Stamp, decode_record, stamp_of
 from holdfast.model.csn import SUB_SEQUENCE_MAX, ZERO, Csn
-from holdfast.model.ids import Position
+from holdfast.model.ids import SECOND, Position
 from holdfast.model.ports import Clock
-from holdfast.model.units import SECOND
-from holdfast.styles.execution import Execution
-from holdfast.styles.operation import Stamp, decode_record, stamp_of
 from holdfast.styles.ports import Sequence
 
 
-class Stamping:
+class Stamper:
     """Stamps the records of one group while this member is its primary."""
 
     def __init__(self, clock: Clock, next_csn: Callable[[Csn, int], Csn], time: Callable[[], int]) -> None:

@@ -7,21 +7,21 @@ made once, and are refused.
 
 from collections.abc import Callable
 
+from holdfast.execution.context import Scope
+from holdfast.execution.crash_attempts import CrashSuspicions
+from holdfast.execution.definition import Definition
+from holdfast.execution.method import ASKED_BY, why_not_alive
+from holdfast.execution.queue import run_at_once
+from holdfast.execution.records import Call, Sent, decode_sent_calls
+from holdfast.execution.timers import Timers
 from holdfast.model.ids import ClientId, Epoch, Position
 from holdfast.model.outcome import Poisoned, encode_outcome
 from holdfast.model.ports import Clock
-from holdfast.sequence.fitness import NEAR, Fitness
 from holdfast.sequence.ports import Captured, Kept
+from holdfast.sequence.role import NEAR, Fitness
 from holdfast.storage.record import ORIGIN
-from holdfast.styles.attempts import Attempts
-from holdfast.styles.audience import Audience
-from holdfast.styles.context import Scope
-from holdfast.styles.definition import Definition
-from holdfast.styles.line import run_at_once
-from holdfast.styles.liveness import ASKED_BY, why_not_alive
-from holdfast.styles.operation import Call, Sent, decode_sent_calls
+from holdfast.styles.call_observers import CallObservers
 from holdfast.styles.poison import Poisonous, among_calls
-from holdfast.styles.timers import Timers
 
 
 class Stateless:
@@ -31,8 +31,8 @@ class Stateless:
         self,
         definition: Definition,
         clock: Clock,
-        audience: Audience | None = None,
-        attempts: Attempts | None = None,
+        audience: CallObservers | None = None,
+        attempts: CrashSuspicions | None = None,
         fault: Callable[[str, str], None] | None = None,
     ) -> None:
         self.definition = definition

@@ -6,19 +6,19 @@ import msgspec
 from msgspec import Struct
 
 from holdfast.calling.config import CallPolicy
+from holdfast.execution.sends import LIST_QUERY
 from holdfast.model.calls import CallOutcomeUnknown, RequestId
 from holdfast.model.errors import InvalidRequest, Unavailable
+from holdfast.model.ids import SECOND
 from holdfast.model.outcome import CallPoisoned, CallRefused, MethodRaised
-from holdfast.model.units import SECOND
-from holdfast.styles.sends import LIST_QUERY
 from holdfast.web.about_groups import NAME_SCHEMA, require_sight
-from holdfast.web.bounds import DURATION_S_DEFAULT, DURATION_S_MAX
+from holdfast.web.access import forbidden
 from holdfast.web.calls import Arguments, as_json
+from holdfast.web.context import WebContext
 from holdfast.web.endpoint import Asked, Endpoint, Parameter, Reply
-from holdfast.web.headers import KEY, TRACEPARENT, key_of, trace_of
-from holdfast.web.policy import forbidden
 from holdfast.web.problems import NEVER_RUNS
-from holdfast.web.site import Site
+from holdfast.web.request import KEY, TRACEPARENT, key_of, trace_of
+from holdfast.web.settings import DURATION_S_DEFAULT, DURATION_S_MAX
 
 
 class Returned(Struct, frozen=True, kw_only=True):
@@ -44,7 +44,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     text: str | None = None
 
 
-async def call(site: Site, asked: Asked) -> Reply:
+async def call(site: WebContext, asked: Asked) -> Reply:
     group, method, who = asked.path["name"], asked.path["method"], asked.caller
     if not who.may_call(group, method):
         raise forbidden(f"{who.name} may not call that method of that group")
@@ -88,7 +88,7 @@ class SendList(Struct, frozen=True, kw_only=True):
     failures: int
 
 
-async def list_sends(site: Site, asked: Asked) -> Reply:
+async def list_sends(site: WebContext, asked: Asked) -> Reply:
     name = asked.path["name"]
     require_sight(asked.caller, name)
     policy, trace = _policy(None), trace_of(asked.headers)
@@ -96,7 +96,7 @@ async def list_sends(site: Site, asked: Asked) -> Reply:
     return Reply(msgspec.convert(found, SendList))
 
 
-async def ask_outcome(site: Site, asked: Asked) -> Reply:
+async def ask_outcome(site: WebContext, asked: Asked) -> Reply:
     about: AskOutcome = asked.body
     request, calls = RequestId.parse(about.request_id), site.inside.calls
     name = calls.group_of(request)

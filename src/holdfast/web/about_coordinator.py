@@ -12,23 +12,22 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
+from holdfast.admin.control_plane import ControlPlane
+from holdfast.admin.indexes import IndexesAdmin
+from holdfast.authority.driver import insist
 from holdfast.authority.membership import Cluster, read_cluster
 from holdfast.authority.recipe import perform
-from holdfast.control.indexes import MAX_REPLICAS, PARTITIONS_MAX, IndexInfo
-from holdfast.control.timestamps import Unsigned
+from holdfast.control.desired.indexes import MAX_REPLICAS, PARTITIONS_MAX, IndexInfo, Unsigned
+from holdfast.model.admin.domain import IDS_MAX, PARTITIONS_DEFAULT, REPLICAS_OF_PARTITION_DEFAULT
 from holdfast.model.errors import HoldfastError, Unavailable
-from holdfast.model.index_orders import IDS_MAX, PARTITIONS_DEFAULT, REPLICAS_OF_PARTITION_DEFAULT
-from holdfast.node.control import Control
-from holdfast.node.indexing import Indexing
-from holdfast.node.insisting import insist
 from holdfast.web.about_indexes import wish_id
-from holdfast.web.bounds import ORDER_S
+from holdfast.web.access import require
+from holdfast.web.context import WebContext
+from holdfast.web.coordinator import Elsewhere, require_leader
 from holdfast.web.endpoint import Asked, Endpoint, Reply
-from holdfast.web.headers import KEY
-from holdfast.web.leading import Elsewhere, require_leader
-from holdfast.web.policy import require
 from holdfast.web.problems import Problem, Refusal, busy, refusal_of, refuse
-from holdfast.web.site import Site
+from holdfast.web.request import KEY
+from holdfast.web.settings import ORDER_S
 
 INDEX: Final = "/cluster/index"
 SUCCESS: Final = "success"
@@ -118,7 +117,7 @@ class Coordination(Struct, frozen=True, kw_only=True):
 # --- how
 
 
-async def heartbeat(site: Site, asked: Asked) -> Reply:
+async def heartbeat(site: WebContext, asked: Asked) -> Reply:
     """In whatever role (IM-104)."""
     control = site.inside.interior.control
     if asked.body.current_term > control.term:
@@ -126,21 +125,21 @@ async def heartbeat(site: Site, asked: Asked) -> Reply:
     return Reply(Beat(current_term=control.term, cas=control.cas))
 
 
-async def bootstrap(site: Site, asked: Asked) -> Reply:
+async def bootstrap(site: WebContext, asked: Asked) -> Reply:
     """Whichever role it has, it gives it up (IM-107 to IM-109)."""
 
-    async def work(control: Control) -> Answered:
+    async def work(control: ControlPlane) -> Answered:
         control.rejoin("it was told to")
         return _well(control)
 
     return await _answered(site, asked.body.current_term, work)
 
 
-async def newmaster(site: Site, asked: Asked) -> Reply:
+async def newmaster(site: WebContext, asked: Asked) -> Reply:
     """At news of a term that it does not know it asks, and takes the role that it then has (IM-112)."""
     term = asked.body.current_term
 
-    async def work(control: Control) -> Answered:
+    async def work(control: ControlPlane) -> Answered:
         if term > control.term:
             control.rejoin(f"term {term} has a coordinator")
         return _well(control)
@@ -148,12 +147,12 @@ async def newmaster(site: Site, asked: Asked) -> Reply:
     return await _answered(site, term, work)
 
 
-async def index(site: Site, asked: Asked) -> Reply:
+async def index(site: WebContext, asked: Asked) -> Reply:
     statement: Statement = asked.body
     if not isinstance(statement, ListIndex):
         require(asked.caller, "admin")
 
-    async def work(control: Control) -> Answered:
+    async def work(control: ControlPlane) -> Answered:
         if statement.current_term > control.term:
             if asked.caller.has("admin"):  # who may only look does not make a coordinator give up
                 control.rejoin(f"term {statement.current_term} is heard of")
@@ -162,13 +161,13 @@ async def index(site: Site, asked: Asked) -> Reply:
         if statement.cas > control.cas:
             raise busy(f"this host knows the state of {control.cas}, not of {statement.cas}", "behind")
         interior = site.inside.interior
-        indexing = Indexing(interior.groups.directory, control, interior.authority)
+        indexing = IndexesAdmin(interior.groups.directory, control, interior.authority)
         return await _done(statement, indexing, control, wish_id(asked))
 
     return await _answered(site, statement.current_term, work)
 
 
-async def _done(statement: Statement, indexing: Indexing, control: Control, id: str) -> Answered:
+async def _done(statement: Statement, indexing: IndexesAdmin, control: ControlPlane, id: str) -> Answered:
     match statement:
         case CreateIndex(indexinfo=info, numPartitions=partitions, numReplicas=replicas):
             cas, made = await indexing.create(info, partitions=partitions, replicas=replicas, id=id)
@@ -180,7 +179,7 @@ async def _done(statement: Statement, indexing: Indexing, control: Control, id: 
             return _well(control, cas, found)
 
 
-async def coordinator(site: Site, asked: Asked) -> Reply:
+async def coordinator(site: WebContext, asked: Asked) -> Reply:
     interior = site.inside.interior
     try:
         async with asyncio.timeout(ORDER_S):
@@ -194,7 +193,7 @@ async def coordinator(site: Site, asked: Asked) -> Reply:
 
 
 def _well(
-    control: Control, cas: int | None = None, indexinfo: IndexInfo | tuple[IndexInfo, ...] | None = None
+    control: ControlPlane, cas: int | None = None, indexinfo: IndexInfo | tuple[IndexInfo, ...] | None = None
 ) -> Answered:
     return Answered(
         current_term=control.term,
@@ -204,7 +203,9 @@ def _well(
     )
 
 
-async def _answered(site: Site, term: int, work: Callable[[Control], Awaitable[Answered]]) -> Reply:
+async def _answered(
+    site: WebContext, term: int, work: Callable[[ControlPlane], Awaitable[Answered]]
+) -> Reply:
     """What *work* answers, or what is wrong, with the term and the CAS of this host in either case."""
     control = site.inside.interior.control
     try:

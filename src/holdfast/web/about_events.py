@@ -15,26 +15,24 @@ from starlette.responses import StreamingResponse
 
 from holdfast.authority import keys
 from holdfast.authority.contract import Changed, Compacted, Events
-from holdfast.authority.outcome import Listing, decoded
-from holdfast.authority.recipe import Authority, perform
+from holdfast.authority.recipe import Authority, Listing, decoded, perform
 from holdfast.authority.sessions import Session, list_sessions
 from holdfast.authority.views import View
-from holdfast.housing.directory import GroupDirectory
+from holdfast.groups.catalog import GroupCatalog
 from holdfast.model.errors import InvalidRequest, Unavailable
 from holdfast.model.ids import GroupId, Revision
-from holdfast.web.answering import ALWAYS
-from holdfast.web.bounds import STREAM_S_MAX, STREAMS_MAX
-from holdfast.web.endpoint import Asked, Endpoint, Parameter
-from holdfast.web.pausing import with_pauses
+from holdfast.web.context import WebContext
+from holdfast.web.endpoint import ALWAYS, Asked, Endpoint, Parameter
+from holdfast.web.keepalive import with_pauses
 from holdfast.web.problems import busy
-from holdfast.web.site import Site
+from holdfast.web.settings import STREAM_S_MAX, STREAMS_MAX
 
 EVERYTHING = ""
 """Both prefixes in one watch: of two watches each has an order of its own, and ids would go back."""
 REVISION_DIGITS_MAX = 18
 
 
-async def follow_events(site: Site, asked: Asked) -> StreamingResponse:
+async def follow_events(site: WebContext, asked: Asked) -> StreamingResponse:
     interior = site.inside.interior
     since = _since(asked.headers.get("last-event-id"))
     if since is None:
@@ -46,7 +44,7 @@ async def follow_events(site: Site, asked: Asked) -> StreamingResponse:
 
 
 async def _stream(
-    site: Site, authority: Authority, directory: GroupDirectory, since: Revision
+    site: WebContext, authority: Authority, directory: GroupCatalog, since: Revision
 ) -> AsyncIterator[bytes]:
     site.streams += 1
     try:
@@ -66,7 +64,7 @@ async def _stream(
         site.streams -= 1
 
 
-async def _watched(authority: Authority, directory: GroupDirectory, since: Revision) -> AsyncIterator[bytes]:
+async def _watched(authority: Authority, directory: GroupCatalog, since: Revision) -> AsyncIterator[bytes]:
     """What follows *since*, until the authority says that it has forgotten that."""
     async with aclosing(with_pauses(authority.watch(EVERYTHING, Revision(since + 1)))) as events:
         async for event in events:
@@ -84,7 +82,7 @@ async def _watched(authority: Authority, directory: GroupDirectory, since: Revis
                         yield _event(kind, revision, data)
 
 
-def _told(changed: Changed, directory: GroupDirectory) -> tuple[str, dict[str, Any]] | None:
+def _told(changed: Changed, directory: GroupCatalog) -> tuple[str, dict[str, Any]] | None:
     """A change, as listeners are told of it; None for what is none of theirs."""
     key = changed.key
     if key.startswith(keys.SESSIONS):

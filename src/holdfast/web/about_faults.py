@@ -18,16 +18,14 @@ from holdfast.faults.events import Location, Simple
 from holdfast.faults.filters import parse
 from holdfast.faults.notifier import PAGE_EVENTS_MAX
 from holdfast.faults.reports import FaultKind, FaultReport
-from holdfast.faults.telling import as_plain
-from holdfast.faults.told import Gap, Page, Told
+from holdfast.faults.told_events import Gap, Page, Told, as_plain
 from holdfast.model.errors import HoldfastError, InvalidRequest, OutcomeUnknown, Unavailable
 from holdfast.model.ids import GroupId
-from holdfast.web.answering import ALWAYS
-from holdfast.web.bounds import ORDER_S, STREAM_S_MAX, STREAMS_MAX
-from holdfast.web.endpoint import Asked, Endpoint, Parameter, Reply
-from holdfast.web.pausing import with_pauses
+from holdfast.web.context import WebContext
+from holdfast.web.endpoint import ALWAYS, Asked, Endpoint, Parameter, Reply
+from holdfast.web.keepalive import with_pauses
 from holdfast.web.problems import busy
-from holdfast.web.site import Site
+from holdfast.web.settings import ORDER_S, STREAM_S_MAX, STREAMS_MAX
 
 NUMBER_DIGITS_MAX: Final = 18
 WHERE: Final = Parameter(
@@ -73,7 +71,7 @@ class FaultTold(Struct, frozen=True, kw_only=True):
     number: int
 
 
-async def list_faults(site: Site, asked: Asked) -> Reply:
+async def list_faults(site: WebContext, asked: Asked) -> Reply:
     where, after = asked.query.get("where", ""), _number(asked.query.get("after")) or 0
     parse(where)
     page = await _page(site, after, where, parts=_is_yes(asked.query.get("members")))
@@ -87,7 +85,7 @@ async def list_faults(site: Site, asked: Asked) -> Reply:
     )
 
 
-async def push_fault(site: Site, asked: Asked) -> Reply:
+async def push_fault(site: WebContext, asked: Asked) -> Reply:
     new: NewFault = asked.body
     kinds = {each.value: each for each in FaultKind}
     if new.kind not in kinds:
@@ -109,7 +107,7 @@ async def push_fault(site: Site, asked: Asked) -> Reply:
     return Reply(FaultTold(number=number), 201)
 
 
-async def follow_faults(site: Site, asked: Asked) -> StreamingResponse:
+async def follow_faults(site: WebContext, asked: Asked) -> StreamingResponse:
     where, members = asked.query.get("where", ""), _is_yes(asked.query.get("members"))
     parse(where)
     after = _number(asked.headers.get("last-event-id") or asked.query.get("after"))
@@ -122,7 +120,7 @@ async def follow_faults(site: Site, asked: Asked) -> StreamingResponse:
     return StreamingResponse(events, media_type="text/event-stream", headers=ALWAYS)
 
 
-async def _page(site: Site, after: int | None, where: str, *, parts: bool) -> Page:
+async def _page(site: WebContext, after: int | None, where: str, *, parts: bool) -> Page:
     """Raises ``Unavailable`` when the notifier has not answered in time: whoever waits holds a place here."""
     try:
         async with asyncio.timeout(ORDER_S):
@@ -131,7 +129,7 @@ async def _page(site: Site, after: int | None, where: str, *, parts: bool) -> Pa
         raise Unavailable(f"the fault notifier did not answer within {ORDER_S:g} s") from None
 
 
-async def _stream(site: Site, news: AsyncGenerator[Told | Gap, None]) -> AsyncIterator[bytes]:
+async def _stream(site: WebContext, news: AsyncGenerator[Told | Gap, None]) -> AsyncIterator[bytes]:
     site.streams += 1
     try:
         async with asyncio.timeout(STREAM_S_MAX), aclosing(news), aclosing(with_pauses(news)) as events:

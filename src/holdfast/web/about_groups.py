@@ -8,8 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from holdfast.model.errors import InvalidRequest
-from holdfast.model.orders import (
+from holdfast.model.admin.groups import (
     ARGUMENTS_BYTES_MAX,
     CLASS_CHARACTERS_MAX,
     PROPERTIES_CHARACTERS_MAX,
@@ -21,14 +20,15 @@ from holdfast.model.orders import (
     ListGroups,
     ShowHistory,
 )
+from holdfast.model.errors import InvalidRequest
 from holdfast.model.reference import MEMBERS_MAX, Name
 from holdfast.net import Role
-from holdfast.web.bounds import GROUPS_SHOWN_MAX
+from holdfast.web.access import HttpCaller, forbidden
+from holdfast.web.context import WebContext
 from holdfast.web.endpoint import Asked, Endpoint, Parameter, Reply
-from holdfast.web.headers import KEY, key_of
-from holdfast.web.policy import Caller, forbidden
 from holdfast.web.problems import reused
-from holdfast.web.site import Site
+from holdfast.web.request import KEY, key_of
+from holdfast.web.settings import GROUPS_SHOWN_MAX
 
 NAME_SCHEMA = {"name": {"type": "string", "minLength": 1, "maxLength": 100}}
 
@@ -66,7 +66,7 @@ class NewGroup(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Others of the group's properties, by name."""
 
 
-async def list_groups(site: Site, asked: Asked) -> Reply:
+async def list_groups(site: WebContext, asked: Asked) -> Reply:
     limit, after = _limit(asked.query.get("limit")), asked.query.get("after", "")
     found = await site.inside.orders.give(ListGroups(), Role.CLIENT, GroupList)
     seen = sorted(
@@ -77,14 +77,14 @@ async def list_groups(site: Site, asked: Asked) -> Reply:
     return Reply(GroupPage(groups=page, next=page[-1].name if len(seen) > limit else None))
 
 
-async def show_group(site: Site, asked: Asked) -> Reply:
+async def show_group(site: WebContext, asked: Asked) -> Reply:
     name = asked.path["name"]
     require_sight(asked.caller, name)
     (found,) = (await site.inside.orders.give(ListGroups(name=name), Role.CLIENT, GroupList)).groups
     return Reply(found)
 
 
-async def create_group(site: Site, asked: Asked) -> Reply:
+async def create_group(site: WebContext, asked: Asked) -> Reply:
     new: NewGroup = asked.body
     order = CreateGroup(
         name=new.name,
@@ -106,20 +106,20 @@ async def create_group(site: Site, asked: Asked) -> Reply:
     return Reply(made, 201)
 
 
-async def delete_group(site: Site, asked: Asked) -> Reply:
+async def delete_group(site: WebContext, asked: Asked) -> Reply:
     order = DeleteGroup(name=asked.path["name"])
     (gone,) = (await site.inside.orders.give(order, Role.ADMIN, GroupList)).groups
     return Reply(gone)
 
 
-async def show_history(site: Site, asked: Asked) -> Reply:
+async def show_history(site: WebContext, asked: Asked) -> Reply:
     require_sight(asked.caller, asked.path["name"])
     return Reply(
         await site.inside.orders.give(ShowHistory(name=asked.path["name"]), Role.CLIENT, GroupHistory)
     )
 
 
-def require_sight(caller: Caller, name: str) -> None:
+def require_sight(caller: HttpCaller, name: str) -> None:
     if not caller.may_see(name):
         raise forbidden(f"{caller.name} may not look at that group")
 

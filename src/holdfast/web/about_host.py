@@ -3,16 +3,15 @@
 from msgspec import Struct
 from starlette.responses import Response
 
-from holdfast.model.host_orders import DrainHost
-from holdfast.model.host_orders import HostList as AllHosts
+from holdfast.model.admin.hosts import DrainHost
+from holdfast.model.admin.hosts import HostList as AllHosts
 from holdfast.model.ids import HostId, Incarnation
 from holdfast.net import Role
-from holdfast.web.answering import ALWAYS
-from holdfast.web.endpoint import Asked, Endpoint, Reply
-from holdfast.web.leading import DOOR
+from holdfast.web.context import WebContext
+from holdfast.web.coordinator import DOOR
+from holdfast.web.endpoint import ALWAYS, Asked, Endpoint, Reply
 from holdfast.web.metrics import MEDIA
 from holdfast.web.problems import busy
-from holdfast.web.site import Site
 
 HOST_SCHEMA = {"host": {"type": "string", "minLength": 1, "maxLength": 100}}
 
@@ -51,13 +50,13 @@ class Emptied(Struct, frozen=True, kw_only=True):
     """It has still."""
 
 
-async def health(site: Site, asked: Asked) -> Reply:
+async def health(site: WebContext, asked: Asked) -> Reply:
     if not site.is_serving:
         raise busy("this host is still starting", "starting")
     return Reply(Health(status="serving"))
 
 
-async def list_hosts(site: Site, asked: Asked) -> Reply:
+async def list_hosts(site: WebContext, asked: Asked) -> Reply:
     interior = site.inside.interior
     heard = {peer.host: peer for peer in interior.report().peers}
     found = []
@@ -77,22 +76,22 @@ async def list_hosts(site: Site, asked: Asked) -> Reply:
     return Reply(HostList(hosts=tuple(found)))
 
 
-async def drain_host(site: Site, asked: Asked) -> Reply:
+async def drain_host(site: WebContext, asked: Asked) -> Reply:
     return await _emptied(site, asked, is_draining=True)
 
 
-async def undrain_host(site: Site, asked: Asked) -> Reply:
+async def undrain_host(site: WebContext, asked: Asked) -> Reply:
     return await _emptied(site, asked, is_draining=False)
 
 
-async def _emptied(site: Site, asked: Asked, *, is_draining: bool) -> Reply:
+async def _emptied(site: WebContext, asked: Asked, *, is_draining: bool) -> Reply:
     order = DrainHost(host=HostId(asked.path["host"]), is_draining=is_draining)
     found = await site.inside.orders.give(order, Role.ADMIN, AllHosts)
     housed = next(each for each in found.hosts if each.host == order.host)
     return Reply(Emptied(host=order.host, is_draining=is_draining, members=housed.members))
 
 
-async def metrics(site: Site, asked: Asked) -> Response:
+async def metrics(site: WebContext, asked: Asked) -> Response:
     return Response(site.metrics.text(), headers={**ALWAYS, "content-type": MEDIA})
 
 

@@ -5,8 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from holdfast.model.errors import InvalidRequest
-from holdfast.model.index_orders import (
+from holdfast.model.admin.domain import (
     PARTITIONS_DEFAULT,
     REPLICAS_OF_PARTITION_DEFAULT,
     TRANSACTIONS_SHOWN_MAX,
@@ -19,11 +18,12 @@ from holdfast.model.index_orders import (
     Text,
     TransactionList,
 )
+from holdfast.model.errors import InvalidRequest
 from holdfast.net import Role
+from holdfast.web.context import WebContext
 from holdfast.web.endpoint import Asked, Endpoint, Parameter, Reply
-from holdfast.web.headers import KEY, key_of
 from holdfast.web.problems import reused
-from holdfast.web.site import Site
+from holdfast.web.request import KEY, key_of
 
 ID_SCHEMA = {"id": {"type": "integer", "minimum": 1, "maximum": 2**63 - 1}}
 TRANSACTIONS_DEFAULT = 20
@@ -45,11 +45,11 @@ class NewIndex(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Of each partition, beside its master; each on a host of its own."""
 
 
-async def list_indexes(site: Site, asked: Asked) -> Reply:
+async def list_indexes(site: WebContext, asked: Asked) -> Reply:
     return Reply(await site.inside.orders.give(ListIndexes(), Role.CLIENT, IndexList))
 
 
-async def create_index(site: Site, asked: Asked) -> Reply:
+async def create_index(site: WebContext, asked: Asked) -> Reply:
     new: NewIndex = asked.body
     order = CreateIndex(
         name=new.name,
@@ -67,12 +67,12 @@ async def create_index(site: Site, asked: Asked) -> Reply:
     return Reply(made, 201)
 
 
-async def drop_index(site: Site, asked: Asked) -> Reply:
+async def drop_index(site: WebContext, asked: Asked) -> Reply:
     order = DropIndexes(ids=(_number(asked.path["id"], 2**63 - 1, "the number of an index"),))
     return Reply(await site.inside.orders.give(order, Role.ADMIN, IndexList))
 
 
-async def list_transactions(site: Site, asked: Asked) -> Reply:
+async def list_transactions(site: WebContext, asked: Asked) -> Reply:
     text = asked.query.get("limit", str(TRANSACTIONS_DEFAULT))
     order = ListTransactions(limit=_number(text, TRANSACTIONS_SHOWN_MAX, "limit"))
     return Reply(await site.inside.orders.give(order, Role.CLIENT, TransactionList))

@@ -4,21 +4,28 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from holdfast.model.ids import HostId
-from holdfast.model.membership import MemberNotFound
-from holdfast.model.object_orders import (
+from holdfast.model.admin.errors import MemberNotFound
+from holdfast.model.admin.groups import (
+    AddMember,
+    GroupList,
+    HandedOver,
+    OrderRefused,
+    RemoveMember,
+    SetPrimary,
+)
+from holdfast.model.admin.objects import (
     CRITERIA_CHARACTERS_MAX,
     CreateMember,
     GroupReference,
     MemberInfo,
     ShowReference,
 )
-from holdfast.model.orders import AddMember, GroupList, HandedOver, OrderRefused, RemoveMember, SetPrimary
+from holdfast.model.ids import HostId
 from holdfast.net import Role
 from holdfast.web.about_groups import NAME_SCHEMA, as_text, require_sight
+from holdfast.web.context import WebContext
 from holdfast.web.endpoint import Asked, Endpoint, Reply
 from holdfast.web.problems import refusal_of_order
-from holdfast.web.site import Site
 
 MEMBER_SCHEMA = {**NAME_SCHEMA, "location": {"type": "string", "minLength": 1, "maxLength": 1000}}
 
@@ -44,11 +51,11 @@ class NewPrimary(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     location: str
 
 
-async def show_reference(site: Site, asked: Asked) -> Reply:
+async def show_reference(site: WebContext, asked: Asked) -> Reply:
     return Reply(await _reference(site, asked))
 
 
-async def show_member(site: Site, asked: Asked) -> Reply:
+async def show_member(site: WebContext, asked: Asked) -> Reply:
     reference, place = await _reference(site, asked), asked.path["location"]
     for each in reference.members:
         if place in (each.location, each.host):
@@ -56,7 +63,7 @@ async def show_member(site: Site, asked: Asked) -> Reply:
     raise refusal_of_order(OrderRefused.by(MemberNotFound(f"{reference.name} has no member at {place}")))
 
 
-async def create_member(site: Site, asked: Asked) -> Reply:
+async def create_member(site: WebContext, asked: Asked) -> Reply:
     new: NewMember = asked.body
     order = CreateMember(
         name=asked.path["name"],
@@ -67,27 +74,27 @@ async def create_member(site: Site, asked: Asked) -> Reply:
     return Reply(await site.inside.orders.give(order, Role.ADMIN, GroupReference), 201)
 
 
-async def add_member(site: Site, asked: Asked) -> Reply:
+async def add_member(site: WebContext, asked: Asked) -> Reply:
     added: AddedMember = asked.body
     order = AddMember(name=asked.path["name"], host=added.host, own=added.own)
     await site.inside.orders.give(order, Role.ADMIN, GroupList)
     return Reply(await _reference(site, asked), 201)
 
 
-async def remove_member(site: Site, asked: Asked) -> Reply:
+async def remove_member(site: WebContext, asked: Asked) -> Reply:
     order = RemoveMember(name=asked.path["name"], host=HostId(asked.path["location"]))
     await site.inside.orders.give(order, Role.ADMIN, GroupList)
     return Reply(await _reference(site, asked))
 
 
-async def set_primary(site: Site, asked: Asked) -> Reply:
+async def set_primary(site: WebContext, asked: Asked) -> Reply:
     new: NewPrimary = asked.body
     order = SetPrimary(name=asked.path["name"], host=HostId(new.location))
     await site.inside.orders.give(order, Role.ADMIN, HandedOver)
     return Reply(await _reference(site, asked))
 
 
-async def _reference(site: Site, asked: Asked) -> GroupReference:
+async def _reference(site: WebContext, asked: Asked) -> GroupReference:
     require_sight(asked.caller, asked.path["name"])
     order = ShowReference(name=asked.path["name"])
     return await site.inside.orders.give(order, Role.CLIENT, GroupReference)

@@ -13,24 +13,23 @@ from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.model.errors import HoldfastError
-from holdfast.web.answering import json_response, problem_response
-from holdfast.web.bounds import REQUESTS_MAX, TARGET_CHARACTERS_MAX
-from holdfast.web.endpoint import Asked, Endpoint, Method, Reply
-from holdfast.web.leading import require_leader
-from holdfast.web.policy import Arrival, Caller, require
+from holdfast.web.access import Arrival, HttpCaller, require
+from holdfast.web.context import WebContext
+from holdfast.web.coordinator import require_leader
+from holdfast.web.endpoint import Asked, Endpoint, Method, Reply, json_response, problem_response
 from holdfast.web.problems import Refusal, busy, refusal_of, refuse
-from holdfast.web.reading import read_body
-from holdfast.web.site import Site
+from holdfast.web.request import read_body
+from holdfast.web.settings import REQUESTS_MAX, TARGET_CHARACTERS_MAX
 
 CERTIFICATE: Final = "holdfast.certificate"
 """Where in a request's scope the connection's certified name is."""
-ANYBODY: Final = Caller("anybody", "client", {})
+ANYBODY: Final = HttpCaller("anybody", "client", {})
 
 log = structlog.get_logger("holdfast.http")
 audit = structlog.get_logger("holdfast.audit")
 
 
-def make_app(site: Site, endpoints: Sequence[Endpoint]) -> ASGIApp:
+def make_app(site: WebContext, endpoints: Sequence[Endpoint]) -> ASGIApp:
     """The ASGI application of *endpoints* on *site*."""
     by_path: dict[str, dict[str, Endpoint]] = {}
     for each in endpoints:
@@ -55,7 +54,7 @@ async def _nothing_there(scope: Scope, receive: Receive, send: Send) -> None:
 class _Resource:
     """The endpoints of one path, by their methods."""
 
-    def __init__(self, site: Site, methods: Mapping[str, Endpoint]) -> None:
+    def __init__(self, site: WebContext, methods: Mapping[str, Endpoint]) -> None:
         self._site = site
         self._methods = methods
 
@@ -111,7 +110,7 @@ class _Resource:
         return response
 
     async def _done(
-        self, request: Request, endpoint: Endpoint, caller: Caller, about: dict[str, str]
+        self, request: Request, endpoint: Endpoint, caller: HttpCaller, about: dict[str, str]
     ) -> Response:
         """Have it done; *about* is told what it is about, as soon as that is known."""
         if endpoint.grade is not None:
@@ -129,14 +128,14 @@ class _Resource:
             reply = replace(reply, headers={**reply.headers, **self._site.leadership.headers()})
         return json_response(reply)
 
-    def _admitted(self, request: Request) -> Caller:
+    def _admitted(self, request: Request) -> HttpCaller:
         peer = request.client.host if request.client is not None else ""
         arrival = Arrival(peer, dict(request.headers), request.scope.get(CERTIFICATE))
         return self._site.policy.admit(arrival)
 
 
 def _write_down(
-    request: Request, endpoint: Endpoint, caller: Caller, about: Mapping[str, str], how: str
+    request: Request, endpoint: Endpoint, caller: HttpCaller, about: Mapping[str, str], how: str
 ) -> None:
     """Actions of admins, done or not, leave a line in the host's log; names in it as in a path."""
     if endpoint.is_audited:

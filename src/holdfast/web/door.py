@@ -1,31 +1,191 @@
-"""The HTTP door of one host: open before its session says where it is; lets in once the host serves."""
+"""The HTTP door of one host: open before its session says where it is; lets in once the host serves.
+
+uvicorn within a host: on the host's loop, without signals of its own, and with bounds on connections.
+
+All endpoints, in the order in which they are documented.
+"""
 
 import asyncio
+import contextlib
+import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import structlog
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from holdfast.calling.config import CallPolicy, ClientConfig
 from holdfast.client.domain import Domain
 from holdfast.model.errors import HoldfastError, InvalidRequest, Unavailable
-from holdfast.model.ids import HostId
-from holdfast.model.units import SECOND
+from holdfast.model.ids import SECOND, HostId
 from holdfast.net import Address, Expected, Role, Tls
-from holdfast.node.door import Interior
+from holdfast.net.handshake import CertifiedName
+from holdfast.net.tls import parse_certificate_uri
+from holdfast.node.gateway import HostContext
 from holdfast.node.layout import Layout
-from holdfast.node.listening import listen, remember
-from holdfast.web.app import make_app
-from holdfast.web.bounds import DURATION_S_DEFAULT
-from holdfast.web.leading import DOOR
+from holdfast.node.links import listen, remember
+from holdfast.web import (
+    about_calls,
+    about_coordinator,
+    about_events,
+    about_faults,
+    about_groups,
+    about_host,
+    about_indexes,
+    about_members,
+    about_objects,
+)
+from holdfast.web import about_objects as about_objects_module
+from holdfast.web.about_docs import documented
+from holdfast.web.access import AccessPolicy
+from holdfast.web.app import CERTIFICATE, make_app
+from holdfast.web.context import WebContext
+from holdfast.web.coordinator import DOOR
+from holdfast.web.endpoint import Endpoint, problem_bytes
 from holdfast.web.metrics import Metrics
-from holdfast.web.policy import Policy
-from holdfast.web.serving import Serving, bind
-from holdfast.web.settings import HttpSettings, read_settings
-from holdfast.web.site import Site
-from holdfast.web.table import ENDPOINTS
+from holdfast.web.problems import busy, refuse
+from holdfast.web.settings import (
+    CLOSE_S,
+    CONNECTIONS_MAX,
+    DURATION_S_DEFAULT,
+    HEAD_BYTES_MAX,
+    HEAD_S,
+    KEEP_ALIVE_S,
+    HttpSettings,
+    read_settings,
+)
+
+BACKLOG: Final = 128
+
+
+async def bind(address: Address) -> socket.socket:
+    """A socket that listens at *address*. Raises ``Unavailable``."""
+    try:
+        family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+        listening = socket.create_server((address.host, address.port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise Unavailable(f"cannot listen at {address}: {error}") from None
+    listening.setblocking(False)
+    return listening
+
+
+class UvicornServer:
+    """Serves *app* on *listening*, from its making until it is closed."""
+
+    def __init__(self, app: ASGIApp, listening: socket.socket, tls: ssl.SSLContext | None) -> None:
+        config = uvicorn.Config(
+            app,
+            http=_Connection,
+            ws="none",
+            lifespan="off",
+            interface="asgi3",
+            log_config=None,
+            log_level="error",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=CLOSE_S,
+            h11_max_incomplete_event_size=HEAD_BYTES_MAX,
+            ssl_context_factory=None if tls is None else lambda config, default: tls,
+        )
+        self._server = _Server(config)
+        self._task = asyncio.get_running_loop().create_task(self._server.serve(sockets=[listening]))
+
+    async def close(self) -> None:
+        self._server.should_exit = True
+        await asyncio.gather(self._task, return_exceptions=True)
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are the host's."""
+        yield
+
+
+class _Connection(H11Protocol):
+    """One connection: among so many, with so long for each head, known by its certificate."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
+        super().connection_made(transport)
+        if len(self.connections) > CONNECTIONS_MAX:
+            transport.write(problem_bytes(busy(f"{CONNECTIONS_MAX} connections are open", "overloaded")))
+            transport.close()
+            return
+        name = _certified(transport)
+        if name is not None:
+            self.app = _certifying(self.app, name)
+        self._await_head()
+
+    def data_received(self, data: bytes) -> None:
+        self._await_head()
+        super().data_received(data)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._have_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._have_head()
+        super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:
+        """What is no HTTP, or a head that is too long."""
+        advice = f"Send HTTP/1.1 with a head of at most {HEAD_BYTES_MAX} bytes."
+        self.transport.write(problem_bytes(refuse(400, "bad_http", "this is no HTTP request", advice)))
+        self.transport.close()
+
+    def _await_head(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(HEAD_S, self._give_up)
+
+    def _have_head(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _give_up(self) -> None:
+        self._head_timer = None
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.close()
+
+
+def _certifying(app: Any, name: CertifiedName) -> Any:
+    async def certified(scope: Scope, receive: Receive, send: Send) -> None:
+        await app({**scope, CERTIFICATE: name}, receive, send)
+
+    return certified
+
+
+def _certified(transport: asyncio.Transport) -> CertifiedName | None:
+    """Whom the connection's certificate names, if there is one; our CA has signed it."""
+    certificate: dict[str, Any] = transport.get_extra_info("peercert") or {}
+    uris = [value for kind, value in certificate.get("subjectAltName", ()) if kind == "URI"]
+    return parse_certificate_uri(uris[0]) if len(uris) == 1 else None
+
+
+ENDPOINTS: Final[tuple[Endpoint, ...]] = documented(
+    (
+        *about_host.ENDPOINTS,
+        *about_groups.ENDPOINTS,
+        *about_members.ENDPOINTS,
+        *about_objects.OBJECT_ENDPOINTS,
+        *about_objects_module.PROPERTY_ENDPOINTS,
+        *about_calls.ENDPOINTS,
+        *about_events.ENDPOINTS,
+        *about_faults.ENDPOINTS,
+        *about_indexes.ENDPOINTS,
+        *about_coordinator.ENDPOINTS,
+    )
+)
+
 
 ADDRESS: Final = "http-address"
 """The file in the host's directory that says where its door was last."""
@@ -35,7 +195,7 @@ log = structlog.get_logger("holdfast.http")
 
 
 class HttpDoor:
-    """A :class:`holdfast.node.door.Door`."""
+    """A :class:`holdfast.node.gateway.Door`."""
 
     def __init__(self, layout: Layout, domain: str, host: HostId) -> None:
         self._layout = layout
@@ -43,8 +203,8 @@ class HttpDoor:
         self._host = host
         self._metrics = Metrics()
         self._address: Address | None = None
-        self._site: Site | None = None
-        self._serving: Serving | None = None
+        self._site: WebContext | None = None
+        self._serving: UvicornServer | None = None
         self._entering: asyncio.Task[None] | None = None
         self._client: Domain | None = None
 
@@ -62,8 +222,8 @@ class HttpDoor:
         tls = self._tls(settings)
         listening = await listen(Address.parse(settings.listen), directory, bind, ADDRESS)
         self._address = address = Address(*listening.getsockname()[:2])
-        self._site = Site(Policy(settings, self._domain), self._metrics)
-        self._serving = Serving(make_app(self._site, ENDPOINTS), listening, tls)
+        self._site = WebContext(AccessPolicy(settings, self._domain), self._metrics)
+        self._serving = UvicornServer(make_app(self._site, ENDPOINTS), listening, tls)
         return {DOOR: f"{'https' if tls is not None else 'http'}://{address}"}
 
     async def settle(self) -> None:
@@ -80,11 +240,11 @@ class HttpDoor:
     def on_turn(self, late_ns: int) -> None:
         self._metrics.on_turn(late_ns)
 
-    def on_serving(self, interior: Interior) -> None:
+    def on_serving(self, interior: HostContext) -> None:
         if self._site is not None:
             self._entering = asyncio.get_running_loop().create_task(self._enter(self._site, interior))
 
-    async def _enter(self, site: Site, interior: Interior) -> None:
+    async def _enter(self, site: WebContext, interior: HostContext) -> None:
         """Be a client of the domain, through this host at first."""
         endpoint = replace(interior.endpoint, expected=Expected(roles=frozenset({Role.HOST})))
         while True:

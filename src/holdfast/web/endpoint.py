@@ -1,14 +1,19 @@
-"""Endpoints: each said once, for the router, for `/openapi.json` and for `/docs`."""
+"""Endpoints: each said once, for the router, for `/openapi.json` and for `/docs`.
+
+Answers as bytes: JSON, and nothing that caches or guesses.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
+import msgspec
 from starlette.responses import Response
 
-from holdfast.web.policy import Caller
+from holdfast.web.access import HttpCaller
+from holdfast.web.context import WebContext
+from holdfast.web.problems import Refusal
 from holdfast.web.settings import Grade
-from holdfast.web.site import Site
 
 Method = Literal["GET", "POST", "DELETE"]
 
@@ -27,7 +32,7 @@ class Parameter:
 class Asked:
     """A request that was let in, read and decoded."""
 
-    caller: Caller
+    caller: HttpCaller
     path: Mapping[str, str]
     query: Mapping[str, str]
     headers: Mapping[str, str]
@@ -44,7 +49,7 @@ class Reply:
 
 
 class Handler(Protocol):
-    def __call__(self, site: Site, asked: Asked, /) -> Awaitable[Reply | Response]: ...
+    def __call__(self, site: WebContext, asked: Asked, /) -> Awaitable[Reply | Response]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +82,26 @@ class Endpoint:
     """Its answer carries the term and the CAS of the domain's state; so do all that are led."""
     is_stream: bool = False
     """It goes on for as long as somebody listens."""
+
+
+ALWAYS: Final = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def json_response(reply: Reply) -> Response:
+    headers = {**ALWAYS, **reply.headers}
+    return Response(_encode(reply.value), reply.status, headers, media_type="application/json")
+
+
+def problem_response(refusal: Refusal) -> Response:
+    return json_response(Reply(refusal.body, refusal.status, refusal.headers))
+
+
+def problem_bytes(refusal: Refusal) -> bytes:
+    """A whole HTTP answer, for where no application has got a request; the connection ends with it."""
+    body = _encode(refusal.body)
+    head = (
+        f"HTTP/1.1 {refusal.status} \r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
+        "connection: close\r\n\r\n"
+    )
+    return head.encode("ascii") + body

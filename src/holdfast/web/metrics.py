@@ -10,13 +10,13 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from holdfast.faults.reporting import Backlog
-from holdfast.housing.housed import Housed
-from holdfast.model.units import SECOND
-from holdfast.node.door import Interior
+from holdfast.faults.backlog import Backlog
+from holdfast.groups.hosted_group import HostedGroup
+from holdfast.model.ids import SECOND
+from holdfast.node.gateway import HostContext
 from holdfast.node.messages import HostReport
 from holdfast.sequence.role import Role
-from holdfast.web.bounds import GROUPS_SHOWN_MAX
+from holdfast.web.settings import GROUPS_SHOWN_MAX
 
 MEDIA: Final = CONTENT_TYPE_LATEST
 LATE_S: Final = (0.001, 0.005, 0.02, 0.1, 0.5, 2.0)
@@ -77,7 +77,7 @@ class Metrics:
             registry=self._registry,
         )
 
-    def watch(self, interior: Interior) -> None:
+    def watch(self, interior: HostContext) -> None:
         """The host serves: it is part of what is gathered from now on."""
         self._registry.register(_Host(interior))
         interior.listeners.append(self.on_note)
@@ -123,7 +123,7 @@ class Metrics:
 
 
 class _Host(Collector):
-    def __init__(self, interior: Interior) -> None:
+    def __init__(self, interior: HostContext) -> None:
         self._interior = interior
 
     def collect(self) -> Iterator[Metric]:
@@ -164,7 +164,7 @@ class _Host(Collector):
             silent.add_metric((peer.host,), peer.silent)
         yield silent
 
-    def _about_groups(self, housed: list[Housed]) -> Iterator[Metric]:
+    def _about_groups(self, housed: list[HostedGroup]) -> Iterator[Metric]:
         yield _gauge("groups", "With a member here", len(housed))
         yield _gauge("groups_primary", "Whose primary is here", sum(each.is_primary for each in housed))
         yield _gauge("groups_ready", "That take calls here", sum(each.is_ready for each in housed))
@@ -206,5 +206,5 @@ def _per_group(name: str, text: str) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"holdfast_group_{name}", text, labels=("group",))
 
 
-def _in_sync(housed: Housed) -> int:
+def _in_sync(housed: HostedGroup) -> int:
     return len(housed.view.members) if housed.view is not None else 0

@@ -5,6 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.execution.interface import BadCall
+from holdfast.model.admin.groups import OrderRefused
 from holdfast.model.calls import CallOutcomeUnknown
 from holdfast.model.errors import (
     GroupExists,
@@ -16,10 +18,8 @@ from holdfast.model.errors import (
     Rejected,
     Unavailable,
 )
-from holdfast.model.orders import OrderRefused
 from holdfast.model.outcome import CallPoisoned, CallRefused, MethodRaised, NestedOutcomeUnknown
-from holdfast.styles.interface import BadCall
-from holdfast.web.bounds import RETRY_AFTER_S, TEXT_CHARACTERS_MAX
+from holdfast.web.settings import RETRY_AFTER_S, TEXT_CHARACTERS_MAX
 
 AGAIN: Final = "Try again in a moment, here or at another host."
 UNKNOWN: Final = (

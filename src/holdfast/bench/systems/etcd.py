@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast.bench.load import Load, drive, first_after
+from holdfast.bench.callers import Load, drive, first_after
 from holdfast.bench.systems import CALLERS_AT_FAIL_OVER, FAIL_OVER_S, START_S, Absent, Durability
-from holdfast.bench.systems.grpc import CallFailed, GrpcConnection
-from holdfast.bench.systems.ports import free_ports
+from holdfast.bench.systems.grpc import CallFailed, GrpcConnection, free_ports
 
 PUT: Final = "/etcdserverpb.KV/Put"
 CONNECTIONS: Final = 4

@@ -3,9 +3,12 @@
 An etcd client in Python would measure itself. This one encodes a call's headers once, writes what a turn of
 the loop brings in one piece, and reads frames without decoding what they say: a unary call that fails has no
 message, so a message is success. HPACK's table is switched off, so that no header need be understood.
+
+Ports for the processes of a peer.
 """
 
 import asyncio
+import socket
 import struct
 from collections import deque
 from typing import Final, cast
@@ -154,3 +157,13 @@ def _header_block(method: str, authority: str) -> bytes:
             b"\x00" + text("te") + text("trailers"),
         )
     )
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback that nobody listened at a moment ago."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()

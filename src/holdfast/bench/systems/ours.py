@@ -13,21 +13,20 @@ from typing import Final
 
 import msgspec
 
-from holdfast.bench.load import Load, drive, first_after
-from holdfast.bench.offered import CLASSES
+from holdfast.agent.startup import describe, last_output, start_agent, wait_until_alive
+from holdfast.agent.status_client import ask_agent
+from holdfast.bench.callers import Load, drive, first_after
+from holdfast.bench.objects import CLASSES, Counter
 from holdfast.bench.systems import CALLERS_AT_FAIL_OVER, FAIL_OVER_S, START_S, Durability
-from holdfast.bench.workload import Counter
 from holdfast.client.domain import Domain, connect
 from holdfast.client.proxy import Group
+from holdfast.model.admin.groups import GroupInfo
 from holdfast.model.errors import Unavailable
 from holdfast.model.ids import HostId
-from holdfast.model.orders import GroupInfo
 from holdfast.net import Address
-from holdfast.node.asking import ask_agent
 from holdfast.node.layout import Description, Layout
-from holdfast.node.listening import remembered
+from holdfast.node.links import remembered
 from holdfast.node.messages import DomainStatus
-from holdfast.node.starting import describe, last_output, start_agent, wait_until_alive
 
 POLL_S: Final = 0.02
 NAME: Final = "counter"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection as Pipe
 from typing import Any, Final
 
-from holdfast.bench.load import LOADED_S, Load, summed
+from holdfast.bench.callers import LOADED_S, Load, summed
 from holdfast.bench.usage import cpu_of
 
 RETRY_S: Final = 0.002

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, cast
 
-from holdfast.bench.load import Load, drive
+from holdfast.bench.callers import Load, drive
 from holdfast.bench.systems import START_S, Absent, Durability
-from holdfast.bench.systems.ports import free_ports
+from holdfast.bench.systems.grpc import free_ports
 
 CALLS_PER_WAIT: Final = 64
 CONNECTIONS: Final = 16

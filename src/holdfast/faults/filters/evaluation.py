@@ -15,7 +15,7 @@ from operator import eq, ge, gt, le, lt, ne
 from typing import Any, Final
 
 from holdfast.faults.events import Simple, StructuredEvent
-from holdfast.faults.filters.paths import Path, elements_of, resolve
+from holdfast.faults.filters.errors import Path, elements_of, resolve
 from holdfast.faults.filters.tree import (
     And,
     Comparison,

@@ -17,8 +17,7 @@ and so on, is refused here rather than never matching.
 
 from typing import Final
 
-from holdfast.faults.filters.errors import InvalidConstraint
-from holdfast.faults.filters.paths import Path
+from holdfast.faults.filters.errors import InvalidConstraint, Path
 from holdfast.faults.filters.tokens import Kind, Token, tokenize
 from holdfast.faults.filters.tree import (
     And,

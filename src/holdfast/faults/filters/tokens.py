@@ -9,8 +9,7 @@ from enum import Enum, auto
 from math import isfinite
 from typing import Final
 
-from holdfast.faults.filters.errors import InvalidConstraint
-from holdfast.faults.filters.paths import Element, Member, Named, Path, Place, Step, Trait
+from holdfast.faults.filters.errors import Element, InvalidConstraint, Member, Named, Path, Place, Step, Trait
 
 CONSTRAINT_MAX: Final = 65_536
 """Letters of a constraint."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import Final
 
-from holdfast.faults.filters.paths import Element, Member, Named, Path, Place, Step, Trait
+from holdfast.faults.filters.errors import Element, Member, Named, Path, Place, Step, Trait
 from holdfast.faults.filters.tokens import KEYWORDS
 
 

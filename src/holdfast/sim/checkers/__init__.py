@@ -7,7 +7,7 @@ processes use them too. Which to use:
 - :mod:`.unique`: fast, for workloads whose written values are unique. The first choice.
 - :mod:`.linearizability`: the full search, for compare-and-set and for short histories.
 - :mod:`.exactly_once`: tokens appended once, however often the client had to ask.
-- :mod:`.convergence`: replicas that have heard the same changes are equal.
+- :mod:`.order`: replicas that have heard the same changes are equal.
 - :mod:`.order`: logs and watches: no gap, no repetition, one order.
 
 Times are integers of one clock, the world's: a checker that trusts clients' clocks excuses stale answers.
@@ -22,9 +22,9 @@ from holdfast.sim.checkers.history import (
     Operation,
     Outcome,
     Read,
+    Violation,
     Write,
 )
-from holdfast.sim.checkers.violation import Violation
 
 __all__ = [
     "Add",

@@ -13,9 +13,8 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from holdfast.sim.checkers.history import NEVER, Append, Operation, Outcome
+from holdfast.sim.checkers.history import NEVER, Append, Operation, Outcome, Violation
 from holdfast.sim.checkers.order import prefix_agreement
-from holdfast.sim.checkers.violation import Violation
 
 Lists = Mapping[str, Sequence[Hashable]]
 """What each replica's list holds at the end, by the replica's name."""

@@ -3,6 +3,8 @@
 An operation *precedes* another when it returned before the other was invoked; all else is concurrent.
 An operation without an answer may have happened at any moment after its invocation, also long after
 the client gave up, or never (A1). One that was definitely refused never happened.
+
+What a checker reports.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -140,3 +142,16 @@ def by_key(operations: Iterable[Operation]) -> dict[str, list[Operation]]:
     for operation in operations:
         keys.setdefault(operation.key, []).append(operation)
     return keys
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One broken rule. No violations means that the rule held, never that it could not be checked."""
+
+    rule: str
+    """Stable short name, such as ``linearizable`` or ``exactly-once.lost``; tests and counts rely on it."""
+    message: str
+    """For the person who debugs it: what was seen, who saw it, what would have been right."""
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.message}"

@@ -22,8 +22,17 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from holdfast.sim.checkers.history import NEVER, Add, Append, Operation, Outcome, Read, Write, by_key
-from holdfast.sim.checkers.violation import Violation
+from holdfast.sim.checkers.history import (
+    NEVER,
+    Add,
+    Append,
+    Operation,
+    Outcome,
+    Read,
+    Violation,
+    Write,
+    by_key,
+)
 
 _BEFORE_ALL: Final = -NEVER
 

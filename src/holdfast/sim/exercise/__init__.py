@@ -6,7 +6,7 @@ member is: all of them must answer alike, and their states be equal. Every few o
 captured and read back.
 """
 
-from holdfast.sim.exercise.exercising import Exercised, Found, TooSlow, Unfinished, exercise
-from holdfast.sim.exercise.values import CannotMake, Values
+from holdfast.sim.exercise.explorer import Exercised, Found, TooSlow, Unfinished, exercise
+from holdfast.sim.exercise.subject import CannotMake, Values
 
 __all__ = ["CannotMake", "Exercised", "Found", "TooSlow", "Unfinished", "Values", "exercise"]

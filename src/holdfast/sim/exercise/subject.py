@@ -1,17 +1,39 @@
-"""One object that is tried out, executed as a member of a group executes its own."""
+"""One object that is tried out, executed as a member of a group executes its own.
 
+Values of a type, for arguments: a few small ones again and again, so that operations meet, and sometimes
+one at the edge of what there is.
+"""
+
+import dataclasses
+import datetime
+import enum
+import types
+import uuid  # fence: only its type and fixed values
+from collections import abc
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from decimal import Decimal
+from random import Random
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    NewType,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
-from holdfast.model.calls import Request
-from holdfast.model.csn import Csn
-from holdfast.model.ids import ClientId, Position, ReplicaId
-from holdfast.model.outcome import Refused, Returned, encode_outcome
-from holdfast.model.units import SECOND
-from holdfast.styles.definition import Definition
-from holdfast.styles.effects import Effects
-from holdfast.styles.execution import Execution
-from holdfast.styles.operation import (
+import msgspec
+
+from holdfast.execution.definition import Definition
+from holdfast.execution.effects import Effects
+from holdfast.execution.execution import Execution
+from holdfast.execution.read_back import in_short, named
+from holdfast.execution.records import (
     Call,
     Calls,
     NestedReply,
@@ -22,7 +44,10 @@ from holdfast.styles.operation import (
     encode_arguments,
     encode_calls,
 )
-from holdfast.styles.sameness import in_short
+from holdfast.model.calls import Request
+from holdfast.model.csn import Csn
+from holdfast.model.ids import SECOND, ClientId, Position, ReplicaId
+from holdfast.model.outcome import Refused, Returned, encode_outcome
 
 CLIENT: Final = ClientId("check")
 BEGUN_S: Final = 1_767_225_600
@@ -119,3 +144,171 @@ class Subject:
 def _stamp(number: int) -> Stamp:
     time_s = BEGUN_S + number * STEP_S
     return Stamp(Csn(time_s, 0, ReplicaId(1)), number % SECOND)
+
+
+DEPTH: Final = 4
+"""From here on whatever may be empty or missing is."""
+DEPTH_MAX: Final = 12
+ITEMS_MAX: Final = 3
+ATTEMPTS_MAX: Final = 20
+"""To meet what ``Annotated`` asks for."""
+EDGE: Final = 0.1
+"""How often a value is one at the edge."""
+SEEN: Final = 0.3
+"""How often it is one that the object has returned: a key, a number that it gave out."""
+SEEN_MAX: Final = 32
+
+_USUAL: Final[dict[type, tuple[Any, ...]]] = {
+    int: (0, 1, 2, 3, 5, 10, -1, -7),
+    float: (0.0, 0.5, 1.0, 2.5, -1.5),
+    str: ("a", "b", "c", "d"),
+    bytes: (b"a", b"b", b"raw"),
+    bytearray: (bytearray(b"a"),),
+    bool: (True, False),
+    type(None): (None,),
+    datetime.datetime: (
+        datetime.datetime(2026, 1, 2, 3, 4, 5),
+        datetime.datetime(2027, 1, 1, tzinfo=datetime.UTC),
+    ),
+    datetime.date: (datetime.date(2026, 1, 2), datetime.date(2027, 12, 31)),
+    datetime.time: (datetime.time(1, 2, 3),),
+    datetime.timedelta: (datetime.timedelta(0), datetime.timedelta(days=1, seconds=5)),
+    Decimal: (Decimal("0"), Decimal("1.10"), Decimal("-3")),
+    uuid.UUID: (uuid.UUID(int=1), uuid.UUID(int=2)),
+}  # fmt: skip
+_AT_THE_EDGE: Final[dict[type, tuple[Any, ...]]] = {
+    int: (1000, 2**31, 2**53 + 1, -(2**53)),
+    float: (float("nan"), float("inf"), 1e300, -0.0),
+    str: ("", "é\u2028\U0001f600", "x" * 200, "0"),
+    bytes: (b"", b"\x00\xff" * 100),
+}
+_LISTS: Final = (list, abc.Sequence, abc.Iterable, abc.Collection, abc.MutableSequence)
+_SETS: Final = (set, frozenset, abc.Set, abc.MutableSet)
+_DICTS: Final = (dict, abc.Mapping, abc.MutableMapping)
+
+
+class CannotMake(Exception):
+    """Raised for a type of which no values are known."""
+
+
+class Values:
+    """Drawn by *random*."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._seen: dict[type, list[Any]] = {}
+
+    def saw(self, value: Any) -> None:
+        """An operation returned it."""
+        seen = self._seen.setdefault(type(value), [])
+        if type(value) in (int, str) and value not in seen and len(seen) < SEEN_MAX:
+            seen.append(value)
+
+    def of(self, kind: Any, depth: int = 0) -> Any:
+        """Raises :class:`CannotMake`."""
+        if depth > DEPTH_MAX:
+            raise CannotMake(f"{named(kind)} within itself")
+        if kind is Any or kind is object:
+            kind = self._random.choice((int, str))
+        if isinstance(kind, NewType):
+            return self.of(kind.__supertype__, depth)
+        if type(kind).__name__ == "TypeAliasType":
+            return self.of(kind.__value__, depth)
+        origin, args = get_origin(kind), get_args(kind)
+        if origin is Annotated:
+            return self._within(kind, args[0], depth)
+        if origin in (Union, types.UnionType):
+            return self._any_of(args, depth)
+        if origin is Literal:
+            return self._random.choice(args)
+        if isinstance(kind, type) and kind in _USUAL:
+            return self._plain(kind)
+        return self._made(kind, origin or kind, args, depth)
+
+    def _plain(self, kind: type) -> Any:
+        seen = self._seen.get(kind)
+        if seen and self._random.random() < SEEN:
+            return self._random.choice(seen)
+        edge = _AT_THE_EDGE.get(kind)
+        if edge and self._random.random() < EDGE:
+            return self._random.choice(edge)
+        return self._random.choice(_USUAL[kind])
+
+    def _any_of(self, kinds: tuple[Any, ...], depth: int) -> Any:
+        """Of whichever arms of a union there are values."""
+        if depth >= DEPTH and type(None) in kinds:
+            return None
+        arms = list(kinds)
+        self._random.shuffle(arms)
+        for number, each in enumerate(arms, start=1):
+            try:
+                return self.of(each, depth + 1)
+            except CannotMake:
+                if number == len(arms):
+                    raise
+        raise CannotMake(" | ".join(map(named, kinds)))
+
+    def _within(self, kind: Any, base: Any, depth: int) -> Any:
+        for _ in range(ATTEMPTS_MAX):
+            value = self.of(base, depth)
+            try:
+                return msgspec.convert(msgspec.to_builtins(value, builtin_types=(bytes,)), kind)
+            except (msgspec.ValidationError, TypeError):
+                continue
+        raise CannotMake(f"{named(kind)} with its limits")
+
+    def _some(self, kind: Any, depth: int) -> list[Any]:
+        most = ITEMS_MAX if depth < DEPTH else 0
+        return [self.of(kind, depth + 1) for _ in range(self._random.randint(0, most))]
+
+    def _made(self, kind: Any, plain: Any, args: tuple[Any, ...], depth: int) -> Any:
+        inner = args[0] if args else Any
+        if plain in _LISTS:
+            return self._some(inner, depth)
+        if plain in _SETS:
+            made = set(self._some(inner, depth))
+            return frozenset(made) if plain is frozenset else made
+        if plain in _DICTS:
+            of_key, of_value = args if len(args) == 2 else (str, Any)
+            return {key: self.of(of_value, depth + 1) for key in self._some(of_key, depth)}
+        if plain is tuple:
+            if not args or args[-1] is ...:
+                return tuple(self._some(inner, depth))
+            return tuple(self.of(each, depth + 1) for each in args)
+        if isinstance(plain, type) and issubclass(plain, enum.Enum):
+            return self._random.choice(list(plain))
+        return self._of_fields(plain, depth)
+
+    def _of_fields(self, kind: Any, depth: int) -> Any:
+        """Of a type that is made of fields: also without those that may be missing."""
+        try:
+            hints = get_type_hints(kind, include_extras=True)
+        except Exception:
+            raise CannotMake(named(kind)) from None
+        names = self._names(kind, depth)
+        make: Callable[..., Any] = dict if is_typeddict(kind) else kind
+        given = {name: self.of(hints.get(name, Any), depth + 1) for name in names}
+        try:
+            return make(**given)
+        except Exception as error:
+            raise CannotMake(f"{named(kind)} ({type(error).__name__}: {error})") from None
+
+    def _names(self, kind: Any, depth: int) -> list[str]:
+        if is_typeddict(kind):
+            needed, all_names = kind.__required_keys__, sorted(kind.__annotations__)
+        elif isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            fields = msgspec.structs.fields(kind)
+            needed = {each.name for each in fields if each.required}
+            all_names = [each.name for each in fields]
+        elif dataclasses.is_dataclass(kind):
+            found = [each for each in dataclasses.fields(kind) if each.init]
+            missing = dataclasses.MISSING
+            needed = {e.name for e in found if e.default is missing and e.default_factory is missing}
+            all_names = [each.name for each in found]
+        elif hasattr(kind, "_fields") and hasattr(kind, "_field_defaults"):
+            needed = set(kind._fields) - kind._field_defaults.keys()
+            all_names = list(kind._fields)
+        else:
+            raise CannotMake(named(kind))
+        share = 1 / 2 if depth < DEPTH else 0
+        return [name for name in all_names if name in needed or self._random.random() < share]

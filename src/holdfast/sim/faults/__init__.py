@@ -10,8 +10,7 @@ from typing import Final
 from holdfast.sim.faults.disks import DISKS
 from holdfast.sim.faults.kind import FaultKind, Field, Parameters
 from holdfast.sim.faults.links import LINKS
-from holdfast.sim.faults.machines import MACHINES
-from holdfast.sim.faults.timekeeping import TIMEKEEPING
+from holdfast.sim.faults.machines import MACHINES, TIMEKEEPING
 
 KINDS: Final[dict[str, FaultKind]] = {kind.name: kind for kind in (*MACHINES, *LINKS, *TIMEKEEPING, *DISKS)}
 

@@ -3,6 +3,8 @@
 import random
 from typing import Final
 
+from holdfast.sim.engine.options import MILLISECOND, SECOND, FaultEvent
+from holdfast.sim.engine.world import World
 from holdfast.sim.faults.kind import (
     FaultKind,
     Field,
@@ -13,8 +15,6 @@ from holdfast.sim.faults.kind import (
     node_of,
     restart_later,
 )
-from holdfast.sim.options import MILLISECOND, SECOND, FaultEvent
-from holdfast.sim.world import World
 
 
 def _draw_count(rng: random.Random, _: Field) -> Parameters:

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from holdfast.sim.network import Link
-from holdfast.sim.options import MILLISECOND, SECOND, FaultEvent
+from holdfast.sim.engine.network import Link
+from holdfast.sim.engine.options import MILLISECOND, SECOND, FaultEvent
 
 if TYPE_CHECKING:
-    from holdfast.sim.node import SimNode
-    from holdfast.sim.world import World
+    from holdfast.sim.engine.node import SimNode
+    from holdfast.sim.engine.world import World
 
 Parameters = dict[str, Any]
 

@@ -4,6 +4,9 @@ import random
 from collections.abc import Iterable
 from typing import Final
 
+from holdfast.sim.engine.network import Link
+from holdfast.sim.engine.options import MILLISECOND, SECOND, FaultEvent, NetworkOptions
+from holdfast.sim.engine.world import World
 from holdfast.sim.faults.kind import (
     FaultKind,
     Field,
@@ -11,9 +14,6 @@ from holdfast.sim.faults.kind import (
     duration,
     later,
 )
-from holdfast.sim.network import Link
-from holdfast.sim.options import MILLISECOND, SECOND, FaultEvent, NetworkOptions
-from holdfast.sim.world import World
 
 
 def _draw_partition(rng: random.Random, field: Field) -> Parameters:

@@ -1,8 +1,13 @@
-"""Processes and machines: killed, paused, without power, asleep."""
+"""Processes and machines: killed, paused, without power, asleep.
+
+Clocks that jump, and that run fast or slow.
+"""
 
 import random
 from typing import Final
 
+from holdfast.sim.engine.options import MILLISECOND, SECOND, FaultEvent
+from holdfast.sim.engine.world import World
 from holdfast.sim.faults.kind import (
     FaultKind,
     Field,
@@ -12,8 +17,6 @@ from holdfast.sim.faults.kind import (
     node_of,
     restart_later,
 )
-from holdfast.sim.options import MILLISECOND, SECOND, FaultEvent
-from holdfast.sim.world import World
 
 
 def _kill(world: World, event: FaultEvent) -> bool:
@@ -94,4 +97,31 @@ MACHINES: Final = (
     FaultKind("power_cut_all", _draw_power_cut_all, _power_cut_all, needs_target=False),
     FaultKind("pause", _draw_pause, _pause),
     FaultKind("suspend", _draw_pause, _suspend),
+)
+
+
+HOUR: Final = 3600 * SECOND
+
+
+def _draw_jump(rng: random.Random, _: Field) -> Parameters:
+    return {"by_ns": rng.choice((-1, 1)) * duration(rng, MILLISECOND, 2 * HOUR)}
+
+
+def _clock_jump(world: World, event: FaultEvent) -> bool:
+    node_of(world, event).clock.jump_wall(event.parameters["by_ns"])
+    return True
+
+
+def _draw_rate(rng: random.Random, _: Field) -> Parameters:
+    return {"ppm": rng.choice((-1, 1)) * rng.choice((50, 200, 500, 2000))}
+
+
+def _clock_rate(world: World, event: FaultEvent) -> bool:
+    node_of(world, event).clock.set_rate(event.parameters["ppm"])
+    return True
+
+
+TIMEKEEPING: Final = (
+    FaultKind("clock_jump", _draw_jump, _clock_jump),
+    FaultKind("clock_rate", _draw_rate, _clock_rate),
 )

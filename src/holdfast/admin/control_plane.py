@@ -1,0 +1,287 @@
+"""This host's part in the control plane: a manager on this machine's ports, and the domain's wishes as the
+rest of the host reads and changes them.
+
+Nothing here is in the way of calls or of failover: groups neither ask it nor wait for it, and whatever
+happens to it, they serve on.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Hashable
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import msgspec
+import structlog
+
+from holdfast.admin.proposals import ProposalForwarding, Proposals, Told, Wanted
+from holdfast.authority import keys, membership
+from holdfast.authority.contract import Compacted, Events
+from holdfast.authority.control_records import TermRecord
+from holdfast.authority.driver import AuthorityDriver, insist
+from holdfast.authority.recipe import (
+    Authority,
+    Listing,
+    NoAnswer,
+    Recipe,
+    Recipes,
+    answering,
+    decoded,
+    perform,
+    read_all,
+)
+from holdfast.authority.sessions import Session
+from holdfast.authority.transactions import last_committed
+from holdfast.control.coordination.config import ControlConfig
+from holdfast.control.coordination.dedup import Dedup, decode_body, with_body
+from holdfast.control.coordination.messages import Message
+from holdfast.control.coordination.participant import Manager
+from holdfast.control.coordination.ports import ControlPorts, Failed, Outcome, ParticipantRole
+from holdfast.control.coordination.state_file import Context, StateFile
+from holdfast.control.desired.changes import Change, apply, encode_change
+from holdfast.control.desired.state import DomainState, decode_state, encode_state
+from holdfast.machine import LoopTimers, MachineClock, MachineRandom
+from holdfast.model.errors import DiskFailed, HoldfastError, NoSpace, Rejected
+from holdfast.model.ids import GroupId, HostId, Incarnation, Nonce, Revision, Term
+from holdfast.model.ports import Token, Trace
+from holdfast.net import Kind
+from holdfast.storage.disk import FileDisk
+
+DIRECTORY: Final = "control"
+"""Where in the host's directory the state context is kept."""
+LEAVE_S: Final = 2.0
+"""How long a host that ends waits for the authority to take it off the list."""
+
+log = structlog.get_logger("holdfast.control")
+_decode: Final = msgspec.msgpack.Decoder(Message | Wanted | Told).decode
+
+
+class SendsToHosts(Protocol):
+    """The links to the other hosts, as far as managers speak on them."""
+
+    def send_as(self, kind: Kind, peer: HostId, message: object) -> None: ...
+
+
+class ControlPlane:
+    """What the domain wishes for, and who coordinates, as this host knows it.
+
+    *on_failed* is told when the disk fails: the host must end then (D1).
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        directory: Path,
+        authority: Authority,
+        links: SendsToHosts,
+        nonces: Callable[[], Nonce],
+        *,
+        trace: Trace,
+        on_failed: Callable[[HoldfastError], None],
+        config: ControlConfig | None = None,
+    ) -> None:
+        self._session = session
+        self._authority = authority
+        self._nonces = nonces
+        self._links = links
+        self._on_failed = on_failed
+        self._loop = asyncio.get_running_loop()
+        self._questions = AuthorityDriver(authority)
+        recipes = Recipes(self._questions)
+        self._questions.on_authority = self._guarded(recipes.on_authority)
+        self._disk = FileDisk(directory / DIRECTORY, self._on_synced, self._loop.call_soon_threadsafe)
+        self._archive = StateFile(self._disk, on_failed)
+        self._once = Dedup(apply)
+        self._read: tuple[Context, DomainState] | None = None
+        self._manager = Manager(
+            session,
+            self._archive,
+            ports=ControlPorts(
+                clock=MachineClock(),
+                timers=lambda on_timer: LoopTimers(self._loop, self._guarded(on_timer)),
+                network=self,
+                random=MachineRandom(),
+                trace=trace,
+                recipes=recipes,
+                nonce=nonces,
+                # The keeper of the session puts it back, or ends this process; until then it is asked again.
+                on_session_lost=lambda: None,
+            ),
+            application=self,
+            config=config or ControlConfig(),
+        )
+        self._forwarding = ProposalForwarding(self.send)
+        self._wishing = Proposals(session.host, self._manager, self._forwarding)
+
+    # --- what others read
+
+    def state(self) -> DomainState:
+        """The wishes that this host knows to be committed; another may know newer ones already, and a host
+        that only looks on is about a second late."""
+        context = self._manager.context
+        if self._read is None or self._read[0] is not context:
+            self._read = context, decode_state(decode_body(context.body).body)
+        return self._read[1]
+
+    @property
+    def cas(self) -> int:
+        """The number of the update that made :meth:`state`; 0 while there was none."""
+        return self._manager.context.cas
+
+    @property
+    def term(self) -> Term:
+        return self._manager.term
+
+    @property
+    def role(self) -> ParticipantRole:
+        return self._manager.role
+
+    @property
+    def coordinator(self) -> HostId | None:
+        """Who coordinates, as far as is known here."""
+        return self._manager.coordinator
+
+    @property
+    def is_coordinator(self) -> bool:
+        return self._manager.role is ParticipantRole.COORDINATOR
+
+    # --- what others wish
+
+    async def wish(self, change: Change, *, id: str = "") -> Outcome:
+        """Let *change* be made, once, wherever the coordinator is. Never raises.
+
+        With an *id* of the wisher's, the same wish may be made again, here or at any host, and is still
+        granted once. ``Unsettled``: it may have been; wish again, or :meth:`settle` it, under the same id.
+        """
+        return await self._wishing.wish(encode_change(change), id or self._nonces())
+
+    async def settle(self, id: str) -> Outcome:
+        """What became of the wish of that id: ``Accepted`` with its reply, or ``Failed``, and then it never
+        is granted; ``Unsettled`` when that could not be found out now."""
+        return await self._wishing.settle(id)
+
+    def rejoin(self, why: str) -> None:
+        """Let this host give up its role, and find out anew which it has; a coordinator's updates that are
+        under way are cancelled, or settled by the record."""
+        self._guarded(self._manager.rejoin)(why)
+
+    async def recover(self, groups: Collection[GroupId]) -> Outcome:
+        """Let the domain go on from the wishes that this host holds, as far as they are of *groups* that the
+        authority knows, because nobody holds the committed ones any more (T4)."""
+        state = self.state()
+        known = {group: own for group, own in state.groups.items() if GroupId(int(group)) in groups}
+        inner = encode_state(msgspec.structs.replace(state, groups=known))
+        told: asyncio.Future[Outcome] = self._loop.create_future()
+
+        def tell(outcome: Outcome) -> None:
+            if not told.done():
+                told.set_result(outcome)
+
+        try:
+            self._manager.recover(with_body(self._manager.context.body, inner), tell)
+        except Rejected as error:
+            return Failed(error)
+        return await told
+
+    async def committed_cas(self) -> int | None:
+        """Of the wishes that count, by the authority's record; None when it does not answer."""
+        found = await perform(self._authority, last_committed())
+        if isinstance(found, NoAnswer):
+            return None
+        return 0 if found is None else found.cas
+
+    # --- its life
+
+    def start(self) -> None:
+        self._manager.start()
+
+    async def follow(self) -> None:
+        """Follow the terms until cancelled (IM-66)."""
+        while True:
+            found: Listing[TermRecord] = await insist(
+                lambda: perform(self._authority, _list_terms()), Listing
+            )
+            for seen in found.items:
+                self._manager.on_term(seen.value)
+            await self._watch(Revision(found.revision + 1))
+
+    async def close(self) -> None:
+        """Leave in order, so that nobody waits for this host."""
+        self._manager.close()
+        host, incarnation = self._session.host, self._session.incarnation
+        try:
+            async with asyncio.timeout(LEAVE_S):
+                await perform(self._authority, membership.leave(host, incarnation, nonce=self._nonces()))
+        except TimeoutError:
+            pass  # its session's end takes it off the list
+        await self._questions.close()
+        self._disk.close()
+
+    # --- events
+
+    def on_frame(self, peer: HostId, payload: bytes) -> None:
+        """What another host's control plane says. What this version does not understand, it does not hear:
+        newer hosts say it again in older words, or do without this one."""
+        try:
+            message = _decode(payload)
+        except msgspec.DecodeError as error:
+            log.warning("a message of the control plane is not understood", peer=peer, why=str(error))
+            return
+        self._guarded(self._on_message)(peer, message)
+
+    def on_death(self, host: HostId, incarnation: Incarnation) -> None:
+        self._guarded(self._manager.on_death)(host, incarnation)
+
+    def _on_message(self, peer: HostId, message: Message | Wanted | Told) -> None:
+        match message:
+            case Wanted():
+                self._forwarding.on_wanted(peer, message, self._manager)
+            case Told():
+                self._forwarding.on_told(message)
+            case _:
+                self._manager.on_message(peer, message)
+
+    async def _watch(self, revision: Revision) -> None:
+        async for event in self._authority.watch(keys.TERM, revision):
+            match event:
+                case Compacted():
+                    return
+                case Events(changes=changes):
+                    for changed in changes:
+                        if changed.item is not None:
+                            self._manager.on_term(decoded(changed.item, TermRecord).value)
+
+    def _on_synced(self, token: Token, ok: bool) -> None:
+        self._guarded(self._archive.on_synced)(token, ok)
+
+    def _guarded(self, work: Callable[..., Any]) -> Callable[..., None]:
+        """*work*, of which a failing disk ends the host (D1)."""
+
+        def guarded(*arguments: Hashable) -> None:
+            try:
+                work(*arguments)
+            except (DiskFailed, NoSpace) as error:
+                self._on_failed(error)
+
+        return guarded
+
+    # --- as the manager's network and application
+
+    def send(self, peer: str, message: object) -> None:
+        self._links.send_as(Kind.CONTROL, HostId(peer), message)
+
+    def apply(self, body: bytes, change: bytes) -> tuple[bytes, bytes]:
+        return self._once.apply(body, change)
+
+    def on_context(self, context: Context) -> None:
+        self._wishing.on_context(context.cas)
+
+    def on_role(self, role: ParticipantRole, term: Term) -> None:
+        if role is ParticipantRole.BOOTSTRAP:
+            self._forwarding.give_up()
+        else:
+            log.info("this host's part in the control plane", role=role.value, term=term)
+
+
+@answering
+def _list_terms() -> Recipe[Listing[TermRecord]]:
+    return (yield from read_all(keys.TERM, TermRecord))

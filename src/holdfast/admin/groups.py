@@ -1,0 +1,279 @@
+"""GroupsAdmin, listing and deleting groups, as one host does it for whoever asks.
+
+The host that is asked checks the class and places the group. If it is among the places it becomes the first
+primary; else whoever is placed finds the record at the authority and begins. The others join.
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from holdfast.admin.group_spec import MEMBERSHIP_NAMES, GroupSpecDraft, draft
+from holdfast.admin.proposals import DesiredStateView
+from holdfast.admin.snapshot import location_known, location_of, wish_of
+from holdfast.app_code.known_code import codes_of
+from holdfast.app_code.loader import check_makes, definition_of
+from holdfast.authority.driver import insist
+from holdfast.authority.groups import (
+    GroupRecord,
+    NameTaken,
+    NoSuchName,
+    Placement,
+    RemovedSince,
+    create_group,
+    create_unbegun_group,
+    find_group,
+    list_groups,
+    read_group,
+    read_group_guard,
+    reserve_group,
+)
+from holdfast.authority.placement import UNKNOWN_STORE
+from holdfast.authority.recipe import Authority, Guard, InDoubt, Listing, Recipe, Removed, Seen, perform
+from holdfast.authority.removal import remove_group
+from holdfast.authority.views import Lost, NoGroup, View, list_views, read_view
+from holdfast.control.replication.criteria import check_member, member_criteria, to_keep
+from holdfast.control.replication.planner import choose_many
+from holdfast.control.replication.spec import HostFact
+from holdfast.groups.host_groups import HostGroups
+from holdfast.machine import MachineClock
+from holdfast.model.admin.errors import NoFactory
+from holdfast.model.admin.groups import CreateGroup, DeleteGroup, GroupInfo, GroupList, ListGroups
+from holdfast.model.admin.upgrades import CodeInfo
+from holdfast.model.code import UNKNOWN
+from holdfast.model.errors import GroupExists, NoSuchGroup, Unavailable
+from holdfast.model.ids import Epoch, GroupId, HostId, Nonce
+from holdfast.model.properties import REPLICATION_STYLE, Properties, Style
+from holdfast.model.reference import check_group_name
+from holdfast.model.system_groups import check_not_system, is_system
+
+Places = Callable[[GroupSpecDraft], list[HostId]]
+
+
+class Numbers:
+    """New groups' numbers. Orders that come together get theirs together: one by one they would only get in
+    each other's way at the counter."""
+
+    def __init__(self, authority: Authority, nonces: Callable[[], Nonce]) -> None:
+        self._authority = authority
+        self._nonces = nonces
+        self._reserving = asyncio.Lock()
+        self._waiting = 0
+        self._issued: list[GroupId] = []
+
+    async def take(self) -> GroupId:
+        """One that no other group ever has. One taken for somebody who is gone by then is not used."""
+        self._waiting += 1
+        try:
+            async with self._reserving:
+                if not self._issued:
+                    await self._reserve(self._waiting)
+                return self._issued.pop()
+        finally:
+            self._waiting -= 1
+
+    async def _reserve(self, count: int) -> None:
+        last: GroupId = await insist(
+            lambda: perform(self._authority, reserve_group(nonce=self._nonces(), count=count)), int
+        )
+        self._issued = [GroupId(last - each) for each in range(count)]
+
+
+async def made(
+    authority: Authority, make: Callable[[Seen[Guard | None]], Recipe[object]]
+) -> Seen[View] | Seen[GroupRecord] | NameTaken | Lost | RemovedSince:
+    """What a creation comes to, however long the authority takes. ``RemovedSince``: it was in doubt, and a
+    group was removed before that could be settled, perhaps this one: it must not be made again (V6)."""
+    is_doubtful = False
+
+    async def attempt(guard: Seen[Guard | None]) -> object:
+        nonlocal is_doubtful
+        answer = await perform(authority, make(guard))
+        is_doubtful |= isinstance(answer, InDoubt)
+        return answer
+
+    while True:
+        guard = await insist(lambda: perform(authority, read_group_guard()), Seen)
+        found = await insist(partial(attempt, guard), Seen, NameTaken, Lost, RemovedSince)
+        if is_doubtful or not isinstance(found, RemovedSince):
+            ended: Seen[View] | Seen[GroupRecord] | NameTaken | Lost | RemovedSince = found
+            return ended
+
+
+class GroupsAdmin:
+    """Does the orders of clients, through one host."""
+
+    def __init__(
+        self, groups: HostGroups, authority: Authority, wished: DesiredStateView, nonces: Callable[[], Nonce]
+    ) -> None:
+        self._groups = groups
+        self._wished = wished
+        self._directory = groups.directory
+        self._authority = authority
+        self._nonces = nonces
+        self._numbers = Numbers(authority, nonces)
+        self._clock = MachineClock()
+
+    async def do(self, order: CreateGroup | DeleteGroup | ListGroups) -> GroupList:
+        """Do it, however long the authority takes. Raises ``InvalidRequest`` for what can never be."""
+        match order:
+            case CreateGroup():
+                return GroupList(groups=(await self.create(order),))
+            case DeleteGroup():
+                return await self._delete(order)
+            case ListGroups():
+                return await self._list(order)
+
+    async def info(self, name: str) -> GroupInfo:
+        """The group of that name, as the authority knows it. Raises ``InvalidRequest``."""
+        return await self._info((await self.found(name)).value)
+
+    # --- creating
+
+    async def create(
+        self, order: CreateGroup, places: Places | None = None, *, is_system: bool = False
+    ) -> GroupInfo:
+        """Make a group; *places* says where, if not where the manager would. *is_system*: by the domain, for
+        itself. Raises ``InvalidRequest`` for what cannot be, ``Unavailable`` when too few hosts live."""
+        if not is_system:
+            check_not_system(order.name)
+        check_group_name(order.name)
+        nonce = Nonce(order.nonce) if order.nonce else self._nonces()
+        known = self._directory.made_by(nonce)
+        if known is not None:
+            return await self._info(known)
+        beneath = self._wished.state().for_type(order.class_name)
+        drafted = draft(order, beneath, nonce=nonce, created_ns=self._clock.wall())
+        check_makes(definition_of(drafted.record))
+        members = tuple(self._placement(host, drafted.effective) for host in (places or self.places)(drafted))
+        group = await self._numbers.take()
+        record = msgspec.structs.replace(drafted.record, group=group, members=members)
+        made = await self._stored(record)
+        if not isinstance(made, NameTaken):
+            return made
+        # Perhaps by this very order, given before and still under way when it was given again.
+        holder = (await self.found(order.name)).value
+        if holder.nonce != nonce:
+            raise GroupExists(f"there is a group {order.name!r} already: number {made.group}")
+        return await self._info(holder)
+
+    async def _stored(self, record: GroupRecord) -> GroupInfo | NameTaken:
+        me = self._groups.member_of(record)
+
+        def make(guard: Seen[Guard | None]) -> Recipe[object]:
+            if me.host in record.placed_on:
+                return create_group(record, me.host, (me,), as_of=guard)
+            return create_unbegun_group(record, as_of=guard)
+
+        found = await made(self._authority, make)
+        if isinstance(found, NameTaken):
+            return found
+        if not isinstance(found, Seen):
+            raise Unavailable(f"group {record.group} was made and removed meanwhile, or never made")
+        return self._told(record, found.value if isinstance(found.value, View) else None)
+
+    def places(self, drafted: GroupSpecDraft, *, is_whole: bool = True) -> list[HostId]:
+        """This host first, if it may be, then others as the manager chooses them (FTC-214, FTC-224); without
+        *is_whole* as many as there can be."""
+        sessions, me, wish = self._directory.sessions, self._groups.me.host, drafted.wish
+        takes = self._wished.state().takes_members
+        hosts = [HostFact(host, location_of(each)) for host, each in sessions.items() if takes(host)]
+        load = {each.host: self._directory.placed_on(each.host) for each in hosts}
+        mine = choose_many(1, [each for each in hosts if each.host == me], [], load, locations=wish.locations)
+        others = [each for each in hosts if each.host != me]
+        wanted = drafted.replicas - len(mine)
+        chosen = [*mine, *choose_many(wanted, others, mine, load, locations=wish.locations)]
+        if not chosen and wish.locations:
+            said = "no living host is there that takes members"
+            raise NoFactory(", ".join(wish.locations), drafted.record.class_name, said)
+        if len(chosen) < (drafted.replicas if is_whole else 1):
+            raise Unavailable(
+                f"{drafted.replicas} replicas need as many hosts, each in a location of its own; "
+                f"{len(chosen)} live now"
+            )
+        return [each.host for each in chosen]
+
+    def _placement(self, host: HostId, effective: Properties) -> Placement:
+        """What the factory there is told (FTC-212). Raises ``InvalidRequest``."""
+        location = location_known(host, self._directory.sessions)
+        criteria = member_criteria({}, effective, location)
+        check_member(criteria, Style(effective[REPLICATION_STYLE]), location)
+        return Placement(host=host, store=UNKNOWN_STORE, criteria=to_keep(criteria))
+
+    # --- the others
+
+    async def _delete(self, order: DeleteGroup) -> GroupList:
+        check_not_system(order.name)
+        record = (await self.found(order.name)).value
+        gone = await self._info(record)
+        await self.remove(record.group)
+        return GroupList(groups=(gone,))
+
+    async def remove(self, group: GroupId) -> None:
+        """End the group of that number. Its hosts forget their members on the authority's word."""
+        nonce = self._nonces()
+        await self._answered(lambda: remove_group(group, nonce=nonce), Removed)
+
+    async def _list(self, order: ListGroups) -> GroupList:
+        if order.name:
+            return GroupList(groups=(await self.info(order.name),))
+        records: Listing[GroupRecord] = await self._answered(list_groups, Listing)
+        views: Listing[View] = await self._answered(list_views, Listing)
+        by_group = {seen.value.group: seen.value for seen in views.items}
+        return GroupList(
+            groups=tuple(
+                self._told(seen.value, by_group.get(seen.value.group))
+                for seen in records.items
+                if order.is_whole or not is_system(seen.value.name)
+            )
+        )
+
+    async def found(self, name: str) -> Seen[GroupRecord]:
+        """The record of the group of that name, from the authority itself: this host may not have heard yet
+        of what another has just done. Raises ``InvalidRequest``."""
+        found = await self._answered(lambda: find_group(name), Seen, NoSuchName)
+        if isinstance(found, NoSuchName):
+            raise NoSuchGroup(f"there is no group {name!r}")
+        record: Seen[GroupRecord] = found
+        return record
+
+    async def numbered(self, group: GroupId) -> GroupRecord | None:
+        """The record of the group of that number, from the authority itself."""
+        found = await self._answered(lambda: read_group(group), Seen, NoGroup)
+        return found.value if isinstance(found, Seen) else None
+
+    async def view(self, record: GroupRecord) -> View | None:
+        """The view that stands; None of a group that has no members yet, or is gone."""
+        found = await self._answered(lambda: read_view(record.group), Seen, NoGroup)
+        return found.value if isinstance(found, Seen) else None
+
+    async def _info(self, record: GroupRecord) -> GroupInfo:
+        return self._told(record, await self.view(record))
+
+    async def _answered(self, recipe: Callable[[], Recipe[object]], *kinds: type[object]) -> Any:
+        return await insist(lambda: perform(self._authority, recipe()), *kinds)
+
+    def _told(self, record: GroupRecord, view: View | None) -> GroupInfo:
+        wish = wish_of(record, self._wished.state())
+        return GroupInfo(
+            name=record.name,
+            group=record.group,
+            class_name=record.class_name,
+            style=record.style,
+            epoch=view.epoch if view is not None else Epoch(0),
+            primary=view.primary if view is not None else HostId(""),
+            in_sync=tuple(member.host for member in view.members) if view is not None else (),
+            placed_on=record.placed_on,
+            min_in_sync=record.min_in_sync,
+            durability=record.durability,
+            leaving=tuple(each.host for each in record.members if each.is_leaving),
+            minimum=wish.minimum,
+            membership=MEMBERSHIP_NAMES[wish.membership],
+            on_total_loss=record.on_total_loss,
+            code=CodeInfo.of(record.code) if record.code != UNKNOWN else None,
+            codes=codes_of(record, self._directory.sessions),
+            upgrade=CodeInfo.of(record.upgrade.code) if record.upgrade is not None else None,
+        )

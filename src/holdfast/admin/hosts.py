@@ -1,0 +1,89 @@
+"""The hosts of a domain, as people see and empty them."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from holdfast.admin.control_plane import ControlPlane
+from holdfast.admin.proposals import granted
+from holdfast.admin.snapshot import location_of
+from holdfast.control.desired import changes
+from holdfast.groups.catalog import GroupCatalog
+from holdfast.model.admin.hosts import DrainHost, HostInfo, HostList, RemoveHost
+from holdfast.model.errors import InvalidRequest
+from holdfast.model.ids import HostId
+
+
+class HostsAdmin:
+    """Through one host. *hosts*: those of the domain's description."""
+
+    def __init__(
+        self,
+        directory: GroupCatalog,
+        control: ControlPlane,
+        hosts: Iterable[HostId],
+    ) -> None:
+        self._directory = directory
+        self._control = control
+        self._hosts = tuple(hosts)
+
+    def list(self) -> HostList:
+        """All hosts, as this one knows them."""
+        state = self._control.state()
+        sessions, records = self._directory.sessions, list(self._directory.records.values())
+        members = Counter(host for record in records for host in record.placed_on)
+        leaving = Counter(each.host for record in records for each in record.members if each.is_leaving)
+        primaries = Counter(seen.value.primary for seen in self._directory.views.values())
+        hosts = tuple(
+            HostInfo(
+                host=host,
+                is_alive=host in sessions,
+                is_draining=host in state.draining,
+                members=members[host],
+                primaries=primaries[host],
+                leaving=leaving[host],
+                location=location_of(sessions[host]) if host in sessions else "",
+            )
+            for host in sorted({*self._hosts, *sessions})
+            if host not in state.removed
+        )
+        return HostList(
+            hosts=hosts,
+            manager=self._control.coordinator or HostId(""),
+            term=self._control.term,
+            cas=self._control.cas,
+        )
+
+    async def drain(self, order: DrainHost) -> HostList:
+        """It is a wish then; how far it has come shows in the list.
+
+        Raises ``InvalidRequest``, ``Unavailable`` when it was not granted, ``OutcomeUnknown`` when it may
+        have been.
+        """
+        self._known(order.host)
+        change = changes.SetDraining(host=order.host, is_draining=order.is_draining)
+        granted(await self._control.wish(change, id=order.nonce))
+        return self.list()
+
+    async def remove(self, order: RemoveHost) -> HostList:
+        """The host is of the domain no more then. Raises as :meth:`drain`; ``InvalidRequest`` also while it
+        houses something, unless it is lost, and so does not live."""
+        if order.host in self._control.state().removed:
+            return self.list()
+        info = self._known(order.host)
+        if order.is_lost and info.is_alive:
+            raise InvalidRequest(f"{order.host} lives: empty it with `holdfast host drain {order.host}`")
+        if (info.members or info.leaving) and not order.is_lost:
+            raise InvalidRequest(
+                f"{order.host} has members of {info.members + info.leaving} groups: empty it first, with "
+                f"`holdfast host drain {order.host}`; or say --lost if it never comes back"
+            )
+        granted(await self._control.wish(changes.RemoveHost(host=order.host)))
+        return self.list()
+
+    def _known(self, host: HostId) -> HostInfo:
+        """Raises ``InvalidRequest`` for a host that the domain does not have."""
+        hosts = self.list().hosts
+        found = next((each for each in hosts if each.host == host), None)
+        if found is None:
+            raise InvalidRequest(f"there is no host {host!r}; there are: {', '.join(e.host for e in hosts)}")
+        return found

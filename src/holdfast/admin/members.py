@@ -1,0 +1,211 @@
+"""Changing where a group has members and who is its primary, as people and clients order it of any host."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from holdfast.admin.groups import GroupsAdmin
+from holdfast.admin.proposals import DesiredStateView
+from holdfast.admin.snapshot import hosts_at, location_known, made_with_of, member_at
+from holdfast.app_code.loader import check_makes, definition_of, own_object
+from holdfast.authority.driver import insist
+from holdfast.authority.groups import GroupRecord
+from holdfast.authority.placement import (
+    AlreadyPlaced,
+    NotPlaced,
+    StillLeaving,
+    TooFew,
+    TooMany,
+    add_member,
+    remove_member,
+)
+from holdfast.authority.recipe import Authority, Seen, perform
+from holdfast.authority.sessions import NoHost, read_host
+from holdfast.authority.views import NoGroup
+from holdfast.control.replication.criteria import Criteria, check_member, decoded, member_criteria, to_keep
+from holdfast.groups.host_groups import HostGroups
+from holdfast.machine import MachineClock
+from holdfast.model.admin.errors import (
+    BadReplicationStyle,
+    MemberAlreadyPresent,
+    MemberNotFound,
+    NoFactory,
+    ObjectNotAdded,
+    PrimaryNotSet,
+)
+from holdfast.model.admin.groups import AddMember, GroupList, HandedOver, RemoveMember, SetPrimary
+from holdfast.model.admin.objects import CreateMember
+from holdfast.model.errors import InvalidRequest, Unavailable
+from holdfast.model.ids import MILLISECOND, GroupId, HostId, Nonce
+from holdfast.model.properties import Style
+from holdfast.model.reference import MEMBERS_MAX
+from holdfast.styles.by_name import style_named
+
+PASSIVE: Final = (Style.COLD_PASSIVE.name.lower(), Style.WARM_PASSIVE.name.lower())
+SET_PRIMARY_S: Final = 10.0
+"""By then the chosen member is primary, or the order is given up: nobody may be able to hand over now."""
+ASK_AGAIN_S: Final = 0.3
+POLL_S: Final = 0.002
+
+
+class MembersAdmin:
+    """Does such orders, through one host."""
+
+    def __init__(
+        self,
+        groups: HostGroups,
+        authority: Authority,
+        wished: DesiredStateView,
+        creating: GroupsAdmin,
+        nonces: Callable[[], Nonce],
+    ) -> None:
+        self._wished = wished
+        self._groups = groups
+        self._authority = authority
+        self._creating = creating
+        self._nonces = nonces
+        self._clock = MachineClock()
+
+    async def do(self, order: AddMember | RemoveMember | SetPrimary) -> GroupList | HandedOver:
+        """Do it. Raises ``InvalidRequest`` for what cannot be as it is written, ``Unavailable`` for what may
+        be possible later."""
+        match order:
+            case AddMember():
+                return await self._add(order)
+            case RemoveMember():
+                return await self._remove(order)
+            case SetPrimary():
+                return await self._set_primary(order)
+
+    async def _add(self, order: AddMember) -> GroupList:
+        """The member is placed then; that it has caught up shows in the view."""
+        record = (await self._creating.found(order.name)).value
+        if not self._wished.state().takes_members(order.host):
+            raise ObjectNotAdded(f"{order.host} is being emptied or was removed, and takes no members")
+        await self._check_lives(order.host)
+        if order.own:
+            self._check_own(record, order)
+        await self._place(record, order.host, {}, order.own)
+        return await self._told(order.name)
+
+    def _check_own(self, record: GroupRecord, order: AddMember) -> None:
+        """Raises ``ObjectNotAdded`` for what cannot be a member, or is one. Every host has the application's
+        modules, so what is found here is found there."""
+        own_object(order.own, record)
+        for other in self._groups.directory.records.values():
+            entry = other.placement(order.host)
+            if entry is not None and entry.own == order.own:
+                raise ObjectNotAdded(f"{order.own} on {order.host} is a member of {other.name} already")
+
+    async def create_member(self, order: CreateMember) -> None:
+        """Have the factory at that location make a member (FTC-191). As with :meth:`_add`."""
+        record, given = (await self._creating.found(order.name)).value, decoded(order.criteria)
+        if order.type_id not in ("", record.class_name):
+            said = f"{order.name} is of {record.class_name}"
+            raise NoFactory(order.location, order.type_id, said)
+        host = self._factory_for(record, order.location)
+        check_makes(definition_of(record))
+        await self._place(record, host, given)
+
+    def _factory_for(self, record: GroupRecord, location: str) -> HostId:
+        """The host at that location that is to have the member. Raises ``NoFactory``, ``InvalidRequest``."""
+        sessions, takes = self._groups.directory.sessions, self._wished.state().takes_members
+        there = [host for host in hosts_at(location, sessions) if takes(host)]
+        taken = [location_known(host, sessions) for host in record.placed_on]
+        free = [host for host in there if location_known(host, sessions) not in taken]
+        if free:
+            return min(free, key=lambda host: (self._groups.directory.placed_on(host), host))
+        if there:
+            raise MemberAlreadyPresent(f"{record.name} has a member at {location} already")
+        raise NoFactory(location, record.class_name, "no living host is there that takes members")
+
+    async def _place(self, record: GroupRecord, host: HostId, given: Criteria, own: str = "") -> None:
+        sessions, nonce = self._groups.directory.sessions, self._nonces()
+        location = location_known(host, sessions)
+        beside = [each for each in record.placed_on if location_known(each, sessions) == location]
+        if beside:
+            raise MemberAlreadyPresent(f"{record.name} has a member on {beside[0]} already")
+        effective = self._wished.state().for_group(record.group, made_with_of(record))
+        criteria = member_criteria(given, effective, location)
+        check_member(criteria, style_named(record.style), location)
+        recipe = partial(add_member, record.group, host, nonce=nonce, criteria=to_keep(criteria), own=own)
+        done = await insist(
+            lambda: perform(self._authority, recipe()),
+            *(Seen, AlreadyPlaced, StillLeaving, TooMany, NoGroup),
+        )
+        match done:
+            case AlreadyPlaced():
+                raise MemberAlreadyPresent(f"{record.name} has a member on {host} already")
+            case StillLeaving():
+                raise Unavailable(f"{host} is still leaving {record.name}: add it when it has left")
+            case TooMany():
+                raise ObjectNotAdded(f"{record.name} has {MEMBERS_MAX} members, and no group has more")
+
+    async def _remove(self, order: RemoveMember) -> GroupList:
+        """The member is to leave then; that it has left shows in the record."""
+        record, nonce = (await self._creating.found(order.name)).value, self._nonces()
+        host = member_at(record, order.host, self._groups.directory.sessions)
+        if host not in record.placed_on:
+            raise MemberNotFound(f"{host} is leaving {order.name} already")
+        done = await insist(
+            lambda: perform(self._authority, remove_member(record.group, host, nonce=nonce)),
+            *(Seen, NotPlaced, TooFew, NoGroup),
+        )
+        if isinstance(done, TooFew):
+            raise InvalidRequest(
+                f"without {host} fewer members of {order.name} would be left than the "
+                f"{max(record.min_in_sync, 1)} it needs: add another one first; "
+                f"its members are on {', '.join(record.placed_on)}"
+            )
+        # Not placed: told to leave since it was looked at, perhaps by this very order in an earlier attempt.
+        return await self._told(order.name)
+
+    async def _set_primary(self, order: SetPrimary) -> HandedOver:
+        info, began = await self._creating.info(order.name), self._clock.now()
+        record = (await self._creating.found(order.name)).value
+        if info.style not in PASSIVE and not order.is_any_style:
+            raise BadReplicationStyle(
+                f"{order.name} is {info.style}: only passive groups have a primary to set; "
+                f"`holdfast group handover` moves whoever orders its operations"
+            )
+        host = member_at(record, order.host, self._groups.directory.sessions)
+        if host not in info.in_sync:
+            raise PrimaryNotSet(
+                f"{host} is no in-sync member of {order.name}; these are: {', '.join(info.in_sync)}"
+            )
+        try:
+            async with asyncio.timeout(SET_PRIMARY_S):
+                while not self._is_primary(info.group, host):
+                    self._groups.ask_hand_over(info.group, host)
+                    await self._until_primary(info.group, host)
+        except TimeoutError:
+            raise Unavailable(
+                f"{host} did not take {order.name} over within {SET_PRIMARY_S:g} s; "
+                f"`holdfast group show {order.name}` says who has it"
+            ) from None
+        took_ms = round((self._clock.now() - began) / MILLISECOND, 3)
+        return HandedOver(group=await self._creating.info(order.name), took_ms=took_ms)
+
+    async def _until_primary(self, group: GroupId, host: HostId) -> None:
+        """Wait until it is, or for as long as a hand-over that has begun may well take."""
+        for _ in range(round(ASK_AGAIN_S / POLL_S)):
+            if self._is_primary(group, host):
+                return
+            await asyncio.sleep(POLL_S)
+
+    def _is_primary(self, group: GroupId, host: HostId) -> bool:
+        seen = self._groups.directory.views.get(group)
+        return seen is not None and seen.value.primary == host
+
+    async def _check_lives(self, host: HostId) -> None:
+        if host in self._groups.directory.sessions:
+            return
+        known = await insist(lambda: perform(self._authority, read_host(host)), Seen, NoHost)
+        if isinstance(known, NoHost):
+            hosts = ", ".join(sorted(self._groups.directory.sessions))
+            raise InvalidRequest(f"there is no host {host!r}; these live: {hosts}")
+        raise Unavailable(f"{host} does not live now")
+
+    async def _told(self, name: str) -> GroupList:
+        return GroupList(groups=(await self._creating.info(name),))

@@ -1,0 +1,173 @@
+"""The domain's fault notifier: made when it is first needed, found, and told of faults (T6).
+
+It is an ordinary group, made by whichever host needs it first; a domain in which nothing happens has none.
+"""
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Final, Self
+
+import structlog
+
+from holdfast.admin.group_spec import GroupSpecDraft
+from holdfast.admin.groups import GroupsAdmin
+from holdfast.admin.proposals import DesiredStateView
+from holdfast.calling.config import CallPolicy, ClientConfig
+from holdfast.calling.connections import HostConnections
+from holdfast.calling.group_client import GroupClient
+from holdfast.execution.interface import QUERY_MARK
+from holdfast.execution.records import encode_arguments
+from holdfast.faults.backlog import Filed
+from holdfast.faults.notifier import Notifier
+from holdfast.groups.host_groups import HostGroups
+from holdfast.model.admin.groups import CreateGroup, min_in_sync_default
+from holdfast.model.calls import Redirected, Replies, ToClient, Turned
+from holdfast.model.errors import Unavailable
+from holdfast.model.ids import SECOND, ClientId, HostId, Nonce
+from holdfast.model.reference import Reference
+from holdfast.model.system_groups import NOTIFIER
+from holdfast.net import Address, ConnectionSettings, Expected, Role
+
+REPLICAS: Final = 3
+"""As many as there are hosts, but no more (:mod:`.snapshot`)."""
+MADE_BY: Final = Nonce("holdfast-faults")
+"""The same at every host, so that they all make the same group."""
+KNOWN_S: Final = 10.0
+"""How long this host may take to hear of a group that the authority has."""
+LOOK_S: Final = 0.05
+POLICY: Final = CallPolicy(duration_ns=10 * SECOND, outcome_ns=20 * SECOND)
+
+log = structlog.get_logger("holdfast.faults")
+
+
+class NotifierGroups:
+    """The notifier, as one host finds it."""
+
+    def __init__(
+        self, groups: HostGroups, creating: GroupsAdmin, wished: DesiredStateView, hosts: int
+    ) -> None:
+        """*hosts*: how many the domain has."""
+        self._groups = groups
+        self._creating = creating
+        self._wished = wished
+        self._hosts = hosts
+
+    @property
+    def name(self) -> str:
+        """The group that takes reports: the one that was registered (FTC-180), or else the domain's own."""
+        return self._wished.state().fault_notifier or NOTIFIER
+
+    async def ensure(self) -> str:
+        """The name of the group, which is made if it is the domain's own and there is none. Raises
+        ``Unavailable``."""
+        name = self.name
+        if name == NOTIFIER and self._groups.directory.find(NOTIFIER) is None:
+            await self._make()
+        return name
+
+    async def reference(self) -> Reference:
+        """Where it is; made if there is none. Raises ``Unavailable``."""
+        name = await self.ensure()
+        directory = self._groups.directory
+        try:
+            async with asyncio.timeout(KNOWN_S):
+                while True:
+                    group = directory.find(name)
+                    found = directory.reference(group) if group is not None else None
+                    if found is not None:
+                        return found
+                    await asyncio.sleep(LOOK_S)
+        except TimeoutError:
+            raise Unavailable(f"the fault notifier {name} is not to be found") from None
+
+    async def _make(self) -> None:
+        order = CreateGroup(
+            name=NOTIFIER,
+            class_name=f"{Notifier.__module__}:{Notifier.__qualname__}",
+            style="warm_passive",
+            replicas=REPLICAS,
+            minimum=1,
+            membership="infrastructure",
+            min_in_sync=min_in_sync_default(min(REPLICAS, self._hosts)),
+            nonce=MADE_BY,
+        )
+        made = await self._creating.create(order, self._places, is_system=True)
+        log.info("the fault notifier is made", group=made.group, on=made.placed_on)
+
+    def _places(self, drafted: GroupSpecDraft) -> list[HostId]:
+        """Where it can be now: in the midst of a disaster there may be fewer hosts than it should have. The
+        manager brings it to its full number later."""
+        return self._creating.places(drafted, is_whole=False)
+
+
+class NotifierLine:
+    """A connection to the notifier's members for as long as there is something to tell them.
+
+    Not kept in between: heartbeats on it would cost more than all reports of a quiet day.
+    """
+
+    def __init__(
+        self, reference: Reference, groups: HostGroups, endpoint: ConnectionSettings, name: str
+    ) -> None:
+        self._groups = groups
+        self._hosts = HostConnections(
+            ConnectionSettings(
+                endpoint.identity, tls=endpoint.tls, expected=Expected(roles=frozenset({Role.HOST}))
+            ),
+            self,
+            ClientConfig(),
+            insecure=False,
+        )
+        self._caller = GroupClient(
+            reference,
+            ClientId(name),
+            groups.stamps.time_ns(),
+            hosts=self._hosts,
+            config=ClientConfig(),
+            on_reference=self._keep,
+        )
+        self._is_own = reference.name == NOTIFIER
+        self._keep(reference)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._caller.close()
+        await self._hosts.close()
+
+    async def push(self, reports: tuple[Filed, ...]) -> None:
+        """Have them told. Raises what the call comes to."""
+        events = [each.report.to_event() for each in reports]
+        keys = [each.once for each in reports]
+        # What somebody else registered has the source's method, and no more.
+        await self.ask(Notifier.push_sequence_fault, *((events, keys) if self._is_own else (events,)))
+
+    async def ask(self, method: Callable[..., Any], *arguments: object, returns: Any = None) -> Any:
+        """What a method of the notifier returns; *returns*: of which type that is. Raises what the call comes
+        to."""
+        encoded = bytes(encode_arguments(arguments, {}))
+        is_query = bool(getattr(method, QUERY_MARK, False))
+        return await self._caller.call(method.__name__, encoded, POLICY, is_query, returns=returns)
+
+    def _keep(self, reference: Reference) -> None:
+        sessions = self._groups.directory.sessions
+        self._hosts.keep(
+            Address.parse(sessions[each.host].address if each.host in sessions else each.address)
+            for each in reference.members
+        )
+
+    # --- events of the hosts
+
+    def on_up(self, host: HostId) -> None:
+        self._caller.on_up(host)
+
+    def on_down(self, host: HostId) -> None:
+        self._caller.on_down(host)
+
+    def on_message(self, host: HostId, message: ToClient) -> None:
+        if isinstance(message, Replies | Turned | Redirected):
+            self._caller.on_message(host, message)

@@ -1,0 +1,95 @@
+"""Who may give which order: every order names its roles, and one that is not named here nobody may give."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from holdfast.model.admin.domain import (
+    CreateIndex,
+    DropIndexes,
+    InspectDomain,
+    ListIndexes,
+    ListTransactions,
+    RecoverDomain,
+)
+from holdfast.model.admin.groups import (
+    AddMember,
+    CreateGroup,
+    DeleteGroup,
+    ExplainGroup,
+    InspectGroup,
+    ListGroups,
+    Order,
+    RecoverGroup,
+    RemoveMember,
+    SetPrimary,
+    ShowHistory,
+)
+from holdfast.model.admin.hosts import Deafen, DrainHost, ListHosts, RemoveHost
+from holdfast.model.admin.objects import (
+    CreateMember,
+    CreateObject,
+    DeleteObject,
+    ListFactories,
+    RegisterFaultNotifier,
+    RemoveProperties,
+    SetProperties,
+    ShowFaultNotifier,
+    ShowProperties,
+    ShowReference,
+)
+from holdfast.model.admin.upgrades import TryUpgrade, UpgradeGroup, WithdrawUpgrade
+from holdfast.model.errors import InvalidRequest
+from holdfast.net import Role
+
+EVERYBODY: Final = frozenset({Role.HOST, Role.CLIENT, Role.ADMIN})
+"""Who calls groups, and asks: hosts do for those that they serve HTTP to."""
+PROGRAMS: Final = frozenset({Role.CLIENT, Role.ADMIN})
+"""Who has groups of its own to make and to keep."""
+ADMINS: Final = frozenset({Role.ADMIN})
+
+ROLES: Final[Mapping[type[Order], frozenset[Role]]] = {
+    # questions
+    ListGroups: EVERYBODY,
+    ShowHistory: EVERYBODY,
+    ExplainGroup: EVERYBODY,
+    ListHosts: EVERYBODY,
+    ShowProperties: EVERYBODY,
+    ShowReference: EVERYBODY,
+    ListFactories: EVERYBODY,
+    ShowFaultNotifier: EVERYBODY,
+    ListIndexes: EVERYBODY,
+    ListTransactions: EVERYBODY,
+    # groups, members, objects
+    CreateGroup: PROGRAMS,
+    DeleteGroup: PROGRAMS,
+    AddMember: PROGRAMS,
+    RemoveMember: PROGRAMS,
+    SetPrimary: PROGRAMS,
+    CreateObject: PROGRAMS,
+    DeleteObject: PROGRAMS,
+    CreateMember: PROGRAMS,
+    SetProperties: PROGRAMS,
+    RemoveProperties: PROGRAMS,
+    RegisterFaultNotifier: PROGRAMS,
+    # the domain, and what cannot be undone
+    CreateIndex: ADMINS,
+    DropIndexes: ADMINS,
+    DrainHost: ADMINS,
+    RemoveHost: ADMINS,
+    InspectDomain: ADMINS,
+    RecoverDomain: ADMINS,
+    InspectGroup: ADMINS,
+    RecoverGroup: ADMINS,
+    UpgradeGroup: ADMINS,
+    WithdrawUpgrade: ADMINS,
+    TryUpgrade: ADMINS,
+    Deafen: ADMINS,
+}
+
+
+def check_permitted(order: Order, by: Role) -> None:
+    """Raises ``InvalidRequest`` when that is not *by*'s to order."""
+    admitted = ROLES.get(type(order), frozenset[Role]())
+    if by not in admitted:
+        whose = " or ".join(f"{'an' if role is Role.ADMIN else 'a'} {role}" for role in sorted(admitted))
+        raise InvalidRequest(f"that is for {whose or 'nobody'} to order, not for a {by.value}")

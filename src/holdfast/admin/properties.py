@@ -1,0 +1,100 @@
+"""The property manager: properties of the domain, of classes and of groups, shown and changed (FTC-183 to
+FTC-190), and the group that takes fault reports (FTC-180, FTC-181).
+"""
+
+from holdfast.admin.groups import GroupsAdmin
+from holdfast.admin.notifier_group import NotifierGroups
+from holdfast.admin.proposals import DesiredStateView, changed
+from holdfast.admin.snapshot import made_with_of
+from holdfast.authority.groups import GroupRecord
+from holdfast.control.desired import changes
+from holdfast.model.admin.errors import InterfaceNotFound
+from holdfast.model.admin.objects import (
+    FaultNotifierShown,
+    PropertiesShown,
+    PropertyOrder,
+    RegisterFaultNotifier,
+    RemoveProperties,
+    SetProperties,
+    ShowFaultNotifier,
+    ShowProperties,
+)
+from holdfast.model.errors import InvalidRequest
+
+
+class PropertiesAdmin:
+    """Through one host."""
+
+    def __init__(self, wished: DesiredStateView, creating: GroupsAdmin, notifying: NotifierGroups) -> None:
+        self._wished = wished
+        self._creating = creating
+        self._notifying = notifying
+
+    async def do(self, order: PropertyOrder) -> PropertiesShown | FaultNotifierShown:
+        """Raises ``InvalidRequest`` for what cannot be, others for what may be possible later."""
+        match order:
+            case ShowFaultNotifier(is_made=True):
+                return FaultNotifierShown(group=await self._notifying.ensure())
+            case ShowFaultNotifier():
+                return self._notifier()
+            case RegisterFaultNotifier():
+                return await self._register(order)
+            case _ if order.group and order.type_id:
+                raise InvalidRequest("properties are of a group or of a class, not of both")
+            case ShowProperties(group=group) if group:
+                return self._of_group((await self._creating.found(group)).value)
+            case SetProperties(group=group) | RemoveProperties(group=group) if group:
+                return await self._change_group(order)
+            case SetProperties() | RemoveProperties():
+                return await self._changed(_change_of(order), order.nonce)
+            case ShowProperties():
+                return self._of_type(order.type_id)
+
+    async def _change_group(self, order: SetProperties | RemoveProperties) -> PropertiesShown:
+        record = (await self._creating.found(order.group)).value
+        made_with = made_with_of(record)
+        kind = (
+            changes.SetGroupProperties if isinstance(order, SetProperties) else changes.RemoveGroupProperties
+        )
+        change = kind(group=record.group, made_with=made_with, properties=order.properties)
+        return await self._changed(change, order.nonce)
+
+    async def _changed(self, change: changes.Change, nonce: str) -> PropertiesShown:
+        own, effective = await changed(self._wished, change, id=nonce)
+        return PropertiesShown(own=own, effective=effective)
+
+    async def _register(self, order: RegisterFaultNotifier) -> FaultNotifierShown:
+        if order.group:
+            await self._creating.found(order.group)
+        await changed(self._wished, changes.RegisterFaultNotifier(group=order.group), id=order.nonce)
+        return FaultNotifierShown(group=order.group)
+
+    def _notifier(self) -> FaultNotifierShown:
+        group = self._wished.state().fault_notifier
+        if not group:
+            raise InterfaceNotFound("no group is registered as the fault notifier")
+        return FaultNotifierShown(group=group)
+
+    def _of_type(self, type_id: str) -> PropertiesShown:
+        state = self._wished.state()
+        if not type_id:
+            return PropertiesShown(own=state.defaults, effective=state.defaults)
+        return PropertiesShown(own=state.types.get(type_id, {}), effective=state.for_type(type_id))
+
+    def _of_group(self, record: GroupRecord) -> PropertiesShown:
+        state, made_with = self._wished.state(), made_with_of(record)
+        return PropertiesShown(
+            own=state.of_group(record.group), effective=state.for_group(record.group, made_with)
+        )
+
+
+def _change_of(order: SetProperties | RemoveProperties) -> changes.Change:
+    match order:
+        case SetProperties(type_id=""):
+            return changes.SetDefaultProperties(properties=order.properties)
+        case SetProperties():
+            return changes.SetTypeProperties(type_id=order.type_id, properties=order.properties)
+        case RemoveProperties(type_id=""):
+            return changes.RemoveDefaultProperties(properties=order.properties)
+        case RemoveProperties():
+            return changes.RemoveTypeProperties(type_id=order.type_id, properties=order.properties)

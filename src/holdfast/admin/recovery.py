@@ -1,0 +1,144 @@
+"""Forced recovery, as people order it of any host: first to see what would be lost, then to do it (V4).
+
+The domain's own state, as people look at it and have it recovered (T4).
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from holdfast.admin.control_plane import ControlPlane
+from holdfast.admin.groups import GroupsAdmin
+from holdfast.admin.proposals import granted
+from holdfast.authority.recipe import Seen
+from holdfast.authority.views import Lost, NoGroup, Unmet
+from holdfast.groups.catalog import GroupCatalog
+from holdfast.model.admin.domain import DomainInspected, DomainOrder, RecoverDomain
+from holdfast.model.admin.groups import (
+    GroupInfo,
+    GroupInspected,
+    GroupRecovered,
+    HeldInfo,
+    InspectGroup,
+    RecoverGroup,
+)
+from holdfast.model.errors import Conflict, InvalidRequest, Rejected, Unavailable
+from holdfast.model.ids import HostId
+from holdfast.sequence.messages import Held
+from holdfast.sequence.recovery import Inspected, Inspection, Recovered, Recovery
+
+T = TypeVar("T")
+
+
+class RecoveryAdmin:
+    """Inspections and recoveries through one host."""
+
+    def __init__(self, recovery: Recovery, creating: GroupsAdmin) -> None:
+        self._recovery = recovery
+        self._creating = creating
+
+    async def inspect(self, order: InspectGroup) -> GroupInspected:
+        info = await self._creating.info(order.name)
+        found = await self.inspected(info)
+        return GroupInspected(
+            group=info,
+            epoch=found.view.value.epoch,
+            is_served=found.is_served,
+            members=tuple(_held_info(found, each) for each in found.held),
+            silent=found.silent,
+        )
+
+    async def recover(self, order: RecoverGroup) -> GroupRecovered:
+        """Raises ``InvalidRequest`` for a group that is served or a source that is silent, ``Conflict`` when
+        the view or the losses are not those that were looked at."""
+        info, record = await self._creating.info(order.name), await self._creating.found(order.name)
+        if order.source not in record.value.placed_on:
+            raise InvalidRequest(f"{order.name} shall have no member on {order.source}: add it first")
+        found = await self.inspected(info)
+        if found.view.value.epoch != order.epoch:
+            raise _moved_on(order)
+        done: asyncio.Future[Recovered] = asyncio.get_running_loop().create_future()
+        self._recovery.recover(
+            found, order.source, _telling(done), agreed_to=order.agreed_to, given=record.unchanged()
+        )
+        answer = await done
+        if isinstance(answer, Lost | Unmet):
+            raise _moved_on(order)
+        if not isinstance(answer, Seen):
+            raise Unavailable("the authority was restored meanwhile; hosts must be started again (A5)")
+        return GroupRecovered(group=await self._creating.info(order.name), text=answer.value.cause.text)
+
+    async def inspected(self, info: GroupInfo) -> Inspection:
+        """What each of its members holds. Raises ``InvalidRequest``, ``Unavailable``."""
+        told: asyncio.Future[Inspected] = asyncio.get_running_loop().create_future()
+        self._recovery.inspect(info.group, (*info.placed_on, *info.leaving), _telling(told))
+        found = await told
+        if isinstance(found, NoGroup):
+            raise InvalidRequest(f"there is no group {info.name!r} any more")
+        if not isinstance(found, Inspection):
+            raise Unavailable("the authority does not answer")
+        return found
+
+
+def _telling(waits: asyncio.Future[T]) -> Callable[[T], None]:
+    """Tells whoever waits; nobody does any more, once the order was given up."""
+
+    def tell(found: T) -> None:
+        if not waits.done():
+            waits.set_result(found)
+
+    return tell
+
+
+def _moved_on(order: RecoverGroup) -> Conflict:
+    return Conflict(
+        f"{order.name} has another view than epoch {order.epoch}, which was looked at, or other members; "
+        "look again"
+    )
+
+
+def _held_info(found: Inspection, held: Held) -> HeldInfo:
+    losses = found.losses(held.member.host)
+    return HeldInfo(
+        host=held.member.host,
+        epoch=held.tail.epoch,
+        position=held.tail.position,
+        committed=held.committed,
+        is_listed=losses.is_listed,
+        known_lost=losses.known,
+        possibly_lost=losses.possible,
+        text=losses.text,
+    )
+
+
+class DomainStateAdmin:
+    """Through one host, about what that one holds."""
+
+    def __init__(self, host: HostId, directory: GroupCatalog, control: ControlPlane) -> None:
+        self._host = host
+        self._directory = directory
+        self._control = control
+
+    async def do(self, order: DomainOrder) -> DomainInspected:
+        """Raises ``Rejected`` when it is not to be done, ``Unavailable`` without the authority."""
+        if isinstance(order, RecoverDomain):
+            await self._recover(order)
+        return await self._inspected()
+
+    async def _recover(self, order: RecoverDomain) -> None:
+        if order.cas != self._control.cas:
+            raise Rejected(f"{self._host} holds the wishes of {self._control.cas}, not of {order.cas}")
+        granted(await self._control.recover(self._directory.records))
+
+    async def _inspected(self) -> DomainInspected:
+        committed = await self._control.committed_cas()
+        if committed is None:
+            raise Unavailable("the authority does not answer")
+        return DomainInspected(
+            host=self._host,
+            role=self._control.role.value,
+            cas=self._control.cas,
+            committed_cas=committed,
+            coordinator=self._control.coordinator or HostId(""),
+            term=self._control.term,
+        )

@@ -1,0 +1,292 @@
+"""The agent: supervisor of one machine. It starts, watches and restarts processes and gives proof of death.
+
+Its word that a host is dead lets others claim that host's groups at once, so it speaks only from proof
+(K2) and names exactly the incarnation that ended. An agent that is restarted finds its hosts
+running and takes them into care without having started them.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections import deque
+from typing import Final
+
+import msgspec
+import structlog
+
+from holdfast.agent.process import Death, ProcessState, SupervisedProcess
+from holdfast.execution.crash_attempts import Attempt
+from holdfast.machine import MachineClock
+from holdfast.model.errors import InvalidRequest, Unavailable
+from holdfast.model.ids import SECOND, HostId, Incarnation
+from holdfast.model.versions import Decoder, LaterKind
+from holdfast.net import (
+    Address,
+    Connection,
+    ConnectionSettings,
+    Kind,
+    PeerIdentity,
+    Reason,
+    Role,
+    Server,
+    serve,
+    split_number,
+    with_number,
+)
+from holdfast.net.handshake import AGENT_ADMITS
+from holdfast.node.crash_note import read_slot
+from holdfast.node.layout import Description, Layout
+from holdfast.node.messages import (
+    AgentStatus,
+    AuthorityStatus,
+    DomainStatus,
+    HostDied,
+    HostReport,
+    HostStatus,
+    Subscribe,
+    ToAgent,
+)
+
+AGENT_ID: Final = "agent1"
+DEATHS_KEPT: Final = 256
+"""Deaths told to a host that subscribes late: more than die between two of its connections."""
+REPORT_FRESH_NS: Final = 5 * SECOND
+"""A host that has not reported for so long is not called alive, though its process may run."""
+
+log = structlog.get_logger("holdfast.agent")
+_encode = msgspec.msgpack.Encoder().encode
+_messages: Final[Decoder[ToAgent]] = Decoder(ToAgent)
+
+
+class Agent:
+    """Supervises the processes that a domain's description names on this machine."""
+
+    def __init__(self, layout: Layout, description: Description) -> None:
+        self._layout = layout
+        self._description = description
+        self._clock = MachineClock()
+        self._started_at = self._clock.now()
+        self._hosts = {host: self._host_ward(host) for host in description.hosts}
+        self._authority = self._authority_ward(description.authority_address)
+        self._reports: dict[HostId, tuple[int, HostReport]] = {}
+        self._deaths: deque[HostDied] = deque(maxlen=DEATHS_KEPT)
+        self._subscribers: dict[Connection, None] = {}
+        self._stop = asyncio.Event()
+        self._leaving: dict[asyncio.Task[None], None] = {}
+        """Hosts that are being ended because they were removed."""
+
+    async def run(self) -> None:
+        """Serve and supervise until SIGTERM or SIGINT; then stop everything in order."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop.set)
+        server = await self._listen()
+        if self._authority is not None:
+            self._authority.start()
+        for ward in self._hosts.values():
+            ward.start()
+        loop.add_signal_handler(signal.SIGHUP, self._look_again)
+        log.info("agent serves", address=str(server.address), hosts=len(self._hosts))
+        await self._stop.wait()
+        await asyncio.gather(*self._leaving)
+        await asyncio.gather(*(ward.stop() for ward in self._hosts.values()))
+        # The authority goes last: hosts close their sessions with it.
+        if self._authority is not None:
+            await self._authority.stop()
+        await server.close()
+
+    def _look_again(self) -> None:
+        """The description may have changed: a host that it names no more is ended, for good; a new one is
+        started."""
+        try:
+            hosts = self._layout.read().hosts
+        except InvalidRequest as error:
+            log.error("the domain's description cannot be read", why=str(error))
+            return
+        for host in [each for each in self._hosts if each not in hosts]:
+            log.info("host is removed", host=host)
+            task = asyncio.get_running_loop().create_task(self._let_go(host))
+            self._leaving[task] = None
+            task.add_done_callback(lambda done: self._leaving.pop(done))
+
+        for host in [each for each in hosts if each not in self._hosts]:
+            log.info("host is added", host=host)
+            self._hosts[host] = ward = self._host_ward(host)
+            ward.start()
+
+    async def _let_go(self, host: HostId) -> None:
+        await self._hosts[host].stop()
+        self._hosts.pop(host, None)
+
+    async def _listen(self) -> Server:
+        address = Address.parse(self._description.agent_address)
+        endpoint = ConnectionSettings(PeerIdentity(self._description.domain, Role.AGENT, AGENT_ID))
+        try:
+            return await serve(address, lambda _: self, endpoint, admits=AGENT_ADMITS)
+        except Unavailable as error:
+            # Hosts that outlived an agent look for the next one here, so another port would not do.
+            error.add_note(
+                "end what listens there, or stop the hosts that look for their agent there: "
+                f"`holdfast down --dir {self._layout.directory}`; the next start takes another port"
+            )
+            raise
+
+    # --- connections
+
+    def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
+        if kind is Kind.STATUS_REQUEST:
+            number, _ = split_number(payload)
+            connection.send(Kind.STATUS_REPLY, with_number(number, _encode(self.status())))
+            return
+        try:
+            message = _messages.decode(payload)
+        except LaterKind as later:
+            log.info("a later version is not understood", peer=str(connection.peer), why=str(later))
+            return
+        match message:
+            case HostReport() as report:
+                if report.host != connection.peer.id:
+                    raise msgspec.ValidationError(f"{connection.peer} reports as {report.host}")
+                self._reports[report.host] = (self._clock.now(), report)
+            case Subscribe():
+                self._subscribers[connection] = None
+                for death in self._deaths:
+                    connection.send(Kind.AGENT_REPORT, _encode(death))
+
+    def on_closed(self, connection: Connection, reason: Reason) -> None:
+        self._subscribers.pop(connection, None)
+
+    # --- deaths
+
+    def _on_host_death(self, ward: SupervisedProcess, death: Death) -> None:
+        host = HostId(ward.name)
+        if death.incarnation is not None:
+            died = HostDied(
+                host=host,
+                incarnation=death.incarnation,
+                proof=death.proof,
+                how=death.how,
+                during=self._during(host, death.incarnation),
+                is_hang=death.is_hang,
+                is_crash=death.is_crash,
+                is_damaged=death.is_damaged,
+            )
+            self._deaths.append(died)
+            payload = _encode(died)
+            for connection in tuple(self._subscribers):  # one that does not keep up is closed by the sending
+                connection.send(Kind.AGENT_REPORT, payload)
+        self._reports.pop(host, None)
+        log.info("host ended", host=host, incarnation=death.incarnation, proof=death.proof, how=death.how)
+
+    def _during(self, host: HostId, incarnation: Incarnation) -> Attempt | None:
+        """What that process was executing when it ended (E4)."""
+        found = read_slot(self._layout.host(host))
+        return found[1] if found is not None and found[0] == incarnation else None
+
+    def _on_authority_death(self, ward: SupervisedProcess, death: Death) -> None:
+        log.warning("authority ended", how=death.how)
+
+    # --- status
+
+    def status(self) -> DomainStatus:
+        return DomainStatus(
+            domain=self._description.domain,
+            hosts=tuple(self._host_status(host, ward) for host, ward in self._hosts.items()),
+            authority=self._authority_status(),
+            agent=AgentStatus(
+                pid=os.getpid(),
+                address=self._description.agent_address,
+                uptime_s=round((self._clock.now() - self._started_at) / SECOND, 3),
+            ),
+        )
+
+    def _host_status(self, host: HostId, ward: SupervisedProcess) -> HostStatus:
+        report = self._fresh_report(host, ward)
+        is_alive = ward.is_running and report is not None and report.in_session
+        return HostStatus(
+            id=host,
+            alive=is_alive,
+            incarnation=report.incarnation if report else None,
+            pid=ward.pid,
+            address=report.address if report else None,
+            restarts=ward.restarts.count,
+            uptime_s=None if ward.uptime_s is None else round(ward.uptime_s, 3),
+            state=_state_in_words(ward, report),
+            last_exit=ward.last_exit,
+            report=report,
+        )
+
+    def _fresh_report(self, host: HostId, ward: SupervisedProcess) -> HostReport | None:
+        at, report = self._reports.get(host, (0, None))
+        if report is None or report.pid != ward.pid or self._clock.now() - at > REPORT_FRESH_NS:
+            return None
+        return report
+
+    def _authority_status(self) -> AuthorityStatus:
+        ward = self._authority
+        if ward is None:
+            return AuthorityStatus(
+                kind="etcd",
+                alive=self._hosts_in_session() > 0,
+                pid=None,
+                address=",".join(self._description.etcd_endpoints),
+                restarts=0,
+                last_exit=None,
+            )
+        return AuthorityStatus(
+            kind="sqlite",
+            # A process that runs may still be of no use: those who need it know.
+            alive=ward.is_running and self._hosts_in_session(if_none_reports=1) > 0,
+            pid=ward.pid,
+            address=self._description.authority_address or "",
+            restarts=ward.restarts.count,
+            last_exit=ward.last_exit,
+        )
+
+    def _hosts_in_session(self, *, if_none_reports: int = 0) -> int:
+        found = [self._fresh_report(host, ward) for host, ward in self._hosts.items()]
+        reports = [report for report in found if report is not None]
+        return sum(report.in_session for report in reports) if reports else if_none_reports
+
+    # --- wards
+
+    def _host_ward(self, host: HostId) -> SupervisedProcess:
+        directory = self._layout.host(host)
+        return SupervisedProcess(
+            host,
+            directory=directory,
+            command=[*_PROGRAM, "host", "--dir", str(self._layout.directory), "--id", host],
+            output=self._layout.output(host),
+            clock=self._clock,
+            on_death=self._on_host_death,
+        )
+
+    def _authority_ward(self, address: str | None) -> SupervisedProcess | None:
+        if address is None:
+            return None
+        directory = self._layout.authority
+        return SupervisedProcess(
+            "authority",
+            directory=directory,
+            command=[
+                *(*_PROGRAM, "authority", "serve", "--dir", str(directory), "--listen", address),
+                *("--domain", self._description.domain),
+            ],
+            output=self._layout.output("authority"),
+            clock=self._clock,
+            on_death=self._on_authority_death,
+        )
+
+
+_PROGRAM: Final = (sys.executable, "-m", "holdfast")
+
+
+def _state_in_words(ward: SupervisedProcess, report: HostReport | None) -> str:
+    if ward.state is ProcessState.WAITING:
+        return "restarting"
+    if ward.state is ProcessState.STOPPED:
+        return "stopped"
+    if report is None:
+        return "starting" if (ward.uptime_s or 0) * SECOND < REPORT_FRESH_NS else "not answering"
+    return "alive" if report.in_session else "without the authority"

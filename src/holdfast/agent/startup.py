@@ -1,0 +1,199 @@
+"""Starting a domain on this machine: describe it if it is new, start its agent, wait until its hosts live."""
+
+import asyncio
+import os
+import secrets
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from holdfast.agent.status_client import ask_agent
+from holdfast.machine.child_process import Output
+from holdfast.model.errors import InvalidRequest, OutcomeUnknown, Unavailable
+from holdfast.model.ids import HostId
+from holdfast.net import Address, NotConnected
+from holdfast.node.layout import HOSTS_MAX, Description, Layout
+from holdfast.node.messages import DomainStatus, HostStatus
+from holdfast.storage.lock import DirectoryLock, Holder, LockHeld, holder_of
+
+HOSTS_DEFAULT: Final = 3
+POLL_S: Final = 0.05
+HOPELESS_RESTARTS: Final = 3
+"""A host that ended so often at its start will not do better while somebody waits for it."""
+OUTPUT_LINES: Final = 12
+"""Of a process that failed to start, shown to the person who started it."""
+
+
+def check_hosts(hosts: int | None) -> None:
+    """Raise ``InvalidRequest`` for a number of hosts that no domain on one machine can have."""
+    if hosts is not None and not 1 <= hosts <= HOSTS_MAX:
+        raise InvalidRequest(f"a machine can have 1 to {HOSTS_MAX} hosts, not {hosts}")
+
+
+def describe(
+    layout: Layout,
+    *,
+    hosts: int | None,
+    etcd: Sequence[str],
+    app: Path | None = None,
+    allows_chaos: bool = True,
+    loss_s: float | None = None,
+    allowed_classes: Sequence[str] | None = None,
+) -> Description:
+    """The domain's description: the one it has, or a new one. Raises ``InvalidRequest`` when they differ.
+
+    *app*, *allows_chaos*, *loss_s* and *allowed_classes* may be others each time: they are how it is run, not
+    what the domain is. Without *app* it is the one of last time, so that a domain can be started from
+    anywhere; at first the present one.
+    """
+    known = layout.read() if layout.exists else None
+    if app is None:
+        app = Path(known.app) if known is not None else Path()
+    if not app.is_dir():
+        raise InvalidRequest(f"{app} is not a directory to import classes from")
+    if known is not None:
+        if hosts is not None and hosts != len(known.hosts):
+            raise InvalidRequest(f"{layout.directory} is a domain of {len(known.hosts)} hosts, not {hosts}")
+        if etcd and tuple(etcd) != known.etcd_endpoints:
+            raise InvalidRequest(f"{layout.directory} is a domain on another authority")
+        description = _with_free_ports(layout, known)
+    else:
+        description = _new_description(hosts if hosts is not None else HOSTS_DEFAULT, etcd)
+    description = msgspec.structs.replace(description, app=str(app.absolute()), allows_chaos=allows_chaos)
+    if loss_s is not None:
+        description = msgspec.structs.replace(description, loss_s=loss_s)
+    if allowed_classes is not None:
+        description = msgspec.structs.replace(description, allowed_classes=tuple(allowed_classes))
+    if problems := description.problems():
+        raise InvalidRequest("; ".join(problems))
+    layout.write(description)
+    layout.prepare(description)
+    return description
+
+
+def hold(layout: Layout) -> DirectoryLock:
+    """Hold the directory while this process starts and shows its domain: two that start one would describe
+    two. Raises ``LockHeld`` when another does, or when an agent runs the domain already."""
+    since = datetime.now(UTC).isoformat(timespec="seconds")
+    lock = DirectoryLock.take(layout.directory, Holder(pid=os.getpid(), what="holdfast up", since=since))
+    agent = holder_of(layout.agent_directory)
+    if agent is not None:
+        raise LockHeld(layout.directory, agent)
+    return lock
+
+
+def start_agent(layout: Layout, *, with_parent: bool) -> "subprocess.Popen[bytes]":
+    """Start the agent's process. *with_parent*: it stops when this process is gone."""
+    command = [sys.executable, "-m", "holdfast", "agent", "--dir", str(layout.directory)]
+    if with_parent:
+        command += ["--with-parent", str(os.getpid())]
+    with Output(layout.output("agent")).begin() as output:
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
+
+
+async def wait_until_alive(
+    layout: Layout,
+    description: Description,
+    agent: "subprocess.Popen[bytes]",
+    *,
+    within_s: float,
+    progress: Callable[[DomainStatus | None], None],
+) -> DomainStatus:
+    """Wait until every host lives or has shown that it cannot: one that cannot live stops no other.
+
+    Raises ``Unavailable`` with what the processes said when none does.
+    """
+    status: DomainStatus | None = None
+    try:
+        async with asyncio.timeout(within_s):
+            while status is None or not all(map(_is_settled, status.hosts)):
+                if agent.poll() is not None:
+                    raise Unavailable(f"the agent has ended; it said:\n{last_output(layout, 'agent')}")
+                await asyncio.sleep(POLL_S)
+                status = await _status_or_none(description)
+                progress(status)
+    except TimeoutError:
+        if status is None:
+            said = last_output(layout, "agent")
+            raise Unavailable(f"the agent did not answer within {within_s:g} s; it said:\n{said}") from None
+    if not any(host.alive for host in status.hosts):
+        raise Unavailable(why_not_alive(layout, status))
+    return status
+
+
+def last_output(layout: Layout, process: str) -> str:
+    """The end of what a process wrote, indented."""
+    lines = Output(layout.output(process)).tail(OUTPUT_LINES) or ["(nothing)"]
+    return "\n".join(f"  {line}" for line in lines)
+
+
+def why_not_alive(layout: Layout, status: DomainStatus) -> str:
+    """Why the hosts that do not live do not, for people."""
+    late = [host for host in status.hosts if not host.alive]
+    lines = [f"{len(late)} of {len(status.hosts)} hosts did not come up:"]
+    if status.authority.last_exit is not None:
+        lines.append(f"the authority {status.authority.last_exit}")
+    for host in late:
+        how = host.last_exit or f"({host.state}) has said:\n{last_output(layout, host.id)}"
+        lines.append(f"{host.id} {how}")
+    return "\n".join(lines)
+
+
+def _is_settled(host: HostStatus) -> bool:
+    return host.alive or host.restarts >= HOPELESS_RESTARTS
+
+
+async def _status_or_none(description: Description) -> DomainStatus | None:
+    try:
+        return await ask_agent(description)
+    except (NotConnected, OutcomeUnknown):
+        return None
+
+
+def _new_description(hosts: int, etcd: Sequence[str]) -> Description:
+    agent, authority = _free_ports(2)
+    return Description(
+        domain=f"domain-{secrets.token_hex(4)}",
+        hosts=tuple(HostId(f"host{number}") for number in range(1, hosts + 1)),
+        agent_address=agent,
+        authority_address=None if etcd else authority,
+        etcd_endpoints=tuple(etcd),
+    )
+
+
+def _with_free_ports(layout: Layout, known: Description) -> Description:
+    """*known*, with other ports where somebody else took them, unless one of its processes relies on them."""
+    if any(holder_of(layout.host(host)) for host in known.hosts) or holder_of(layout.authority):
+        return known
+    agent, authority = known.agent_address, known.authority_address
+    if not _is_free(agent):
+        (agent,) = _free_ports(1)
+    if authority is not None and not _is_free(authority):
+        (authority,) = _free_ports(1)
+    return msgspec.structs.replace(known, agent_address=agent, authority_address=authority)
+
+
+def _free_ports(count: int) -> list[str]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [str(Address(*each.getsockname()[:2])) for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def _is_free(address: str) -> bool:
+    where = Address.parse(address)
+    try:
+        socket.create_server((where.host, where.port)).close()
+    except OSError:
+        return False
+    return True

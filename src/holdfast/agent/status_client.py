@@ -1,0 +1,232 @@
+"""Asking a running process how it is: one connection, one question; or, failing that, what its lock tells.
+
+Where the hosts of a domain on this machine are reached, by its directory.
+
+Processes known by the directory they hold, whoever started them.
+
+A pid read from anywhere may be another process's by now. The kernel says which process holds a lock, and a
+pidfd keeps meaning that process; so a signal sent from here reaches the holder or nobody (K2).
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from holdfast.model.errors import OutcomeUnknown, Unavailable
+from holdfast.model.ids import HostId, Incarnation
+from holdfast.net import (
+    Address,
+    Connection,
+    ConnectionSettings,
+    Expected,
+    Kind,
+    NotConnected,
+    PeerIdentity,
+    Reason,
+    Requests,
+    Role,
+    connect,
+)
+from holdfast.node.layout import Description, Layout
+from holdfast.node.messages import AuthorityStatus, DomainStatus, HostReport, HostStatus
+from holdfast.storage.lock import Holder, holder_of
+
+ASK_S = 2.0
+Answer = TypeVar("Answer")
+
+
+class _Asker:
+    """The receiver of a connection on which questions are asked."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.requests = Requests(connection)
+
+    def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
+        if kind is Kind.STATUS_REPLY:
+            self.requests.on_answer(payload)
+
+    def on_closed(self, connection: Connection, reason: Reason) -> None:
+        self.requests.on_closed(reason)
+
+
+async def ask_agent(description: Description) -> DomainStatus:
+    """The domain as its agent on this machine sees it. Raises ``NotConnected`` or ``OutcomeUnknown``."""
+    return await _status(description.agent_address, description, Role.AGENT, DomainStatus)
+
+
+async def status_of(layout: Layout, description: Description) -> DomainStatus:
+    """The same, for a domain whose agent may be gone or not answer: then what the locks tell."""
+    try:
+        return await ask_agent(description)
+    except (NotConnected, OutcomeUnknown):
+        return _status_by_locks(layout, description)
+
+
+async def ask_host(address: str, description: Description) -> HostReport:
+    """A host's own report."""
+    return await _status(address, description, Role.HOST, HostReport)
+
+
+async def _status(address: str, description: Description, role: Role, kind: type[Answer]) -> Answer:
+    connection, asker = await _connect(address, description, role)
+    try:
+        body = await asker.requests.ask(Kind.STATUS_REQUEST, b"", deadline_s=ASK_S)
+    finally:
+        connection.close()
+        await connection.wait_gone()
+    return msgspec.msgpack.decode(body, type=kind)
+
+
+async def _connect(address: str, description: Description, role: Role) -> tuple[Connection, _Asker]:
+    askers: list[_Asker] = []
+
+    def on_connection(connection: Connection) -> _Asker:
+        askers.append(_Asker(connection))
+        return askers[0]
+
+    identity = PeerIdentity(description.domain, Role.ADMIN, "cli")
+    endpoint = ConnectionSettings(identity, expected=Expected(roles=frozenset({role})))
+    connection = await connect(Address.parse(address), on_connection, endpoint, deadline_s=ASK_S)
+    return connection, askers[0]
+
+
+def _status_by_locks(layout: Layout, description: Description) -> DomainStatus:
+    authority = holder_of(layout.authority)
+    return DomainStatus(
+        domain=description.domain,
+        hosts=tuple(_host_by_lock(host, holder_of(layout.host(host))) for host in description.hosts),
+        authority=AuthorityStatus(
+            kind="etcd" if description.etcd_endpoints else "sqlite",
+            alive=authority is not None,
+            pid=None if authority is None else authority.pid,
+            address=description.authority_address or ",".join(description.etcd_endpoints),
+            restarts=0,
+            last_exit=None,
+        ),
+        agent=None,
+    )
+
+
+def _host_by_lock(host: HostId, holder: Holder | None) -> HostStatus:
+    known = None if holder is None or holder.incarnation is None else Incarnation(holder.incarnation)
+    return HostStatus(
+        id=host,
+        alive=False,
+        incarnation=known,
+        pid=None if holder is None else holder.pid,
+        address=None,
+        restarts=0,
+        uptime_s=None,
+        state="stopped" if holder is None else "without its agent",
+        last_exit=None,
+    )
+
+
+async def addresses_of(layout: Layout, description: Description) -> list[Address]:
+    """Of the hosts that live. Raises ``Unavailable`` when none does."""
+    status = await status_of(layout, description)
+    found = [host.address for host in status.hosts if host.alive and host.address is not None]
+    if not found:
+        raise Unavailable(
+            f"no host of {layout.directory} lives; `holdfast status --dir {layout.directory}` says why, "
+            f"`holdfast up --dir {layout.directory}` starts them"
+        )
+    return [Address.parse(each) for each in found]
+
+
+async def address_of(layout: Layout, description: Description, host: HostId) -> Address:
+    """Of that host. Raises ``Unavailable`` when it does not live."""
+    status = await status_of(layout, description)
+    (found,) = (each for each in status.hosts if each.id == host)
+    if not found.alive or found.address is None:
+        raise Unavailable(f"{host} does not live now ({found.state}); `holdfast status` shows when it does")
+    return Address.parse(found.address)
+
+
+async def url_of(layout: Layout, description: Description) -> str:
+    """What a client connects to. Raises ``Unavailable`` when no host lives."""
+    addresses = await addresses_of(layout, description)
+    return f"holdfast://{','.join(map(str, addresses))}/{description.domain}"
+
+
+POLL_S: Final = 0.02
+AGENT_GRACE_S: Final = 45.0
+"""How long an agent may take to stop everything before it is killed: more than its own patience."""
+STOP_GRACE_S: Final = 10.0
+"""How long any other process may take to end on SIGTERM before it is killed."""
+
+
+def signal_holder(directory: Path, number: signal.Signals) -> bool:
+    """Signal the process that holds *directory*; False when none does or it is out of our reach."""
+    holder = holder_of(directory)
+    if holder is None or holder.pid <= 0:
+        return False  # a holder in another pid namespace has no number here
+    try:
+        pidfd = os.pidfd_open(holder.pid)
+    except ProcessLookupError:
+        return False
+    try:
+        again = holder_of(directory)
+        # Still the holder while we have its pidfd: the pidfd is the holder's, not a successor's.
+        if again is None or again.pid != holder.pid:
+            return False
+        signal.pidfd_send_signal(pidfd, number)
+        return True
+    except (ProcessLookupError, PermissionError):
+        return False
+    finally:
+        os.close(pidfd)
+
+
+async def stop_domain(layout: Layout, description: Description) -> bool:
+    """Stop every process of the domain on this machine, in order; whether there was any.
+
+    Raises ``Unavailable`` naming a process that does not end, not even when killed.
+    """
+    hosts = [layout.host(host) for host in description.hosts]
+    # Whoever starts or shows the domain stops its agent, and the agent stops what is in its care. Only what
+    # outlived its agent is left for the later steps.
+    steps: tuple[tuple[Sequence[Path], float], ...] = (
+        ([layout.directory], AGENT_GRACE_S),
+        ([layout.agent_directory], AGENT_GRACE_S),
+        (hosts, STOP_GRACE_S),
+        ([layout.authority], STOP_GRACE_S),
+    )
+    stopped = [await _stop_holders(directories, grace_s) for directories, grace_s in steps]
+    return any(stopped)
+
+
+async def stop_orphans(layout: Layout, description: Description) -> None:
+    """Stop what an agent that is gone has left behind; nothing, when another agent has it in care."""
+    if holder_of(layout.agent_directory) is None:
+        await _stop_holders([layout.host(host) for host in description.hosts], STOP_GRACE_S)
+        await _stop_holders([layout.authority], STOP_GRACE_S)
+
+
+async def _stop_holders(directories: Sequence[Path], grace_s: float) -> bool:
+    return any(await asyncio.gather(*(_stop_holder(directory, grace_s) for directory in directories)))
+
+
+async def _stop_holder(directory: Path, grace_s: float) -> bool:
+    if holder_of(directory) is None:
+        return False
+    for number, patience_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, STOP_GRACE_S)):
+        signal_holder(directory, number)
+        try:
+            async with asyncio.timeout(patience_s):
+                while holder_of(directory) is not None:
+                    await asyncio.sleep(POLL_S)
+            return True
+        except TimeoutError:
+            continue
+    holder = holder_of(directory)
+    if holder is not None:
+        raise Unavailable(
+            f"{holder.what} (pid {holder.pid}) does not end, not even killed; does its disk hang?"
+        )
+    return True

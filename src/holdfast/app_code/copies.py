@@ -1,0 +1,205 @@
+"""The sources of classes that a host keeps, by their digests, so that what they made can be replayed (E7).
+
+::
+
+    hosts/<id>/code/<digest>/code.json     what it is
+    hosts/<id>/code/<digest>/modules/…     the modules, as they are imported
+
+A copy is written aside, synced and renamed before a member with that code lives here, and so before the first
+record made by it can be acknowledged. Whether a copy is whole shows in its digest, which is made again from
+what is there.
+"""
+
+import os
+import shutil
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from holdfast.app_code.digest import (
+    BYTES_MAX,
+    CLASS_MODULES_MAX,
+    ClassCode,
+    ModuleText,
+    digest_of_all,
+    python_here,
+)
+from holdfast.app_code.finder import SOURCE_BYTES_MAX, BadClass
+from holdfast.machine.files import make_durably
+from holdfast.model.code import Code
+
+CODE: Final = "code"
+"""Where in the host's directory they are."""
+MANIFEST: Final = "code.json"
+MODULES: Final = "modules"
+SPARE_MAX: Final = 16
+"""Copies kept though nothing here needs them: of the last edits, to one of which somebody may go back."""
+SPARE_BYTES_MAX: Final = 64 << 20
+_ASIDE: Final = ".part"
+_FORM: Final = 1
+
+
+class KeptModule(msgspec.Struct, frozen=True):
+    module: str
+    is_package: bool
+    size: int
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a copy says of itself."""
+
+    form: int = _FORM
+    digest: str
+    version: str
+    """As the class declared it."""
+    python: str
+    """For people."""
+    modules: tuple[KeptModule, ...]
+
+    @property
+    def size(self) -> int:
+        return sum(each.size for each in self.modules)
+
+
+class CodeCopies:
+    """Those in *directory*, which is the host's own."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory / CODE
+        self._whole: dict[str, None] = {}
+        """Digests of those that were looked through, or written, in this life."""
+
+    def keep(self, found: ClassCode) -> bool:
+        """Have a copy of it, durably; whether it is new. One of which there is nothing to keep is not kept.
+        Raises ``OSError``."""
+        digest = found.code.digest
+        if not found.modules or not digest:
+            return False
+        if self.is_kept(found.code):
+            os.utime(self._at(digest))  # it is used now
+            return False
+        if not self._directory.is_dir():
+            self._directory.mkdir(mode=0o700)
+            make_durably(self._directory)
+        aside = self._at(digest + _ASIDE)
+        for left in (aside, self._at(digest)):  # of a process that died here, or damaged
+            shutil.rmtree(left, ignore_errors=True)
+        _write(aside, found)
+        aside.rename(self._at(digest))
+        _sync(self._directory)
+        self._whole[digest] = None
+        return True
+
+    def is_kept(self, code: Code) -> bool:
+        """Whether there is a whole copy of it."""
+        return self.modules_of(code) is not None
+
+    def modules_of(self, code: Code) -> Path | None:
+        """The directory of its modules, to import from; None when there is no whole copy."""
+        path = self._at(code.digest) / MODULES
+        if not _is_digest(code.digest) or not path.is_dir():
+            self._whole.pop(code.digest, None)
+            return None
+        if code.digest not in self._whole:
+            if not self._is_whole(code.digest):
+                return None
+            self._whole[code.digest] = None
+        return path
+
+    def listed(self) -> list[Manifest]:
+        """All copies, the one used last first."""
+        found = []
+        for path in self._paths():
+            manifest = self._manifest(path.name)
+            if manifest is not None:
+                found.append((path.stat().st_mtime_ns, manifest))
+        return [manifest for _, manifest in sorted(found, key=lambda each: -each[0])]
+
+    def prune(self, needed: Collection[str]) -> list[str]:
+        """Remove all that *needed* does not name, but for the few used last; their digests. Raises
+        ``OSError``."""
+        removed, spare, size = [], 0, 0
+        for each in self.listed():
+            if each.digest in needed:
+                continue
+            spare, size = spare + 1, size + each.size
+            if spare > SPARE_MAX or size > SPARE_BYTES_MAX:
+                self._whole.pop(each.digest, None)
+                shutil.rmtree(self._at(each.digest))
+                removed.append(each.digest)
+        return removed
+
+    def _at(self, name: str) -> Path:
+        return self._directory / name
+
+    def _paths(self) -> Iterator[Path]:
+        if self._directory.is_dir():
+            yield from (each for each in self._directory.iterdir() if _is_digest(each.name))
+
+    def _manifest(self, digest: str) -> Manifest | None:
+        try:
+            found = msgspec.json.decode((self._at(digest) / MANIFEST).read_bytes(), type=Manifest)
+        except (OSError, msgspec.DecodeError):
+            return None
+        return found if found.form == _FORM and found.digest == digest else None
+
+    def _is_whole(self, digest: str) -> bool:
+        found = self._manifest(digest)
+        if found is None or len(found.modules) > CLASS_MODULES_MAX or found.size > BYTES_MAX:
+            return False
+        try:
+            return digest_of_all(tuple(self._read(digest, found))) == digest
+        except (OSError, BadClass):
+            return False
+
+    def _read(self, digest: str, manifest: Manifest) -> Iterator[ModuleText]:
+        within = self._at(digest) / MODULES
+        for each in manifest.modules:
+            text = ModuleText(each.module, each.is_package, b"")
+            with (within / text.path).open("rb") as file:
+                yield ModuleText(each.module, each.is_package, file.read(SOURCE_BYTES_MAX + 1))
+
+
+def _is_digest(name: str) -> bool:
+    """Nothing else is a name of ours: it comes from records that others wrote."""
+    return len(name) == 32 and name.isascii() and all(each in "0123456789abcdef" for each in name)
+
+
+def _write(path: Path, found: ClassCode) -> None:
+    within = path / MODULES
+    directories = {path: None, within: None}
+    for each in found.modules:
+        for parent in reversed((within / each.path).parents):
+            if parent.is_relative_to(path):
+                directories[parent] = None
+    for directory in directories:
+        directory.mkdir(mode=0o700, exist_ok=True)
+    for each in found.modules:
+        _write_file(within / each.path, each.source)
+    manifest = Manifest(
+        digest=found.code.digest,
+        version=found.code.version,
+        python=python_here(),
+        modules=tuple(KeptModule(each.module, each.is_package, len(each.source)) for each in found.modules),
+    )
+    _write_file(path / MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
+    for directory in directories:
+        _sync(directory)
+
+
+def _write_file(path: Path, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

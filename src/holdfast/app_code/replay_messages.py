@@ -1,0 +1,146 @@
+"""What a host and the process that replays with older code tell each other, through a pipe (E7)."""
+
+import dataclasses
+import struct
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final, get_type_hints
+
+import msgspec
+
+from holdfast.authority.groups import GroupRecord
+from holdfast.execution.effects import Outgoing
+from holdfast.model.code import Code
+from holdfast.model.csn import Csn
+from holdfast.model.ids import Position
+from holdfast.styles.ports import Waits
+
+FRAME_BYTES_MAX: Final = 64 << 20
+"""Longer than any record and any chunk of a checkpoint."""
+PIECE_BYTES: Final = 256 << 10
+"""Of a state that comes back: gathered to this, and cut to this."""
+WHY_CHARACTERS_MAX: Final = 500
+_LENGTH: Final = struct.Struct("<I")
+HEAD_BYTES: Final = _LENGTH.size
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True, tag="task"):
+    """What is to be done. The chunks of the state and the records follow, and ``End``."""
+
+    record: GroupRecord
+    code: Code
+    """That made the records."""
+    by: Code
+    """That executes them: the same, unless a person wants it otherwise."""
+    modules: str
+    """The directory that holds the class's modules."""
+    apps: tuple[str, ...]
+    """From here nothing is imported: these hold the class as it is now."""
+    memory_bytes: int
+    position: Position
+    """Of the state; 0 when there is none."""
+    size: int
+    chunk_bytes: int
+
+
+class Chunk(msgspec.Struct, frozen=True, array_like=True, tag=1):
+    data: bytes
+
+
+class Ordered(msgspec.Struct, frozen=True, array_like=True, tag=2):
+    """A record as the log holds it."""
+
+    data: bytes
+
+
+class End(msgspec.Struct, frozen=True, array_like=True, tag=3):
+    pass
+
+
+class Piece(msgspec.Struct, frozen=True, array_like=True, tag=11):
+    """Of the state that came of it."""
+
+    data: bytes
+
+
+class Done(msgspec.Struct, frozen=True, array_like=True, tag=12):
+    """That was all of it."""
+
+    position: Position
+    digest: bytes
+
+
+class Waiting(msgspec.Struct, frozen=True, array_like=True, tag=13):
+    """See :class:`holdfast.styles.ports.Waits`."""
+
+    outgoing: dict[str, msgspec.Raw]
+    """The call, field by field, but for who follows it."""
+    csn: Csn
+    time_ns: int
+
+    @staticmethod
+    def of(waits: Waits) -> "Waiting":
+        fields = {name: msgspec.Raw(_encode(getattr(waits.outgoing, name))) for name in _outgoing()}
+        return Waiting(fields, waits.csn, waits.time_ns)
+
+    @property
+    def waits(self) -> Waits:
+        """Raises ``msgspec.DecodeError``."""
+        kinds = _outgoing()
+        found: dict[str, Any] = {
+            name: msgspec.msgpack.decode(value, type=kinds[name])
+            for name, value in self.outgoing.items()
+            if name in kinds
+        }
+        return Waits(Outgoing(**found), self.csn, self.time_ns)
+
+
+@cache
+def _outgoing() -> dict[str, Any]:
+    """The fields of a call that leave a process, with their types."""
+    kinds = get_type_hints(Outgoing)
+    return {each.name: kinds[each.name] for each in dataclasses.fields(Outgoing) if each.name != "story"}
+
+
+class Failed(msgspec.Struct, frozen=True, array_like=True, tag=14):
+    why: str
+
+
+ToProcess = Chunk | Ordered | End
+FromProcess = Piece | Done | Waiting | Failed
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+to_process: Final[msgspec.msgpack.Decoder[ToProcess]] = msgspec.msgpack.Decoder(ToProcess)
+from_process: Final[msgspec.msgpack.Decoder[FromProcess]] = msgspec.msgpack.Decoder(FromProcess)
+task: Final = msgspec.msgpack.Decoder(Task)
+
+
+def framed(message: Task | ToProcess | FromProcess) -> bytes:
+    """With its length before it."""
+    return framed_raw(_encode(message))
+
+
+def framed_raw(encoded: bytes) -> bytes:
+    """The same of one that is encoded."""
+    if len(encoded) > FRAME_BYTES_MAX:
+        raise msgspec.ValidationError(f"a message of {len(encoded):,} bytes is too long")
+    return _LENGTH.pack(len(encoded)) + encoded
+
+
+def length_of(head: bytes) -> int:
+    """Of the message that follows. Raises ``msgspec.ValidationError``, before anything is allocated."""
+    (length,) = _LENGTH.unpack(head)
+    if length > FRAME_BYTES_MAX:
+        raise msgspec.ValidationError(f"a message of {length:,} bytes is too long")
+    return int(length)
+
+
+def read_frame(read: Callable[[int], bytes]) -> bytes:
+    """The next message. Raises ``EOFError`` when there is none, or only a part of it."""
+    head = read(HEAD_BYTES)
+    if len(head) < HEAD_BYTES:
+        raise EOFError("the pipe has ended")
+    found = read(length := length_of(head))
+    if len(found) < length:
+        raise EOFError("the pipe has ended within a message")
+    return found

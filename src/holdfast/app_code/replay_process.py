@@ -1,0 +1,151 @@
+"""The process that replays with the code of another time (E7): ``python -m holdfast.app_code.replay_process
+PID``.
+
+PID is its parent's. It imports the group's class from the copy that the host has kept, and nothing from the
+application's directories; loads the state that comes through its standard input, replays the records that
+follow, and writes the state that comes of it to its standard output. It knows nothing of the store, holds no
+lock, and ends with its parent: whatever the class does here, it does to this process alone (E4).
+"""
+
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import msgspec
+
+from holdfast.app_code.loader import definition_of, load_code, offer_classes
+from holdfast.app_code.replay_messages import (
+    PIECE_BYTES,
+    WHY_CHARACTERS_MAX,
+    Chunk,
+    Done,
+    End,
+    Failed,
+    FromProcess,
+    Ordered,
+    Piece,
+    Task,
+    ToProcess,
+    Waiting,
+    framed,
+    read_frame,
+    task,
+    to_process,
+)
+from holdfast.execution.execution import Execution
+from holdfast.machine.process_end import end_with
+from holdfast.model.ids import Position
+from holdfast.model.outcome import error_in_words
+from holdfast.storage.checkpoint import Digest
+from holdfast.storage.record import Record, decode
+from holdfast.styles.code_change import continued
+
+NICENESS: Final = 10
+"""Whoever serves goes first."""
+
+
+class Streamed:
+    """A state that comes through the pipe, once, from its beginning (:class:`.ports.Kept`)."""
+
+    def __init__(self, wanted: Task, following: Callable[[], ToProcess]) -> None:
+        self.position: Position = wanted.position
+        self.size: int = wanted.size
+        self.chunk_bytes: int = wanted.chunk_bytes
+        self._following = following
+        self._next = 0
+        self._digest = Digest()
+
+    def chunk(self, number: int) -> bytes:
+        found = self._following()
+        if number != self._next or not isinstance(found, Chunk):
+            raise msgspec.ValidationError(f"chunk {number} of the state does not come now")
+        self._next += 1
+        self._digest.add(found.data)
+        return found.data
+
+    def digest(self) -> bytes:
+        return self._digest.value()
+
+
+def work(wanted: Task, following: Callable[[], ToProcess], say: Callable[[FromProcess], None]) -> None:
+    """Do it, and say what came of it."""
+    offer_classes(Path(wanted.modules))
+    found = load_code(wanted.record.class_name)[1].code
+    if not found.is_same(wanted.by):
+        say(Failed(f"the copy kept of {wanted.by} is {found}"))
+        return
+    definition = replace(definition_of(wanted.record), code=wanted.code)
+    kept = Streamed(wanted, following) if wanted.size else None
+    is_stand_in = not wanted.by.is_same(wanted.code)
+    came = continued(definition, kept, records(following), is_stand_in=is_stand_in)
+    if not isinstance(came, Execution):
+        say(Waiting.of(came))
+        return
+    send_state(came, say)
+
+
+def send_state(came: Execution, say: Callable[[FromProcess], None]) -> None:
+    """In pieces of about one size, whatever the object's are."""
+    gathered = bytearray()
+    for each in came.pieces():
+        gathered += each
+        while len(gathered) >= PIECE_BYTES:
+            say(Piece(bytes(gathered[:PIECE_BYTES])))
+            del gathered[:PIECE_BYTES]
+    say(Piece(bytes(gathered)))
+    say(Done(came.position, came.digest()))
+
+
+def records(following: Callable[[], ToProcess]) -> Iterator[Record]:
+    while not isinstance(found := following(), End):
+        if not isinstance(found, Ordered):
+            raise msgspec.ValidationError("a state has more chunks than were announced")
+        yield decode(found.data)
+
+
+def step_back(memory_bytes: int) -> None:
+    """Let whoever serves go first, and bear no more than this."""
+    os.nice(NICENESS)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:
+        score.write("1000")
+
+
+def own_output() -> BinaryIO:
+    """Where the answer goes. What the class prints goes elsewhere: it would be taken for the answer."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return answers
+
+
+def main() -> None:
+    """Live, once."""
+    end_with(int(sys.argv[1]), signal.SIGKILL)
+    answers, read = own_output(), sys.stdin.buffer.read
+    wanted = task.decode(read_frame(read))
+    step_back(wanted.memory_bytes)
+    apps = {Path(each).resolve() for each in wanted.apps}
+    sys.path[:] = [each for each in sys.path if each and Path(each).resolve() not in apps]
+
+    def say(message: FromProcess) -> None:
+        answers.write(framed(message))
+
+    try:
+        work(wanted, lambda: to_process.decode(read_frame(read)), say)
+    except BaseException as error:
+        # The class's own code, in whatever way it fails; or memory has run out.
+        say(Failed(error_in_words(error)[:WHY_CHARACTERS_MAX]))
+    answers.flush()
+    os._exit(0)  # nothing that the class set in motion goes on
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,258 @@
+"""Processes that replay with the code of another time, as a host has them do it (E7).
+
+The host reads its own checkpoint and log, hands them through a pipe, and writes what comes back aside, as a
+checkpoint that waits for its name (:mod:`holdfast.node.fork_checkpoint` does the same for states of its own).
+The process has no part in the store.
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import structlog
+
+from holdfast.app_code.copies import CodeCopies
+from holdfast.app_code.replay_messages import (
+    HEAD_BYTES,
+    Chunk,
+    Done,
+    End,
+    Failed,
+    FromProcess,
+    Ordered,
+    Piece,
+    Task,
+    ToProcess,
+    Waiting,
+    framed,
+    from_process,
+    length_of,
+)
+from holdfast.authority.groups import GroupRecord
+from holdfast.groups.ports import Written
+from holdfast.model.code import Code
+from holdfast.model.errors import HoldfastError
+from holdfast.model.ids import Position
+from holdfast.sequence.ports import Kept, chunks_of
+from holdfast.storage.aside_file import AsideFailed, AsideFile
+from holdfast.storage.checkpoint import Framing
+from holdfast.storage.record import Record
+from holdfast.storage.volume import translated
+from holdfast.styles.ports import NotCopied, Waits
+
+LIMIT_S: Final = 300.0
+"""A process that has not ended by then is killed: the class's own code hangs in it."""
+MEMORY_BYTES: Final = 2 << 30
+"""What it may take beside its state: Python, and what the class imports."""
+MEMORY_PER_BYTE: Final = 64
+"""An object in memory is so many times as large as its state, at most."""
+_PROGRAM: Final = ("-P", "-B", "-m", "holdfast.app_code.replay_process")
+"""Without the directory it is started in, which may be the application's; and without bytecode."""
+
+Then = Callable[[Written | NotCopied | Waits], None]
+
+log = structlog.get_logger("holdfast.old_code")
+
+
+class CodeReplayer:
+    """Those of this host, one at a time (:class:`holdfast.groups.ports.OldCodePort`); they write nothing
+    themselves. *apps* are the application's directories. Everything happens on the loop's thread."""
+
+    def __init__(
+        self,
+        copies: CodeCopies,
+        directory: Path,
+        adopt: Callable[[str], None],
+        fail: Callable[[HoldfastError], None],
+        apps: Sequence[Path],
+        *,
+        limit_s: float = LIMIT_S,
+    ) -> None:
+        """*directory*, *adopt* and *fail* as in :class:`holdfast.node.fork_checkpoint.ProcessCopies`."""
+        self._copies = copies
+        self._directory = directory
+        self._adopt = adopt
+        self._fail = fail
+        self._apps = tuple(map(str, apps))
+        self._limit_s = limit_s
+        self._task: asyncio.Task[None] | None = None
+        self.pid: int | None = None
+        """Of the process that runs."""
+
+    def is_kept(self, code: Code) -> bool:
+        return self._copies.is_kept(code)
+
+    def begin(
+        self,
+        record: GroupRecord,
+        code: Code,
+        kept: Kept | None,
+        records: Iterator[Record],
+        name: str,
+        framing: Framing,
+        then: Then,
+        by: Code | None = None,
+    ) -> bool:
+        if self._task is not None:
+            return False
+        by = by or code
+        modules = self._copies.modules_of(by)
+        if modules is None:
+            missing = NotCopied(f"the sources of {by} are not kept here")
+            asyncio.get_running_loop().call_soon(then, missing)
+            return True
+        wanted = Task(
+            record=record,
+            code=code,
+            by=by,
+            modules=str(modules),
+            apps=self._apps,
+            memory_bytes=MEMORY_BYTES + MEMORY_PER_BYTE * (kept.size if kept is not None else 0),
+            position=kept.position if kept is not None else Position(0),
+            size=kept.size if kept is not None else 0,
+            chunk_bytes=kept.chunk_bytes if kept is not None else 0,
+        )
+        work = self._work(wanted, kept, records, name, framing, then)
+        self._task = asyncio.get_running_loop().create_task(work)
+        return True
+
+    def cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    async def close(self) -> None:
+        """End the one that runs, and wait for its end."""
+        running, self._task = self._task, None
+        if running is not None:
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    async def _work(
+        self,
+        wanted: Task,
+        kept: Kept | None,
+        records: Iterator[Record],
+        name: str,
+        framing: Framing,
+        then: Then,
+    ) -> None:
+        path = self._directory / name
+        result: Written | NotCopied | Waits | None = None
+        try:
+            async with asyncio.timeout(self._limit_s):
+                result = await self._replayed(wanted, kept, records, path, framing)
+        except TimeoutError:
+            result = NotCopied(f"it took more than {self._limit_s:g} s")
+        except AsideFailed as error:
+            self._fail(translated(OSError(error.number, str(error)), name))
+            result = NotCopied(str(error))
+        except (OSError, EOFError, msgspec.MsgspecError, HoldfastError) as error:
+            result = NotCopied(str(error) or repr(error))
+        finally:
+            self.pid = None
+            if not isinstance(result, Written):
+                with suppress(OSError):
+                    path.unlink()
+        if self._task is not asyncio.current_task():
+            with suppress(OSError):
+                path.unlink()  # it was cancelled in its last moment
+            return
+        self._task = None
+        if isinstance(result, Written):
+            self._adopt(name)
+        then(result)
+
+    async def _replayed(
+        self, wanted: Task, kept: Kept | None, records: Iterator[Record], path: Path, framing: Framing
+    ) -> Written | NotCopied | Waits:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *_PROGRAM,
+            str(os.getpid()),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            cwd=wanted.modules,
+        )
+        self.pid = process.pid
+        log.info(
+            "older code replays",
+            group=wanted.record.group,
+            code=str(wanted.code),
+            by=str(wanted.by),
+            pid=process.pid,
+        )
+        try:
+            assert process.stdin is not None  # both were asked for
+            assert process.stdout is not None
+            with suppress(BrokenPipeError, ConnectionResetError):  # it says why it ended, or how it did
+                await _feed(process.stdin, wanted, kept, records)
+            for _ in records:
+                pass  # whoever gave them waits for their end
+            return await _taken(process.stdout, wanted, path, framing)
+        except EOFError:
+            code = await process.wait()
+            return NotCopied(f"the process that replayed with {wanted.by} ended with {code}")
+        finally:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+
+async def _feed(
+    pipe: asyncio.StreamWriter, wanted: Task, kept: Kept | None, records: Iterator[Record]
+) -> None:
+    pipe.write(framed(wanted))
+    if kept is not None:
+        for chunk in chunks_of(kept):
+            await _fed(pipe, Chunk(chunk))
+    for record in records:
+        await _fed(pipe, Ordered(record.encoded()))
+    await _fed(pipe, End())
+    pipe.close()
+
+
+async def _fed(pipe: asyncio.StreamWriter, message: ToProcess) -> None:
+    pipe.write(framed(message))
+    await pipe.drain()
+
+
+async def _taken(
+    pipe: asyncio.StreamReader, wanted: Task, path: Path, framing: Framing
+) -> Written | NotCopied | Waits:
+    file = await asyncio.to_thread(AsideFile, path)
+    try:
+        await asyncio.to_thread(file.write, framing.header)
+        while True:
+            match await _said(pipe):
+                case Piece(data=data):
+                    for chunk in framing.framed(data):
+                        await asyncio.to_thread(file.write, chunk)
+                case Done(digest=digest, position=position):
+                    return await _ended(file, framing, position, digest)
+                case Waiting() as waiting:
+                    return waiting.waits
+                case Failed(why=why):
+                    return NotCopied(f"{wanted.by} could not replay it: {why}")
+    finally:
+        file.close()
+
+
+async def _ended(file: AsideFile, framing: Framing, position: Position, digest: bytes) -> Written | NotCopied:
+    await asyncio.to_thread(file.write, framing.end())
+    await asyncio.to_thread(file.sync)
+    found = framing.described
+    if found.point.position != position:
+        return NotCopied(f"the records ended at {position}, not at {found.point.position}")
+    return Written(found, digest)
+
+
+async def _said(pipe: asyncio.StreamReader) -> FromProcess:
+    """Raises ``EOFError`` when the process has ended without a last word."""
+    head = await pipe.readexactly(HEAD_BYTES)
+    return from_process.decode(await pipe.readexactly(length_of(head)))

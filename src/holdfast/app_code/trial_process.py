@@ -1,0 +1,240 @@
+"""What new code would make of a group's state, tried in a process of its own that changes nothing (E7).
+
+``python -m holdfast.app_code.trial_process PID`` imports the class as a host that starts now would, loads the
+state that comes through its standard input, lets it go on with the new code, and says what it finds; then it
+replays what was executed since the checkpoint with the new code, and compares.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from holdfast.app_code.loader import definition_of, offer_classes
+from holdfast.app_code.replay_messages import Chunk, Ordered, ToProcess, framed_raw, read_frame, to_process
+from holdfast.app_code.replay_process import own_output, step_back
+from holdfast.authority.groups import GroupRecord
+from holdfast.execution.capture import Capture, attribute_names
+from holdfast.execution.definition import Definition, bring_up_to_date
+from holdfast.execution.execution import Execution
+from holdfast.execution.read_back import in_short
+from holdfast.execution.records import Calls, Executed, Upgraded, decode_calls, decode_record
+from holdfast.execution.timers import Timers
+from holdfast.machine.process_end import end_with
+from holdfast.model.code import Code
+from holdfast.model.ids import Position
+from holdfast.model.outcome import error_in_words
+from holdfast.sequence.ports import Captured
+from holdfast.storage.record import Record, decode
+from holdfast.styles.code_change import continued
+
+SAYS_MAX: Final = 100
+"""Differences that are named."""
+WORDS_MAX: Final = 500
+
+
+class Trial(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be tried. The chunks of the group's state follow, then those of the checkpoint, then the
+    records after it, and ``End``."""
+
+    record: GroupRecord
+    app: str
+    allowed: tuple[str, ...]
+    memory_bytes: int
+    position: Position
+    """Of the state."""
+    state_chunks: int
+    checkpoint_position: Position
+    checkpoint_chunks: int
+    """0: the group began without any."""
+    operations: tuple[str, ...] = ()
+    """Of the class that serves now."""
+
+
+class Tried(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of it."""
+
+    code: Code = Code()
+    """The class as it is there now."""
+    refused: str = ""
+    """Why the group would not go on with it."""
+    says: tuple[str, ...] = ()
+    """What would differ."""
+
+
+def tried(wanted: Trial, state: bytes, checkpoint: bytes | None, records: list[Record]) -> Tried:
+    """Try it. *checkpoint*: None when the group began without any."""
+    offer_classes(Path(wanted.app), wanted.allowed)
+    definition = definition_of(wanted.record)
+    try:
+        execution = Execution.load(definition, state)
+        loaded = attributes(definition, execution.line.instance)
+        before = execution.code
+        execution.apply(Position(execution.position + 1), Upgraded(before, definition.code))
+    except Exception as error:
+        # The class's own code, in whatever way it fails.
+        return Tried(code=definition.code, refused=error_in_words(error)[:WORDS_MAX])
+    instance = execution.line.instance
+    after = attributes(definition, instance)
+    says = [*methods(definition, wanted.operations), *added(loaded, after), *shape(definition, instance)]
+    kept = {name: each for name, each in after.items() if name in loaded}
+    says += replayed(definition, before, wanted, kept, checkpoint, records)
+    return Tried(code=definition.code, says=tuple(each[:WORDS_MAX] for each in says[:SAYS_MAX]))
+
+
+def methods(definition: Definition, before: Iterable[str]) -> Iterator[str]:
+    """What callers will not find any more. What is new nobody can miss."""
+    for name in sorted(set(before) - definition.interface.operations.keys()):
+        yield f"{name} is no method of {definition.cls.__name__} any more: calls of it are refused"
+
+
+def shape(definition: Definition, instance: object) -> Iterator[str]:
+    """How the attributes, as they are after the upgrade, differ from those of a new object."""
+    made = definition.apart().make(Timers())
+    old, new = set(attribute_names(instance)), set(attribute_names(made))
+    for name in sorted(old - new):
+        yield f"{name} stays as it is, though a new object has none"
+    for name in sorted(old & new):
+        was, now = getattr(instance, name), getattr(made, name)
+        if type(was) is not type(now) and was is not None and now is not None:
+            yield f"{name} is of type {type(was).__name__}, and {type(now).__name__} in a new object"
+
+
+class Value(NamedTuple):
+    """An attribute's."""
+
+    digest: bytes
+    """The same for equal ones."""
+    text: str
+    """For people; empty where there is nothing to show."""
+
+
+def added(before: Mapping[str, Value], after: Mapping[str, Value]) -> Iterator[str]:
+    """What the class did to the state as it took it over."""
+    for name in sorted(after.keys() - before.keys()):
+        yield f"{name} is new{_colon(after[name].text)}"
+    for name in sorted(before.keys() & after.keys()):
+        was, now = before[name], after[name]
+        if was.digest != now.digest:
+            yield f"{name} is changed as the class is upgraded{_from(was, now)}"
+    for name in sorted(before.keys() - after.keys()):
+        yield f"{name} is removed as the class is upgraded{_colon(before[name].text)}"
+
+
+def replayed(
+    definition: Definition,
+    made_by: Code,
+    wanted: Trial,
+    kept: Mapping[str, Value],
+    checkpoint: bytes | None,
+    records: list[Record],
+) -> Iterator[str]:
+    """What would have come of the calls since the checkpoint, had the new code executed them. *kept*: what
+    the old one made of them, as it is after the upgrade."""
+    if not records or records[-1].last != wanted.position:
+        return
+    since = "the calls since the beginning"
+    if wanted.checkpoint_position:
+        since = f"the calls since checkpoint {wanted.checkpoint_position}"
+    lost = sorted(set(called(records)) - definition.interface.operations.keys())
+    if lost:
+        yield f"{since} cannot be compared: {definition.cls.__name__} has no {', '.join(lost)}"
+        return
+    held = Captured(wanted.checkpoint_position, checkpoint) if checkpoint is not None else None
+
+    def prepare(execution: Execution) -> None:
+        if held is not None:
+            instance, timers = execution.line.instance, execution.timers
+            bring_up_to_date(definition, instance, timers, made_by, execution.position, execution.time_ns)
+
+    try:
+        as_then = replace(definition, code=made_by)
+        came = continued(as_then, held, records, is_stand_in=True, prepare=prepare)
+    except Exception as error:
+        yield f"the new code could not execute {since}: {error_in_words(error)}"
+        return
+    if isinstance(came, Execution):
+        found = attributes(definition, came.line.instance)
+        for name in sorted(found.keys() & kept.keys()):
+            if found[name].digest != kept[name].digest:
+                would, stays = found[name].text, kept[name].text
+                would = (
+                    f"would be {would}; it stays {stays}" if would else "would be another; it stays as it is"
+                )
+                yield f"had the new code executed {since}, {name} {would}"
+
+
+def called(records: Iterable[Record]) -> Iterator[str]:
+    """The methods that these have had executed for callers."""
+    for each in records:
+        record = decode_record(each.body)
+        if isinstance(record, Calls | Executed):
+            yield from (call.method for call in decode_calls(record.sent.calls))
+
+
+def attributes(definition: Definition, instance: Any) -> dict[str, Value]:
+    """By their names; of a class that gives its state itself, that alone."""
+    if definition.capture.is_checkpointable:
+        return {"the state": Value(definition.capture.digest_of(instance), "")}
+    return {
+        name: Value(_encoded(definition.capture, instance, name), in_short(getattr(instance, name)))
+        for name in attribute_names(instance)
+    }
+
+
+def _colon(text: str) -> str:
+    return f": {text}" if text else ""
+
+
+def _from(was: Value, now: Value) -> str:
+    return f": {was.text} becomes {now.text}" if was.text and was.text != now.text else ""
+
+
+def _encoded(capture: Capture, instance: Any, name: str) -> bytes:
+    class Alone:
+        pass
+
+    alone = Alone()
+    setattr(alone, name, getattr(instance, name))
+    return capture.digest_of(alone)
+
+
+def read(wanted: Trial, following: Callable[[], ToProcess]) -> tuple[bytes, bytes | None, list[Record]]:
+    """What follows the trial in the pipe."""
+
+    def chunks(count: int) -> bytes:
+        found = [following() for _ in range(count)]
+        return b"".join(each.data for each in found if isinstance(each, Chunk))
+
+    state = chunks(wanted.state_chunks)
+    checkpoint = chunks(wanted.checkpoint_chunks) if wanted.checkpoint_chunks else None
+    records = []
+    while isinstance(found := following(), Ordered):
+        records.append(decode(found.data))
+    return state, checkpoint, records
+
+
+def main() -> None:
+    """Live, once."""
+    end_with(int(sys.argv[1]), signal.SIGKILL)
+    answers, take = own_output(), sys.stdin.buffer.read
+    wanted = msgspec.msgpack.decode(read_frame(take), type=Trial)
+    step_back(wanted.memory_bytes)
+    try:
+        given = read(wanted, lambda: to_process.decode(read_frame(take)))
+        found = tried(wanted, *given)
+    except BaseException as error:
+        # The module's own code, as it is imported; or memory has run out.
+        found = Tried(refused=error_in_words(error)[:WORDS_MAX])
+    answers.write(framed_raw(msgspec.msgpack.encode(found)))
+    answers.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,401 @@
+"""The requests to one group on an event loop: futures on :class:`holdfast.calling.requests.Requests`.
+
+Requests that wait because too many are in flight: first come, first served, within bounds.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, cast
+
+import msgspec
+
+from holdfast.calling.config import CallPolicy, ClientConfig
+from holdfast.calling.connections import HostConnections
+from holdfast.calling.ordered_lane import OrderedLane
+from holdfast.calling.ports import Ended, RequestPorts
+from holdfast.calling.requests import Requests
+from holdfast.execution.effects import RequestTrace, Untraced
+from holdfast.execution.records import Call, Sent, encode_calls, traced
+from holdfast.machine.real_ports import LoopTimers, MachineClock, MachineRandom
+from holdfast.machine.telemetry import CallSpan, find_telemetry
+from holdfast.machine.trace import LibraryLog
+from holdfast.model.calls import Redirected, RefusalCode, Replies, RequestId, Turned
+from holdfast.model.conversion import fitted
+from holdfast.model.errors import HoldfastError, Overloaded, Unavailable
+from holdfast.model.ids import SECOND, ClientId, HostId
+from holdfast.model.outcome import Outcome, Returned, decode_outcome, value_of
+from holdfast.model.ports import NoTrace
+from holdfast.model.reference import Reference
+from holdfast.model.system_groups import is_system
+from holdfast.model.traceparent import Traceparent
+from holdfast.styles.call_log import CallLog
+
+WAITING_MAX: Final = 100_000
+WAITING_BYTES_MAX: Final = 64 << 20
+"""Requests, and bytes of their arguments, that may wait; beyond it callers are told ``Overloaded``."""
+
+Make = Callable[[asyncio.Future[Any], CallPolicy], object]
+"""Makes the request that was put off; raises ``Overloaded`` while there is no room."""
+
+
+class RequestQueue:
+    """The requests of one group that have not begun. Their order is kept: nobody passes those who wait."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, name: str) -> None:
+        self._loop = loop
+        self._name = name
+        self.waiting: deque[_Waiting] = deque()
+        """To be looked at only; nearly always empty."""
+        self._bytes = 0
+        self._is_admitting = False
+
+    def add(self, make: Make, policy: CallPolicy, size: int) -> asyncio.Future[Any]:
+        """Put a request off; a future of its outcome. Its duration counts from now."""
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        is_full = len(self.waiting) >= WAITING_MAX or self._bytes + size > WAITING_BYTES_MAX
+        if is_full or not policy.waits_for_room:
+            answer.set_exception(Overloaded(f"{self._name}: too many requests have no answer yet"))
+            return answer
+        self.waiting.append(_Waiting(answer, make, policy, size, self._loop))
+        self._bytes += size
+        return answer
+
+    def admit(self) -> None:
+        """Let begin what there is room for."""
+        if self._is_admitting:
+            return  # a connection ended because of what begins just now; whoever began it goes on
+        self._is_admitting = True
+        try:
+            while self.waiting and self._has_begun(self.waiting.popleft()):
+                pass
+        finally:
+            self._is_admitting = False
+
+    def _has_begun(self, first: "_Waiting") -> bool:
+        """Let *first* begin, or put it back. It is not among those who wait meanwhile: what begins once
+        must not begin again, whatever happens as it does."""
+        self._bytes -= first.size
+        try:
+            first.begin()
+        except Overloaded:
+            self.waiting.appendleft(first)
+            self._bytes += first.size
+            return False
+        return True
+
+    def close(self, error: HoldfastError) -> None:
+        for each in self.waiting:
+            each.end(error)
+        self.waiting.clear()
+        self._bytes = 0
+
+
+class _Waiting:
+    def __init__(
+        self,
+        answer: asyncio.Future[Any],
+        make: Make,
+        policy: CallPolicy,
+        size: int,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.size = size
+        self._answer = answer
+        self._make = make
+        self._policy = policy
+        self._loop = loop
+        self._until = loop.time() + policy.duration_ns / SECOND
+        self._late = Overloaded("there was no room for the call within its duration; it was not executed")
+        self._timer = loop.call_at(self._until, self.end, self._late)
+
+    def begin(self) -> None:
+        """Raises ``Overloaded`` when it must wait on."""
+        left_ns = round((self._until - self._loop.time()) * SECOND)
+        if left_ns <= 0:
+            self.end(self._late)  # its timer is due, and has not run yet
+            return
+        if not self._answer.done():
+            try:
+                self._make(self._answer, self._policy.lasting(left_ns))
+            except Overloaded:
+                raise
+            except HoldfastError as error:
+                self._answer.set_exception(error)
+        self._timer.cancel()
+
+    def end(self, error: HoldfastError) -> None:
+        self._timer.cancel()
+        if not self._answer.done():
+            self._answer.set_exception(error)
+
+
+log = LibraryLog("holdfast.calls")
+
+Answer = asyncio.Future[Any]
+
+
+class Typed(msgspec.Struct, frozen=True, eq=False):
+    """An answer whose value is of a known type once it has come."""
+
+    answer: Answer
+    returns: Any
+    about: RequestId | None = None
+    """The request whose outcome was asked for; None: the answer is to the call itself."""
+
+
+Handle = Answer | Typed
+
+
+class GroupClient:
+    """One client's requests to one group. Everything happens in the loop's thread.
+
+    A future that is cancelled does not take its call back: it may be executed, and counts until it ends.
+    """
+
+    def __init__(
+        self,
+        reference: Reference,
+        client: ClientId,
+        time_ns: int,
+        *,
+        hosts: HostConnections,
+        config: ClientConfig,
+        on_reference: Callable[[Reference], None],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._timers: list[LoopTimers] = []
+        self._queueing = RequestQueue(self._loop, reference.name)
+        clock = MachineClock()
+        ports = RequestPorts(
+            clock=clock,
+            timers=self._make_timers,
+            network=hosts,
+            random=MachineRandom(),
+            trace=NoTrace(),
+            on_ended=self._end,
+            later=self._flush_soon,
+            on_reference=on_reference,
+            lines=CallLog(log.info, clock),
+        )
+        self._invocations = Requests(reference, client, time_ns, ports=ports, config=config)
+        # What the domain asks itself (pollers of the notifier, reports) is nobody's trace.
+        self._telemetry = None if is_system(reference.name) else find_telemetry()
+        self.is_gone = False
+        """There is no such group any more: another may have its name by now."""
+        self.is_held = False
+        """A proxy stands on it, and may call whenever its program likes."""
+        self.has_answered = False
+        """The group has replied to something: ``time_s`` is its own, not the guess of a host."""
+        for host in hosts.connected:
+            self._invocations.on_connected(host)
+
+    @property
+    def reference(self) -> Reference:
+        return self._invocations.reference
+
+    @property
+    def time_s(self) -> int:
+        """The group's time, as far as it is known here (X4)."""
+        return self._invocations.time_s
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody waits for anything here."""
+        return not self._queueing.waiting and self._invocations.is_idle
+
+    # --- requests
+
+    def call(
+        self,
+        method: str,
+        arguments: bytes,
+        policy: CallPolicy,
+        is_query: bool = False,
+        stale_ms: int | None = None,
+        lane: OrderedLane | None = None,
+        returns: Any = None,
+        story: RequestTrace | None = None,
+    ) -> Answer:
+        """Make a call; the future has its value, or the error it ended with. *returns*: the value's type,
+        into which it is made, or ``ResultDoesNotFit`` says that it is none; None leaves it as it comes.
+        *story* follows it."""
+        if not self._queueing.waiting:
+            answer: Answer = self._loop.create_future()
+            handle: Handle = answer if returns is None else Typed(answer, returns)
+            try:
+                self._invocations.call(handle, method, arguments, policy, is_query, stale_ms, lane, story)
+                return answer
+            except Overloaded:
+                pass
+        return self._put_off(method, arguments, policy, is_query, stale_ms, lane, returns, story)
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether this program wants a span of each call: :meth:`call_traced` makes them."""
+        return self._telemetry is not None
+
+    def call_traced(
+        self,
+        method: str,
+        arguments: bytes,
+        policy: CallPolicy,
+        is_query: bool = False,
+        stale_ms: int | None = None,
+        lane: OrderedLane | None = None,
+        returns: Any = None,
+        traceparent: bytes = b"",
+    ) -> Answer:
+        """As :meth:`call`, in the trace of *traceparent* if there is one, else in that of the current span;
+        with a span of its own, where the program wants one."""
+        span = self._span(method, traceparent)
+        story = span or (Untraced(traceparent) if traceparent else None)
+        try:
+            answer = self.call(method, arguments, policy, is_query, stale_ms, lane, returns, story)
+        except HoldfastError as error:
+            if span is not None:
+                span.end(error)
+            raise
+        return _until_answered(answer, span)
+
+    def outcome(self, about: RequestId, policy: CallPolicy, returns: Any = None) -> Answer:
+        """Ask what became of a request; the future has what the request's own would have. *returns* as of
+        :meth:`call`."""
+
+        def ask(answer: Answer, policy: CallPolicy) -> None:
+            handle: Handle = answer if returns is None else Typed(answer, returns, about)
+            self._invocations.ask_outcome(handle, about, policy)
+
+        if not self._queueing.waiting:
+            answer: Answer = self._loop.create_future()
+            try:
+                ask(answer, policy)
+                return answer
+            except Overloaded:
+                pass
+        return self._queueing.add(ask, policy, 0)
+
+    def call_as(
+        self,
+        request: RequestId,
+        method: str,
+        arguments: bytes,
+        policy: CallPolicy,
+        traceparent: bytes = b"",
+    ) -> Answer:
+        """Make a call under an id that is not of this client's numbering; only hosts may. Whoever else makes
+        it under the same id, it is the same request: it may have run before, so what nobody answers is
+        unknown. Raises ``Overloaded``."""
+        span = self._span(method, traceparent)
+        trace = Traceparent.of(traceparent, self.reference.name, request.client, request.number)
+        story = span or Untraced(trace.encoded())
+        call = Call(request.number, method, msgspec.Raw(arguments), request.expiration_s)
+        calls = encode_calls([traced(call, story.traceparent)])
+        sent = Sent(request.client, request.number, request.expiration_s, calls)
+        answer: Answer = self._loop.create_future()
+        try:
+            self._invocations.relay(answer, sent, policy, method, story)
+        except HoldfastError as error:
+            if span is not None:
+                span.end(error)
+            raise
+        return _until_answered(answer, span)
+
+    def _span(self, method: str, traceparent: bytes) -> CallSpan | None:
+        if self._telemetry is None:
+            return None
+        return self._telemetry.span("client", self.reference.name, method, traceparent)
+
+    def _put_off(
+        self,
+        method: str,
+        arguments: bytes,
+        policy: CallPolicy,
+        is_query: bool,
+        stale_ms: int | None,
+        lane: OrderedLane | None,
+        returns: Any,
+        story: RequestTrace | None,
+    ) -> Answer:
+        def make(answer: Answer, policy: CallPolicy) -> None:
+            handle: Handle = answer if returns is None else Typed(answer, returns)
+            self._invocations.call(handle, method, arguments, policy, is_query, stale_ms, lane, story)
+
+        return self._queueing.add(make, policy, len(arguments))
+
+    # --- events
+
+    def on_up(self, host: HostId) -> None:
+        self._invocations.on_connected(host)
+
+    def on_down(self, host: HostId) -> None:
+        self._invocations.on_disconnected(host)
+        self._queueing.admit()
+
+    def on_message(self, host: HostId, message: Replies | Redirected | Turned) -> None:
+        if isinstance(message, Replies):
+            self.has_answered = True
+        elif isinstance(message, Turned) and message.code is RefusalCode.NO_SUCH_GROUP:
+            self.is_gone = True
+        self._invocations.on_message(host, message)
+        if self._queueing.waiting:
+            self._queueing.admit()
+
+    def close(self) -> None:
+        error = Unavailable("the domain was closed; it was not executed")
+        self._queueing.close(error)
+        self._invocations.close(error)
+        for timers in self._timers:
+            timers.close()
+
+    def _end(self, handle: Handle, how: Ended, call: Call) -> None:
+        answer = handle.answer if type(handle) is Typed else cast(Answer, handle)
+        if answer.done():
+            return  # cancelled: nobody waits for it
+        if not isinstance(how, bytes):
+            answer.set_exception(how)
+            return
+        try:
+            outcome: Outcome = decode_outcome(how)
+            if type(outcome) is Returned:
+                value = outcome.value
+                answer.set_result(value if handle is answer else self._made(value, cast(Typed, handle), call))
+            else:
+                answer.set_result(value_of(outcome))
+        except Exception as error:
+            # Whatever it is, it is this call's alone: beyond here it would end the connection, and others'
+            # calls.
+            answer.set_exception(error)
+
+    def _made(self, value: Any, handle: Typed, call: Call) -> Any:
+        if type(value) is handle.returns:
+            return value
+        group, client = self.reference.group, self._invocations.client
+        request = handle.about or RequestId(group, client, call.number, call.expiration_s)
+        return fitted(value, handle.returns, call.method or "the call", request)
+
+    # --- keeping
+
+    def _flush_soon(self) -> None:
+        self._loop.call_soon(self._invocations.flush)
+
+    def _make_timers(self, on_timer: Callable[[Any], None]) -> LoopTimers:
+        def fired(tag: Any) -> None:
+            on_timer(tag)
+            self._queueing.admit()
+
+        timers = LoopTimers(self._loop, fired)
+        self._timers.append(timers)
+        return timers
+
+
+def _until_answered(answer: Answer, span: CallSpan | None) -> Answer:
+    """The same, which ends *span*."""
+    if span is not None:
+        answer.add_done_callback(partial(_end_span, span))
+    return answer
+
+
+def _end_span(span: CallSpan, answer: Answer) -> None:
+    span.end(asyncio.CancelledError() if answer.cancelled() else answer.exception())

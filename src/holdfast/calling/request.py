@@ -1,0 +1,207 @@
+"""A request that has not ended, and the frame that carries it.
+
+The frames of one group's requests: what every one of them says besides the requests.
+
+What is told of a request that is not simply answered: to people, in lines, and to whoever follows it.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from holdfast.execution.effects import RequestTrace
+from holdfast.execution.records import Call, Sent
+from holdfast.model.calls import CALLS_PER_FRAME_MAX, RefusalCode, RequestId
+from holdfast.model.ids import HostId
+
+if TYPE_CHECKING:
+    from holdfast.calling.ordered_lane import OrderedLane
+from typing import Final
+
+from holdfast.calling.ports import Ended, RequestPorts
+from holdfast.calling.targets import Targets
+from holdfast.execution.records import LaneSent, encode_calls
+from holdfast.model.calls import Calls, Nested, Reads, Seen, Settle
+from holdfast.model.ids import MILLISECOND, ClientId
+from holdfast.model.reference import Reference
+from holdfast.model.traceparent import Traceparent
+
+
+class PendingRequest(
+    msgspec.Struct, eq=False
+):  # a Struct, as one is made for every call: in C, with its defaults
+    """One request, from when it was made until it ends. Its call, number and expiration never change:
+    whatever is sent again is the same request (FTC-93)."""
+
+    call: Call
+    handle: object
+    """The maker's own; handed back with the outcome."""
+    size: int
+    began_ns: int
+    deadline_ns: int
+    outcome_ns: int
+    """For how long after that its outcome can be asked for."""
+    flight: "Frame | None" = None
+    """The frame that carries it now; None while it waits to be sent."""
+    is_plain: bool = True
+    """Nothing below is set: an outcome ends it without further thought."""
+    is_maybe: bool = False
+    """A copy was sent of which nothing was heard: it may have been executed."""
+    losses: int = 0
+    """Connections that ended while a copy was on its way or being executed there."""
+    turned_by: RefusalCode | None = None
+    """Why it was last turned away, unexecuted."""
+    turned_text: str = ""
+    """What a host said of it that could not serve, last: the reason, for people."""
+    is_reinvoked: bool = True
+    is_query: bool = False
+    """Changes nothing, so it is harmless whether it was executed."""
+    lane: "OrderedLane | None" = None
+    place: int = 0
+    """Among the calls of its lane, from 1."""
+    stale_ms: int | None = None
+    """A read that any member may answer from a state this old."""
+    asks_about: RequestId | None = None
+    """A question about another request."""
+    withdraws: bool = False
+    """And if that one stands in line, it shall not begin."""
+    relayed: Sent | None = None
+    """A group's call to this one (E3)."""
+    tries: int = 0
+    """How many of its copies came to nothing."""
+    story: RequestTrace | None = None
+    """Who follows it."""
+
+    @property
+    def number(self) -> int:
+        return self.call.number
+
+    @property
+    def travels_alone(self) -> bool:
+        return self.stale_ms is not None or self.asks_about is not None or self.relayed is not None
+
+    @property
+    def may_have_run(self) -> bool:
+        return (self.is_maybe or self.flight is not None) and not self.is_query
+
+
+class Frame:
+    """One frame on its way, and the requests in it that have not ended."""
+
+    __slots__ = ("frame", "host", "left", "requests", "sent_ns")
+
+    def __init__(self, frame: int, host: HostId, requests: list[PendingRequest], sent_ns: int) -> None:
+        self.frame = frame
+        self.host = host
+        self.requests = requests
+        self.left = len(requests)
+        self.sent_ns = sent_ns
+
+
+def frames_of(requests: Sequence[PendingRequest], bytes_max: int) -> Iterator[list[PendingRequest]]:
+    """*requests* in order, cut into frames of bounded length."""
+    frame: list[PendingRequest] = []
+    size = 0
+    for request in requests:
+        if frame and (len(frame) == CALLS_PER_FRAME_MAX or size + request.size > bytes_max):
+            yield frame
+            frame, size = [], 0
+        frame.append(request)
+        size += request.size
+    if frame:
+        yield frame
+
+
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+def calls_frame(
+    frame: int,
+    reference: Reference,
+    seen: Seen,
+    client: ClientId,
+    requests: list[PendingRequest],
+    *,
+    floor: int,
+    horizon_s: int,
+) -> Calls:
+    """Calls to be ordered. What the group keeps of them is encoded here, once for all members."""
+    calls = encode_calls([each.call for each in requests])
+    if requests[0].lane is None:
+        sent = Sent(client, floor, horizon_s, calls)
+    else:
+        sent = LaneSent(client, floor, horizon_s, calls, is_ordered=True)
+    return Calls(frame, reference.group, reference.version, seen, msgspec.Raw(_encode(sent)))
+
+
+def aside_frame(
+    frame: int, reference: Reference, seen: Seen, client: ClientId, request: PendingRequest
+) -> Settle | Reads | Nested:
+    """A question about a request, a group's call to another, or a read of a state that may be old."""
+    if request.relayed is not None:
+        sent = msgspec.Raw(_encode(request.relayed))
+        return Nested(frame, reference.group, reference.version, seen, request.number, sent)
+    about = request.asks_about
+    if about is None:
+        calls = encode_calls([request.call])
+        return Reads(frame, reference.group, reference.version, seen, request.stale_ms or 0, client, calls)
+    return Settle(
+        frame,
+        reference.group,
+        reference.version,
+        seen,
+        request.number,
+        about.client,
+        about.number,
+        about.expiration_s,
+        request.withdraws,
+    )
+
+
+class RequestLog:
+    """Of one client's requests to the group that *addresses* are of."""
+
+    def __init__(self, addresses: Targets, client: ClientId, ports: RequestPorts) -> None:
+        self._addresses = addresses
+        self._client = client
+        self._clock = ports.clock
+        self._lines = ports.lines
+
+    def trace_of(self, request: PendingRequest) -> Traceparent:
+        call, name = request.call, self._addresses.reference.name
+        return Traceparent.of(call.traceparent, name, self._client, call.number)
+
+    def failed(self, event: str, host: HostId, requests: Sequence[PendingRequest], why: str) -> None:
+        """The copies of these at *host* came to nothing."""
+        for each in requests:
+            each.tries += 1
+            each.is_plain = False
+            if each.story is not None:
+                each.story.attempt(host, self._address_of(host), why)
+        if requests and self._lines is not None:
+            calls, name = [each.call for each in requests], self._addresses.reference.name
+            self._lines.tell(event, name, self._client, calls, host=host, why=why)
+
+    def ended(self, request: PendingRequest, how: Ended) -> None:
+        """It has ended, if not at the first try then at a later one, or not at all."""
+        host = request.flight.host if request.flight is not None else None
+        is_answered = isinstance(how, bytes)
+        if request.story is not None and host is not None:
+            request.story.attempt(host, self._address_of(host), "answered" if is_answered else "no answer")
+        if self._lines is not None and (request.tries or not is_answered):
+            self._lines.tell(
+                "a call was answered" if is_answered else "a call has no answer",
+                self._addresses.reference.name,
+                self._client,
+                [request.call],
+                host=host,
+                tries=request.tries + (host is not None),
+                took_ms=(self._clock.now() - request.began_ns) // MILLISECOND,
+                **({} if isinstance(how, bytes) else {"why": how.code}),
+            )
+
+    def _address_of(self, host: HostId) -> str:
+        """Where it listens, if the reference says so."""
+        members = self._addresses.reference.members
+        return next((each.address for each in members if each.host == host), "")

@@ -1,0 +1,437 @@
+"""The requests of one client to one group, from the call to its end: exactly one outcome each.
+
+Rules. A request keeps its number and expiration for ever, and a number is never given twice (FTC-93). Its
+expiration is reckoned in the group's time (X4); what turns out to have been reckoned in another, and has not
+run, becomes a new request (:mod:`.request_ids`). It is sent again, as the same request, until its duration
+has passed: to the primary of the newest reference, else to every other address in turn (FTC-71), whenever
+table 27-1 allows (:mod:`.retry`). Only newer references are adopted. It ends once: with the outcome the group
+gave; with an error that says it was not executed; or as ``CallOutcomeUnknown``, with its id, never with a
+guess.
+
+How. Requests gather until ``flush``, which sends everything that waits, ``CALLS_PER_FRAME_MAX`` to a frame.
+A frame is in *flight* until all its requests have ended, or until it is turned away, its connection ends or
+patience does; then those that have not ended wait again, together. A frame that was turned away has not been
+executed, because a connection delivers a frame at most once; of one that was lost nothing is known.
+"""
+
+from collections.abc import Hashable
+from typing import Final
+
+import msgspec
+
+from holdfast.calling.config import CallPolicy, ClientConfig
+from holdfast.calling.deadline import DeadlineTimer, GroupTime
+from holdfast.calling.in_flight import InFlight, Outbox
+from holdfast.calling.ordered_lane import OrderedLane
+from holdfast.calling.outcomes import Outcomes, UnsettledRequests
+from holdfast.calling.ports import Ended, RequestPorts
+from holdfast.calling.request import Frame, PendingRequest, RequestLog, aside_frame, calls_frame
+from holdfast.calling.request_ids import Floor, RequestIds, is_reckoned_wrong, mistrust, renewed
+from holdfast.calling.retry import FAILURE_OF_REFUSAL, Backoff, Completion, Failure, may_retry
+from holdfast.calling.targets import Targets
+from holdfast.execution.effects import RequestTrace
+from holdfast.execution.records import Sent
+from holdfast.model.calls import (
+    CALL_BYTES_MAX,
+    NO_FRAME,
+    CallOutcomeUnknown,
+    Follow,
+    Redirected,
+    RefusalCode,
+    Replies,
+    RequestId,
+    Seen,
+    Turned,
+)
+from holdfast.model.errors import HoldfastError, InvalidRequest, Overloaded, Unavailable
+from holdfast.model.ids import MILLISECOND, SECOND, ClientId, HostId
+from holdfast.model.reference import Reference
+
+NO_ARGUMENTS: Final = b"\x90"
+SWEEP_NS: Final = 10 * MILLISECOND
+"""Deadlines are kept to within this: thousands that fall due one after the other are looked at together."""
+
+
+class Requests:
+    """One client's requests to one group."""
+
+    def __init__(
+        self,
+        reference: Reference,
+        client: ClientId,
+        time_ns: int,
+        *,
+        ports: RequestPorts,
+        config: ClientConfig,
+    ) -> None:
+        """*time_ns*: the group's time now."""
+        self.client = client
+        self._ports = ports
+        self._config = config
+        self._clock = ports.clock
+        self._addresses = Targets(reference)
+        self._time = GroupTime(ports.clock, time_ns)
+        self._numbering = RequestIds(self._time)
+        self._floor = Floor()
+        self._seen = Seen()
+        self._awaited: dict[int, PendingRequest] = {}
+        self._awaited_bytes = 0
+        self._window = config.window_calls
+        """How many requests may be awaited: none after the end."""
+        self._unsettled = UnsettledRequests(client, self._floor)
+        timers = ports.timers(self._on_timer)
+        self._outbox = Outbox(config.frame_bytes)
+        self._flights = InFlight(ports.clock, timers, config, "patience")
+        self._deadline = DeadlineTimer(timers, ports.clock, "deadline")
+        self._rest = Backoff(timers, ports, config, "rest")
+        self._is_flush_asked = False
+        self._rng = ports.random.stream("invocation")
+        self._endings = Outcomes(self._addresses, client, ports.clock)
+        self._telling = RequestLog(self._addresses, client, ports)
+
+    # --- for whoever makes requests
+
+    @property
+    def reference(self) -> Reference:
+        return self._addresses.reference
+
+    @property
+    def time_s(self) -> int:
+        """The group's time, as far as it is known here (X4)."""
+        return self._time.at(self._clock.now()) // SECOND
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every request has ended."""
+        return not self._awaited
+
+    @property
+    def frames_sent(self) -> int:
+        """How many frames of requests have left, repetitions included."""
+        return self._flights.departed
+
+    def call(
+        self,
+        handle: object,
+        method: str,
+        arguments: bytes,
+        policy: CallPolicy,
+        is_query: bool = False,
+        stale_ms: int | None = None,
+        lane: OrderedLane | None = None,
+        story: RequestTrace | None = None,
+    ) -> int:
+        """Make a call; its number. ``on_ended`` follows, with *handle*.
+
+        With *stale_ms* any member may answer from a state that old. *story* follows the call. Raises
+        ``Overloaded`` when there is no room, ``Unavailable`` after the end, ``InvalidRequest`` for arguments
+        that are too long, ``Rejected`` when *lane* is blocked; then nothing was sent.
+        """
+        if len(arguments) > CALL_BYTES_MAX:
+            raise InvalidRequest(
+                f"{method}: {len(arguments)} bytes of arguments; {CALL_BYTES_MAX} are allowed"
+            )
+        if lane is not None:
+            lane.check(self.time_s)
+        request = self._new(handle, method, arguments, policy, story)
+        if lane is not None or is_query or stale_ms is not None or not policy.is_reinvoked:
+            request.is_plain = False
+            request.lane = lane
+            request.is_query = is_query or stale_ms is not None
+            request.stale_ms = stale_ms
+            request.is_reinvoked = policy.is_reinvoked or request.is_query
+        self._begin(request)
+        return request.call.number
+
+    def ask_outcome(
+        self, handle: object, about: RequestId, policy: CallPolicy, *, withdraws: bool = False
+    ) -> int:
+        """Ask what became of a request, for good (X3). It ends with that request's outcome. *withdraws*: if
+        it stands in line and has not begun, it shall not."""
+        request = self._new(handle, "", NO_ARGUMENTS, policy)
+        request.is_plain = False
+        request.is_query = True
+        request.asks_about = about
+        request.withdraws = withdraws
+        self._begin(request)
+        return request.call.number
+
+    def relay(
+        self,
+        handle: object,
+        sent: Sent,
+        policy: CallPolicy,
+        method: str = "",
+        story: RequestTrace | None = None,
+        *,
+        may_have_left: bool = True,
+    ) -> int:
+        """Make the one call in *sent*, of *method*, on behalf of a group (E3). Its id and expiration are the
+        group's: the same whoever sends it, so a copy may have been sent before (*may_have_left*)."""
+        request = self._new(handle, method, NO_ARGUMENTS, policy, story)
+        request.is_plain = False
+        request.is_maybe = may_have_left
+        request.relayed = sent
+        request.size = len(sent.calls)
+        self._begin(request)
+        return request.call.number
+
+    def close(self, error: HoldfastError) -> None:
+        """End everything: with *error* what was not executed, as unknown what may have been."""
+        self._window = 0
+        for request in list(self._awaited.values()):
+            self._end(request, self._endings.unserved(request, error))
+        self._deadline.cancel()
+        self._rest.end()
+        self._flights.close()
+
+    def flush(self) -> None:
+        """Send everything that waits, if there is anybody to send it to now."""
+        self._is_flush_asked = False
+        target = None if self._rest.is_on else self._addresses.target()
+        if target is None:
+            return
+        for requests in self._outbox.take_calls(self._awaited, self._time.most_s()):
+            self._send_calls(target, requests)
+        for request in self._outbox.take_asides(self._awaited):
+            self._send_aside(target, request)
+
+    # --- events
+
+    def on_connected(self, host: HostId) -> None:
+        self._addresses.on_connected(host)
+        self._ports.network.send(host, Follow(self.reference.group))
+        if not self._rest.is_after_deaths:
+            self._stop_resting()
+
+    def on_disconnected(self, host: HostId) -> None:
+        """The connection has ended: of what was sent on it nothing is known."""
+        self._addresses.on_disconnected(host)
+        self._lose(host, Failure.COMM_FAILURE)
+
+    def on_message(self, host: HostId, message: Replies | Redirected | Turned) -> None:
+        match message:
+            case Replies():
+                self._on_replies(host, message)
+            case Redirected(frame=frame, reference=reference) if frame == NO_FRAME:
+                self._on_moved(host, reference)
+            case Redirected(frame=frame, reference=reference):
+                self._on_turned(host, Turned(frame, reference.group, RefusalCode.NOT_PRIMARY), reference)
+            case Turned():
+                self._on_turned(host, message, None)
+
+    # --- making
+
+    def _new(
+        self,
+        handle: object,
+        method: str,
+        arguments: bytes,
+        policy: CallPolicy,
+        story: RequestTrace | None = None,
+    ) -> PendingRequest:
+        if len(self._awaited) >= self._window or self._awaited_bytes >= self._config.window_bytes:
+            if not self._window:
+                raise Unavailable(f"{self.reference.name}: the domain is closed")
+            raise Overloaded(f"{len(self._awaited)} requests to {self.reference.name} have no answer yet")
+        now = self._clock.now()
+        deadline_ns, outcome_ns = now + policy.duration_ns, policy.outcome_ns
+        over_ns = deadline_ns + outcome_ns
+        if story is None:
+            call = self._numbering.call(method, msgspec.Raw(arguments), over_ns)
+            return PendingRequest(call, handle, len(arguments), now, deadline_ns, outcome_ns)
+        call = self._numbering.call(method, msgspec.Raw(arguments), over_ns, story.traceparent)
+        size = len(arguments) + len(story.traceparent)
+        return PendingRequest(call, handle, size, now, deadline_ns, outcome_ns, is_plain=False, story=story)
+
+    def _begin(self, request: PendingRequest) -> None:
+        self._awaited[request.call.number] = request
+        self._awaited_bytes += request.size
+        self._deadline.by(request.deadline_ns)
+        if self._outbox.add(request):
+            self.flush()
+        elif not self._is_flush_asked:
+            self._ask_flush()
+
+    def _ask_flush(self) -> None:
+        if not self._is_flush_asked:
+            self._is_flush_asked = True
+            self._ports.later()
+
+    # --- sending
+
+    def _send_calls(self, host: HostId, requests: list[PendingRequest]) -> None:
+        floor = self._floor.value(self._awaited, self._numbering.next_number, self.time_s)
+        frame = self._flights.depart(host, requests)
+        horizon_s = self._numbering.horizon_s
+        message = calls_frame(
+            frame, self.reference, self._seen, self.client, requests, floor=floor, horizon_s=horizon_s
+        )
+        self._ports.network.send(host, message)
+
+    def _send_aside(self, target: HostId, request: PendingRequest) -> None:
+        if request.stale_ms is not None and request.turned_by is None:
+            # Any member will do at first; one that was turned away goes to the primary.
+            target = self._rng.choice(self._addresses.connected_members() or [target])
+        frame = self._flights.depart(target, [request])
+        message = aside_frame(frame, self.reference, self._seen, self.client, request)
+        self._ports.network.send(target, message)
+
+    # --- answers
+
+    def _on_replies(self, host: HostId, replies: Replies) -> None:
+        seen = replies.seen
+        if (seen.epoch, seen.position) > (self._seen.epoch, self._seen.position):
+            self._seen = seen
+        self._flights.on_answered()
+        self._rest.on_answered()
+        awaited, landed, ended = self._awaited, self._flights.on_ended, self._ports.on_ended
+        first = next((awaited[number] for number in replies.numbers if number in awaited), None)
+        if first is not None and first.stale_ms is None:
+            # Any member answers a stale read, which is alone in its frame: others show who takes calls, and
+            # tell the time by which these are stamped.
+            self._addresses.on_served()
+            if self._time.learn(replies.time_ns, seen.epoch):
+                mistrust(awaited.values(), self.time_s)
+        for number, outcome in zip(replies.numbers, replies.outcomes, strict=True):
+            request = awaited.get(number)
+            if request is None:
+                continue  # answered before: another copy of it was answered too
+            if not request.is_plain:
+                self._judge(request, outcome)
+                continue
+            del awaited[number]
+            self._awaited_bytes -= request.size
+            landed(request)
+            ended(request.handle, outcome, request.call)
+
+    def _judge(self, request: PendingRequest, outcome: bytes) -> None:
+        """An unusual request, whose outcome may mean something else than it says."""
+        if is_reckoned_wrong(request, outcome, self.time_s):
+            self._forget(request)
+            self._begin(renewed(request, self._numbering, self._telling.trace_of(request)))
+            return
+        if request.asks_about is not None:
+            self._unsettled.settle(request.asks_about)
+        self._end(request, self._endings.judged(request, outcome))
+
+    def _on_turned(self, host: HostId, turned: Turned, reference: Reference | None) -> None:
+        """Nothing of the frame was executed (completion *no*)."""
+        flight = self._flights.take(turned.frame)
+        failure = FAILURE_OF_REFUSAL[turned.code]
+        requests = self._carried(flight)
+        self._telling.failed("a call was turned away", host, requests, turned.code.value)
+        for request in requests:
+            request.flight = None
+            request.turned_by = turned.code
+            if turned.code is RefusalCode.UNAVAILABLE and turned.text:
+                request.turned_text = turned.text
+            if may_retry(failure, Completion.NO, is_reinvoked=request.is_reinvoked):
+                self._wait_again(request)
+            else:
+                self._end(request, self._endings.turned_away(request, turned))
+        if reference is not None and self._addresses.is_news(reference):
+            self._adopt(reference, told_by=host)
+        elif flight is not None and (
+            turned.code is RefusalCode.OVERLOADED or self._addresses.on_failed(host)
+        ):
+            self._rest.begin()
+        self._ask_flush()
+
+    def _on_moved(self, host: HostId, reference: Reference) -> None:
+        """*host* serves the group from now on, in the view of *reference*."""
+        if self._addresses.is_news(reference):
+            self._adopt(reference, told_by=host)
+        elif reference == self.reference:
+            self._addresses.on_served()
+            self._stop_resting()
+
+    def _adopt(self, reference: Reference, told_by: HostId) -> None:
+        old = self.reference.primary
+        self._addresses.adopt(reference)
+        self._ports.trace.note("reference", group=reference.group, version=reference.version)
+        self._ports.on_reference(reference)
+        if old not in (reference.primary, told_by):
+            # It will commit nothing more. Had it told us itself, it would turn away what it holds.
+            self._lose(old, Failure.TRANSIENT)
+        self._stop_resting()
+
+    # --- failures
+
+    def _lose(self, host: HostId, failure: Failure) -> None:
+        """Nothing is known of what was sent to *host* and not answered (completion *maybe*)."""
+        lost = [each for flight in self._flights.take_all_to(host) for each in self._carried(flight)]
+        self._telling.failed("a call was lost", host, lost, failure.name.lower())
+        if failure is Failure.COMM_FAILURE and any(each.losses for each in lost):
+            self._rest.begin_after_deaths()
+        for request in lost:
+            request.flight = None
+            request.losses += failure is Failure.COMM_FAILURE
+            request.is_maybe = True
+            request.is_plain = False
+            if may_retry(failure, Completion.MAYBE, is_reinvoked=request.is_reinvoked):
+                self._wait_again(request)
+            else:
+                self._end(request, self._endings.unknown(request))
+        if lost:
+            self._ports.trace.note("lost", host=host, requests=len(lost), why=failure.name)
+            self._ask_flush()
+
+    def _carried(self, flight: Frame | None) -> list[PendingRequest]:
+        """The requests of a flight that have not ended."""
+        if flight is None:
+            return []
+        return [each for each in flight.requests if self._awaited.get(each.number) is each]
+
+    def _wait_again(self, request: PendingRequest) -> None:
+        blocked_by = request.lane.blocked_by if request.lane is not None else None
+        if blocked_by is not None:
+            self._end(request, self._endings.not_sent(request, blocked_by))
+        else:
+            self._outbox.add(request)
+
+    def _stop_resting(self) -> None:
+        self._rest.end()
+        self._ask_flush()
+
+    # --- time
+
+    def _on_timer(self, tag: Hashable) -> None:
+        if tag == "deadline":
+            self._end_overdue()
+        elif tag == "patience":
+            for host in self._flights.on_alarm():
+                self._lose(host, Failure.NO_RESPONSE)
+                self._addresses.on_failed(host)
+        else:
+            self._rest.rang()
+            self._ask_flush()
+
+    def _end_overdue(self) -> None:
+        self._deadline.rang()
+        now = self._clock.now()
+        for request in [each for each in self._awaited.values() if each.deadline_ns <= now]:
+            self._end(request, self._endings.nobody(request))
+        if self._awaited:
+            earliest_ns = min(each.deadline_ns for each in self._awaited.values())
+            self._deadline.by(max(earliest_ns, now + SWEEP_NS))
+
+    # --- ending
+
+    def _end(self, request: PendingRequest, how: Ended) -> None:
+        if self._awaited.get(request.number) is not request:
+            return  # the end of another ended it too: calls of a lane end together
+        self._telling.ended(request, how)
+        self._forget(request)
+        self._ports.on_ended(request.handle, how, request.call)
+        if isinstance(how, CallOutcomeUnknown) and request.asks_about is None:
+            for follower in self._unsettled.add(request, how.request_id, self.time_s):
+                self._end(follower, self._endings.not_sent(follower, how.request_id))
+
+    def _forget(self, request: PendingRequest) -> None:
+        del self._awaited[request.number]
+        self._awaited_bytes -= request.size
+        self._flights.on_ended(request)
+        self._outbox.on_ended(request)
+        if request.lane is not None:
+            self._ask_flush()

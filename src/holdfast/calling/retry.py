@@ -1,0 +1,118 @@
+"""When a request may be sent again: table 27-1 of FTC, as a function of values.
+
+What may be done about a failure depends on what is known of the request. One that was turned away has
+certainly not run (*no*); one whose connection broke may have (*maybe*). Only a request that carries its id
+and expiration may be repeated when it may have run, because only then do the members recognise it.
+
+The pause after nobody could serve: longer each time, and jittered, so that callers do not come as one.
+"""
+
+from collections.abc import Hashable
+from enum import Enum, auto
+from typing import Final
+
+from holdfast.calling.config import ClientConfig
+from holdfast.calling.deadline import DeadlineTimer
+from holdfast.calling.ports import RequestPorts
+from holdfast.model.calls import RefusalCode
+from holdfast.model.ports import Timers
+
+
+class Completion(Enum):
+    """Whether the request was executed, as far as the client can know."""
+
+    NO = auto()
+    MAYBE = auto()
+    YES = auto()
+
+
+class Failure(Enum):
+    """What went wrong, in the words of the source."""
+
+    COMM_FAILURE = auto()
+    """The connection could not be made, or broke."""
+    TRANSIENT = auto()
+    """The member cannot serve now."""
+    NO_RESPONSE = auto()
+    """The member does not answer in time."""
+    OBJ_ADAPTER = auto()
+    """The host does not house the object."""
+    OTHER = auto()
+    """Anything else is the caller's to hear, and no other member would say otherwise."""
+
+
+FAILOVER_CONDITIONS: Final = (
+    Failure.COMM_FAILURE,
+    Failure.TRANSIENT,
+    Failure.NO_RESPONSE,
+    Failure.OBJ_ADAPTER,
+)
+
+FAILURE_OF_REFUSAL: Final = {
+    RefusalCode.NOT_PRIMARY: Failure.TRANSIENT,
+    RefusalCode.UNAVAILABLE: Failure.TRANSIENT,
+    RefusalCode.OVERLOADED: Failure.TRANSIENT,
+    RefusalCode.BEHIND: Failure.TRANSIENT,
+    RefusalCode.NOT_HERE: Failure.OBJ_ADAPTER,
+    RefusalCode.NO_SUCH_GROUP: Failure.OTHER,
+    RefusalCode.BAD_REFERENCE: Failure.OTHER,
+    RefusalCode.INVALID: Failure.OTHER,
+}
+
+
+def may_retry(failure: Failure, completion: Completion, *, is_reinvoked: bool) -> bool:
+    """Whether the request may be sent again, to this or another member.
+
+    *is_reinvoked*: the request is under transparent reinvocation, so every copy carries its id.
+    """
+    if failure not in FAILOVER_CONDITIONS or completion is Completion.YES:
+        return False
+    return completion is Completion.NO or is_reinvoked
+
+
+class Backoff:
+    """Whether the requests to one group rest now. Its timer goes off with *tag*."""
+
+    def __init__(self, timers: Timers, ports: RequestPorts, config: ClientConfig, tag: Hashable) -> None:
+        self.is_on = False
+        self._clock = ports.clock
+        self._alarm = DeadlineTimer(timers, ports.clock, tag)
+        self._rng = ports.random.stream("rest")
+        self._shortest_ns = config.rest_ns
+        self._longest_ns = config.rest_most_ns
+        self._deaths_ns = config.rest_deaths_ns
+        self._deaths_until_ns = 0
+        self._taken = 0
+
+    @property
+    def is_after_deaths(self) -> bool:
+        return self.is_on and self._clock.now() < self._deaths_until_ns
+
+    def begin_after_deaths(self) -> None:
+        """Two hosts are gone that had a call: it may be what ended them, and who is asked next must have
+        heard of both deaths by then (E4). A new primary ends this rest, as any; a connection does not."""
+        self.is_on = True
+        self._deaths_until_ns = self._clock.now() + self._deaths_ns
+        self._alarm.cancel()
+        self._alarm.by(self._deaths_until_ns)
+
+    def begin(self) -> None:
+        if self.is_after_deaths:
+            return
+        most_ns = min(self._longest_ns, self._shortest_ns << min(self._taken, 20))
+        self._taken += 1
+        self.is_on = True
+        self._alarm.by(self._clock.now() + most_ns // 2 + self._rng.randrange(most_ns // 2 + 1))
+
+    def end(self) -> None:
+        self.is_on = False
+        self._alarm.cancel()
+
+    def rang(self) -> None:
+        """To be called when the timer has fired: the rest is over."""
+        self.is_on = False
+        self._alarm.rang()
+
+    def on_answered(self) -> None:
+        """Somebody serves: the next rest is as short as the first."""
+        self._taken = 0

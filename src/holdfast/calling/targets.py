@@ -1,0 +1,87 @@
+"""Whom to send to: the primary while it serves, else every other address in turn (FTC-69, FTC-71).
+
+Where the hosts of a domain went, as one that calls its groups is told.
+"""
+
+from collections.abc import Iterable
+
+from holdfast.model.calls import HOSTS_MAX, HostAt
+from holdfast.model.ids import HostId
+from holdfast.model.reference import Reference
+
+
+class Targets:
+    """The addresses of one group as one client sees them.
+
+    A round tries every connected host once: the members of the reference, its primary first, then whoever
+    else is connected, since any host of the domain may know a newer reference.
+    """
+
+    def __init__(self, reference: Reference) -> None:
+        self.reference = reference
+        self._connected: dict[HostId, None] = {}
+        self._failed: dict[HostId, None] = {}
+
+    def is_news(self, reference: Reference) -> bool:
+        """Whether it is a newer reference of this group. Others are not to be used (FTC-78)."""
+        return reference.group == self.reference.group and reference.version > self.reference.version
+
+    def adopt(self, reference: Reference) -> None:
+        """Use *reference* from now on."""
+        self.reference = reference
+        self._failed.clear()
+
+    def on_connected(self, host: HostId) -> None:
+        self._connected[host] = None
+        self._failed.pop(host, None)
+
+    def on_disconnected(self, host: HostId) -> None:
+        self._connected.pop(host, None)
+        self._failed.pop(host, None)
+        if self.target() is None:
+            # It was the last one of this round: with it gone, the others are worth another try.
+            self._failed.clear()
+
+    def on_served(self) -> None:
+        """Somebody takes calls: whatever failed before is worth another try."""
+        self._failed.clear()
+
+    def on_failed(self, host: HostId) -> bool:
+        """It could not serve. True when that ends the round: rest before the next."""
+        self._failed[host] = None
+        if self.target() is not None:
+            return False
+        self._failed.clear()
+        return True
+
+    def target(self) -> HostId | None:
+        """The first host of this round that is connected and has not failed."""
+        for host in (*self.reference.hosts, *self._connected):
+            if host in self._connected and host not in self._failed:
+                return host
+        return None
+
+    def connected_members(self) -> list[HostId]:
+        return [host for host in self.reference.hosts if host in self._connected]
+
+
+class KnownHosts:
+    """At most :data:`HOSTS_MAX`. Hosts know where the others went; of one that is gone the last address is
+    kept."""
+
+    def __init__(self) -> None:
+        self._known: dict[HostId, HostAt] = {}
+
+    def learn(self, hosts: Iterable[HostAt]) -> None:
+        """A host says that these are in session."""
+        for each in hosts:
+            known = self._known.get(each.host)
+            has_room = known is not None or len(self._known) < HOSTS_MAX
+            if has_room and (known is None or known.incarnation < each.incarnation):
+                self._known[each.host] = each
+
+    def addresses(self, references: Iterable[Reference]) -> list[str]:
+        """Theirs, and those of the members that *references* name; each once."""
+        members = (member.address for each in references for member in each.members)
+        told = (each.address for each in self._known.values())
+        return list(dict.fromkeys((*told, *members)))

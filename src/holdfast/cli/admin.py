@@ -1,0 +1,59 @@
+"""Orders about groups of a domain on this machine, from the command line."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from holdfast.agent.status_client import address_of, addresses_of
+from holdfast.cli.output import talk
+from holdfast.client.admin_client import AboutGroups, give, order
+from holdfast.model.admin.groups import Answer, CreateGroup, GroupInfo, ListGroups, Order
+from holdfast.model.errors import InvalidRequest
+from holdfast.model.ids import HostId
+from holdfast.net import ConnectionSettings, PeerIdentity, Role
+from holdfast.node.layout import DIRECTORY_DEFAULT, Description, Layout
+
+Given = TypeVar("Given", bound=Answer)
+
+
+async def order_at(layout: Layout, wanted: AboutGroups) -> tuple[GroupInfo, ...]:
+    """Have *wanted* done by a host of the domain in *layout*."""
+    description = layout.read()
+    return await order(await addresses_of(layout, description), _endpoint(description), wanted)
+
+
+async def give_at(layout: Layout, wanted: Order, kind: type[Given], *, host: HostId | None = None) -> Given:
+    """Have *wanted* done by *host*, or by any. Raises ``InvalidRequest`` when there is no such host,
+    ``Unavailable`` when it does not live."""
+    description = layout.read()
+    if host is None:
+        addresses = await addresses_of(layout, description)
+    else:
+        addresses = [await address_of(layout, description, check_host(layout, host))]
+    return await give(addresses, _endpoint(description), wanted, kind)
+
+
+async def ensure_groups(layout: Layout, wanted: Sequence[CreateGroup]) -> None:
+    """Create those that are not there, and say what to type to see one survive."""
+    known = [each.name for each in await order_at(layout, ListGroups())] if wanted else []
+    for each in wanted:
+        if each.name not in known:
+            await order_at(layout, each)
+        talk.print(f"group {each.name} ({each.class_name}); kill its primary and see it survive:")
+        talk.print(f"  holdfast chaos kill-primary {each.name}{here(layout)}", markup=False, soft_wrap=True)
+
+
+def here(layout: Layout) -> str:
+    """What a command needs to mean this domain, if it is not the one it means without."""
+    return "" if layout.directory == DIRECTORY_DEFAULT.absolute() else f" --dir {layout.directory}"
+
+
+def check_host(layout: Layout, host: str) -> HostId:
+    """*host*, if the domain has it on this machine. Raises ``InvalidRequest``."""
+    hosts = layout.read().hosts
+    if host not in hosts:
+        raise InvalidRequest(f"there is no host {host!r} here; these are: {', '.join(hosts)}")
+    return HostId(host)
+
+
+def _endpoint(description: Description) -> ConnectionSettings:
+    return ConnectionSettings(PeerIdentity(description.domain, Role.ADMIN, "cli"))

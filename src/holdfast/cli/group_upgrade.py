@@ -1,0 +1,188 @@
+"""`holdfast group upgrade`: let a group go on with the code that its application directory holds now."""
+
+import asyncio
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import uvloop
+from cyclopts import Parameter
+
+from holdfast.agent.rolling_upgrade import Given, RollingUpgrade, has, is_served_by, probe, to_restart
+from holdfast.cli.admin import give_at, order_at
+from holdfast.cli.domain import Dir
+from holdfast.cli.explain import change_in_words
+from holdfast.cli.group_recover import EXIT_DECLINED
+from holdfast.cli.output import Output, is_agreed, print_json, talk
+from holdfast.model.admin.groups import GroupHistory, GroupInfo, ListGroups, Order
+from holdfast.model.admin.upgrades import TryUpgrade, UpgradeTried
+from holdfast.model.code import Code
+from holdfast.model.errors import OutcomeUnknown, Rejected, Unavailable
+from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
+
+EXIT_REFUSED = 1
+PATIENCE_S = 30.0
+"""For a question, while hosts come and go: long enough for the group to have another primary."""
+POLL_S = 0.2
+ASKED_MAX = 10
+
+
+class NothingToUpgrade(Rejected):
+    """Raised when a group is served by the code that the application's directory holds."""
+
+    code = "nothing_to_upgrade"
+
+
+class NothingToTry(Unavailable):
+    """Raised when no member has a state on which new code could be tried."""
+
+
+class CannotUpgrade(Rejected):
+    """Raised when the new code cannot go on from the group's state."""
+
+    code = "cannot_upgrade"
+
+
+def upgrade(
+    name: str,
+    *,
+    dry_run: Annotated[bool, Parameter(negative="")] = False,
+    replay: Annotated[bool, Parameter(negative="")] = False,
+    yes: Annotated[bool, Parameter(negative="")] = False,
+    dir: Dir = DIRECTORY_DEFAULT,
+    output: Output = "table",
+) -> int:
+    """Let a group go on with its class as the application's directory holds it now, without a lost call.
+
+    Its hosts are started again one after the other, backups first, each back in sync before the next; then a
+    member with the new code takes the group over. Interrupted, it is safe, and begun again it goes on. Every
+    group on these hosts gets the code that is there now.
+
+    Parameters
+    ----------
+    name
+        The group's name.
+    dry_run
+        Change nothing: try the new code on the group's present state, in a process of its own, and list what
+        would differ; ends with 1 when the upgrade would be refused.
+    replay
+        Replay with the new code also what older code made and no host can replay any more: what was
+        acknowledged may change.
+    yes
+        Do not ask.
+    output
+        `table` for people, `json` for machines.
+    """
+    layout = Layout(dir)
+    if dry_run:
+        return _show(uvloop.run(_tried(layout, name)), name, output)
+    info, new = uvloop.run(_looked(layout, name))
+    if is_served_by(info, new) and all(has(info, host, new) for host in info.placed_on):
+        raise NothingToUpgrade(f"nothing to upgrade: {name} is served by {new}, which all its hosts have")
+    refused = uvloop.run(_refused(layout, info, new))
+    if refused:
+        raise CannotUpgrade(f"{name} would not go on with {new}: {refused}")
+    if not yes and sys.stdin.isatty() and not is_agreed(_question(info, new, replay=replay)):
+        talk.print("nothing was changed")
+        return EXIT_DECLINED
+    history = uvloop.run(_rolled(layout, name, new, replay=replay))
+    if output == "json":
+        print_json(history)
+        return 0
+    last = history.code_changes[-1] if history.code_changes else None
+    is_told = last is not None and last.to_code == str(new)
+    said = change_in_words(last) if last is not None and is_told else f"every host has {new}"
+    talk.print(f"{name}: {said}", markup=False, soft_wrap=True)
+    return 0
+
+
+async def _tried(layout: Layout, name: str) -> UpgradeTried:
+    """By the primary: its state is the newest. Whoever is primary, if that one dies meanwhile."""
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                (info,) = await _groups(layout, name)
+                if not info.primary:
+                    raise NothingToTry(f"{name} has no member yet to try it on")
+                with suppress(Unavailable, OutcomeUnknown):
+                    return await give_at(layout, TryUpgrade(name=name), UpgradeTried, host=info.primary)
+                await asyncio.sleep(POLL_S)
+    except TimeoutError:
+        said = f"nobody could try it on the state of {name} within {PATIENCE_S:g} s"
+        raise NothingToTry(f"{said}; `holdfast explain {name}` says why") from None
+
+
+async def _groups(layout: Layout, name: str) -> tuple[GroupInfo, ...]:
+    """Asked again, where a host dies as it is asked; of a domain that is down, once."""
+    for _ in range(ASKED_MAX):
+        with suppress(OutcomeUnknown):
+            return await order_at(layout, ListGroups(name=name))
+        await asyncio.sleep(POLL_S)
+    return await order_at(layout, ListGroups(name=name))
+
+
+async def _refused(layout: Layout, info: GroupInfo, new: Code) -> str:
+    """Why the group would not go on with it, as far as that can be tried: where nobody has its object there
+    is nothing to try it on, and it may be just what helps."""
+    if is_served_by(info, new):
+        return ""
+    try:
+        found = await _tried(layout, info.name)
+    except NothingToTry:
+        return ""
+    return found.refused if found.code.code.is_same(new) else f"{info.class_name} is being edited"
+
+
+def _show(found: UpgradeTried, name: str, output: Output) -> int:
+    is_same = found.code.code.is_same(found.from_code.code)
+    refused = found.refused or ("nothing to upgrade: it is the code that runs" if is_same else "")
+    if output == "json":
+        print_json(msgspec.structs.replace(found, refused=refused))
+        return EXIT_REFUSED if refused else 0
+    for line in found.says:
+        talk.print(line, markup=False, soft_wrap=True)
+    if refused:
+        talk.print(f"{name} would not go on: {refused}", markup=False, soft_wrap=True)
+        return EXIT_REFUSED
+    said = f"{name} would go on with {found.code.code} after position {found.position}"
+    talk.print(
+        f"{said}{'' if found.says else '; nothing of its state differs'}", markup=False, soft_wrap=True
+    )
+    return 0
+
+
+async def _looked(layout: Layout, name: str) -> tuple[GroupInfo, Code]:
+    """The group, and its class as it is in the application's directory now."""
+    (info,) = await _groups(layout, name)
+    description = layout.read()
+    return info, await probe(Path(description.app), description.allowed_classes, info.class_name)
+
+
+def _question(info: GroupInfo, new: Code, *, replay: bool) -> str:
+    hosts = to_restart(info, new)
+    was = info.code.code if info.code is not None else "unknown code"
+    lines = [f"{info.name} goes on with {new}; it was served by {was}."]
+    if hosts:
+        lines.append(f"These hosts are started again, one after the other: {', '.join(hosts)}.")
+    if replay:
+        lines.append("What older code made is replayed with the new one: acknowledged results may change.")
+    return "\n".join([*lines, "Go on? [y/N] "])
+
+
+async def _rolled(layout: Layout, name: str, new: Code, *, replay: bool) -> GroupHistory:
+    async def give(wanted: Order, kind: type[Given]) -> Given:
+        return await give_at(layout, wanted, kind)
+
+    def say(line: str) -> None:
+        talk.print(line, markup=False, soft_wrap=True)
+
+    async def try_it() -> str:
+        (info,) = await _groups(layout, name)
+        return await _refused(layout, info, new)
+
+    try:
+        return await RollingUpgrade(layout, give, name, new, say, try_it).roll(replays=replay)
+    except TimeoutError:
+        raise Unavailable("no host answers; begin again to go on") from None

@@ -1,0 +1,214 @@
+"""Orders about groups: given to any host of the domain, on a connection of their own."""
+
+import secrets
+from collections.abc import Awaitable, Sequence
+from dataclasses import replace
+from typing import Any, Final, Protocol, TypeVar
+
+import msgspec
+
+from holdfast.model.admin.domain import CreateIndex
+from holdfast.model.admin.groups import (
+    STARTING,
+    UNKNOWN_ORDER,
+    AddMember,
+    Answer,
+    CreateGroup,
+    DeleteGroup,
+    GroupInfo,
+    GroupList,
+    ListGroups,
+    Order,
+    OrderAnswer,
+    OrderRefused,
+    Question,
+    RemoveMember,
+    decode_order,
+    decode_order_answer,
+    encode_order,
+)
+from holdfast.model.admin.hosts import DrainHost
+from holdfast.model.admin.objects import (
+    CreateObject,
+    RegisterFaultNotifier,
+    RemoveProperties,
+    SetProperties,
+)
+from holdfast.model.admin.upgrades import TryUpgrade
+from holdfast.model.errors import BrokenInvariant, HoldfastError, InvalidRequest, OutcomeUnknown, Unavailable
+from holdfast.net import (
+    Address,
+    Connection,
+    ConnectionSettings,
+    Expected,
+    Kind,
+    NotConnected,
+    NotHeard,
+    Reason,
+    Requests,
+    Role,
+    connect,
+)
+
+Given = TypeVar("Given", bound=Answer)
+
+CONNECT_S: Final = 2.0
+ORDER_S: Final = 20.0
+"""How long a host may take: it waits for the authority, and the authority for its disk."""
+ASK_S: Final = 3.0
+"""How long a host is given for a question while there are others to ask: it may be cut off from the
+authority, and they need not be."""
+Marked = (
+    CreateGroup
+    | CreateObject
+    | CreateIndex
+    | DrainHost
+    | SetProperties
+    | RemoveProperties
+    | RegisterFaultNotifier
+)
+"""Done once however often they are given, if each time with the same nonce."""
+
+
+class AdminRefused(InvalidRequest):
+    """Raised when a host refuses an order that can never succeed as it is written; ``reason`` is its code."""
+
+    code = "order_refused"
+
+    def __init__(self, reason: str, text: str, exception: str = "", about: str = "{}") -> None:
+        super().__init__(text)
+        self.reason = reason
+        self.source_exception = exception
+        """The name of the exception of Fault Tolerant CORBA that says this; empty where there is none."""
+        self._about = about
+
+    @property
+    def about(self) -> dict[str, Any]:
+        return msgspec.json.decode(self._about, type=dict[str, Any])
+
+
+class OrderUnsettled(OutcomeUnknown):
+    """Raised when the host that was asked does not know itself whether the order was carried out."""
+
+    def __init__(self, text: str) -> None:
+        HoldfastError.__init__(self, text)
+
+
+AboutGroups = CreateGroup | DeleteGroup | ListGroups | AddMember | RemoveMember
+"""Orders that are answered with the groups they are about."""
+
+
+class Submit(Protocol):
+    """Have an order done by the domain (:func:`give`)."""
+
+    def __call__(self, wanted: Order, kind: type[Given]) -> Awaitable[Given]: ...
+
+
+async def order(
+    addresses: Sequence[Address],
+    endpoint: ConnectionSettings,
+    wanted: AboutGroups,
+    *,
+    insecure: bool = False,
+) -> tuple[GroupInfo, ...]:
+    """Have an order about groups done. As :func:`give`."""
+    return (await give(addresses, endpoint, wanted, GroupList, insecure=insecure)).groups
+
+
+async def give(
+    addresses: Sequence[Address],
+    endpoint: ConnectionSettings,
+    wanted: Order,
+    kind: type[Given],
+    *,
+    insecure: bool = False,
+) -> Given:
+    """Have *wanted* done by the first host that can be reached and has started; the answer is of *kind*. A
+    question is asked of the next one too, when there is no answer.
+
+    Raises :class:`AdminRefused`, ``Unavailable`` when it was not done, ``OutcomeUnknown`` when it may have
+    been.
+    """
+    if isinstance(wanted, Marked) and not wanted.nonce:
+        wanted = msgspec.structs.replace(wanted, nonce=secrets.token_hex(16))
+    order = _encoded(wanted)
+    endpoint = replace(endpoint, expected=Expected(roles=frozenset({Role.HOST})))
+    failure: HoldfastError = Unavailable("no host of the domain is known to live")
+    for address in addresses:
+        is_asked_on = isinstance(wanted, Question) and address != addresses[-1]
+        giver = _Giver()
+        try:
+            connection = await connect(
+                address, giver.begin, endpoint, deadline_s=CONNECT_S, insecure=insecure
+            )
+        except NotConnected as error:
+            failure = error
+            continue
+        try:
+            deadline_s = ASK_S if is_asked_on else ORDER_S
+            body = await giver.requests.ask(Kind.GROUP_ORDER, order, deadline_s=deadline_s)
+        except OutcomeUnknown as error:
+            if is_asked_on:
+                continue
+            raise _unsettled(wanted, address, error) from None
+        finally:
+            connection.close()
+            await connection.wait_gone()
+        answer = decode_order_answer(body)
+        if isinstance(answer, OrderRefused) and answer.code in (STARTING, UNKNOWN_ORDER):
+            failure = Unavailable(answer.text)
+            continue
+        return _taken(answer, kind)
+    raise failure
+
+
+def _unsettled(wanted: Order, address: Address, error: OutcomeUnknown) -> OrderUnsettled:
+    """In words of whoever gave the order."""
+    is_ended = isinstance(error, NotHeard)
+    how = "ended before it answered" if is_ended else f"has not answered within {error.waited_s:g} s"
+    if isinstance(wanted, Question | TryUpgrade):
+        return OrderUnsettled(f"the host at {address} {how}: ask again")
+    return OrderUnsettled(
+        f"the host at {address} {how}: what was ordered may have been done; look before you order it again"
+    )
+
+
+def _encoded(wanted: Order) -> bytes:
+    """*wanted* as it travels, and read as the host will: what does not fit is not sent. Raises
+    ``InvalidRequest``."""
+    try:
+        order = encode_order(wanted)
+        decode_order(order)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:  # msgspec's are among them
+        said, _, field = str(error).partition(" - at `$.")
+        raise InvalidRequest(f"{field.rstrip('`') or 'the order'}: {said}") from None
+    return order
+
+
+def _taken(answer: OrderAnswer, kind: type[Given]) -> Given:
+    if isinstance(answer, kind):
+        return answer
+    if not isinstance(answer, OrderRefused):
+        raise BrokenInvariant(f"an order was answered with {answer}")
+    if answer.is_final:
+        raise AdminRefused(answer.code, answer.text, answer.exception, answer.about)
+    if answer.code == OutcomeUnknown.code:
+        raise OrderUnsettled(answer.text)
+    raise Unavailable(answer.text)
+
+
+class _Giver:
+    """The receiver of a connection on which orders are given."""
+
+    requests: Requests
+
+    def begin(self, connection: Connection) -> "_Giver":
+        self.requests = Requests(connection)
+        return self
+
+    def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
+        if kind is Kind.GROUP_ANSWER:
+            self.requests.on_answer(payload)
+
+    def on_closed(self, connection: Connection, reason: Reason) -> None:
+        self.requests.on_closed(reason)

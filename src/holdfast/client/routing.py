@@ -1,0 +1,287 @@
+"""The groups that a client calls: each is found by asking hosts, and has one place for its requests.
+
+The hosts of a domain, as one client reaches them: where it begins, and wherever they go from there.
+"""
+
+import asyncio
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, Protocol
+
+from holdfast.calling.config import CallPolicy, ClientConfig
+from holdfast.calling.connections import HostConnections, HostEvents
+from holdfast.calling.group_client import GroupClient
+from holdfast.calling.targets import KnownHosts
+from holdfast.client.admin_client import Given, give
+from holdfast.model.admin.groups import Order
+from holdfast.model.calls import (
+    FollowHosts,
+    Locate,
+    Located,
+    Redirected,
+    RefusalCode,
+    Replies,
+    ToClient,
+    Turned,
+    Whereabouts,
+)
+from holdfast.model.errors import NoSuchGroup, Unavailable
+from holdfast.model.ids import SECOND, ClientId, GroupId, HostId
+from holdfast.model.reference import Reference
+from holdfast.net import Address, ConnectionSettings
+
+ASK_S: Final = 1.0
+"""How long one host is given to say where a group is, before another is asked."""
+PAUSE_S: Final = 0.05
+NO_GROUP: Final = GroupId(0)
+CALLERS_KEPT: Final = 1_000
+"""Groups that a client remembers how to call, of those that no proxy stands on. One that it calls again later
+is found anew, under a new client id."""
+
+
+def new_client() -> ClientId:
+    """An id under which a group remembers requests (FTC-91). One that numbers from 1 needs its own: under an
+    id that was used before, a new request would be answered with the reply to an old one."""
+    return ClientId(secrets.token_hex(12))
+
+
+class GroupLookup:
+    """Of one client. *hosts* are whom it is connected to, *on_reference* is told when a group may be reached
+    at other places."""
+
+    def __init__(
+        self,
+        policy: CallPolicy,
+        config: ClientConfig,
+        *,
+        hosts: Callable[[], HostConnections],
+        on_reference: Callable[[], None],
+    ) -> None:
+        self._policy = policy
+        self._config = config
+        self._hosts = hosts
+        self._on_reference = on_reference
+        self._callers: dict[GroupId, GroupClient] = {}
+        self._questions: dict[int, asyncio.Future[Located | Turned]] = {}
+        self._asked = 0
+
+    def references(self) -> Iterator[Reference]:
+        """Where the groups are, as far as is known."""
+        return (caller.reference for caller in self._callers.values())
+
+    def forget(self, group: GroupId) -> None:
+        """It was removed."""
+        caller = self._callers.pop(group, None)
+        if caller is not None:
+            caller.close()
+
+    def supersede(self, name: str, *, by: GroupId) -> None:
+        """The group of that name is *by*: any other that had it was removed."""
+        for caller in self._callers.values():
+            if caller.reference.name == name and caller.reference.group != by:
+                caller.is_gone = True
+
+    def close(self) -> None:
+        """Calls that have not ended end now: as unknown, if they may have been executed."""
+        for caller in self._callers.values():
+            caller.close()
+        self._callers.clear()
+
+    async def find(self, *, name: str = "", group: GroupId = NO_GROUP) -> GroupClient:
+        """The requests to the group of that name or number. Raises ``NoSuchGroup``, and ``Unavailable`` when
+        nobody could say."""
+        for known in self._callers.values():
+            is_named = known.reference.name == name and not known.is_gone
+            if is_named or known.reference.group == group:
+                # Last: those that were not asked for the longest go first.
+                self._callers[known.reference.group] = self._callers.pop(known.reference.group)
+                return known
+        located = await self._locate(name, group)
+        reference = located.reference
+        self._forget_gone(reference.name)
+        # Somebody else may have found it meanwhile: its numbers must come from one place.
+        if reference.group not in self._callers:
+            self._let_go()
+            self._callers[reference.group] = GroupClient(
+                reference,
+                new_client(),
+                located.time_ns,
+                hosts=self._hosts(),
+                config=self._config,
+                on_reference=lambda _: self._on_reference(),
+            )
+            self._on_reference()
+        return self._callers[reference.group]
+
+    # --- events of the hosts
+
+    def on_up(self, host: HostId) -> None:
+        for caller in self._callers.values():
+            caller.on_up(host)
+
+    def on_down(self, host: HostId) -> None:
+        for caller in self._callers.values():
+            caller.on_down(host)
+
+    def on_message(self, host: HostId, message: ToClient) -> None:
+        match message:
+            case Replies(group=group) | Turned(group=group) if group in self._callers:
+                self._callers[group].on_message(host, message)
+            case Redirected(reference=reference) if reference.group in self._callers:
+                self._callers[reference.group].on_message(host, message)
+            case Located(frame=frame) | Turned(frame=frame, group=0):
+                question = self._questions.get(frame)
+                if question is not None and not question.done():
+                    question.set_result(message)
+
+    # --- finding groups
+
+    def _forget_gone(self, name: str) -> None:
+        """Of groups that were removed one is remembered for each name, and no more."""
+        gone = [
+            group for group, each in self._callers.items() if each.is_gone and each.reference.name == name
+        ]
+        for group in gone:
+            self._callers.pop(group).close()
+
+    def _let_go(self) -> None:
+        """Make room for one more, of groups that nobody waits for and no proxy stands on."""
+        unused = [group for group, each in self._callers.items() if each.is_idle and not each.is_held]
+        for group in unused[: max(0, len(unused) + 1 - CALLERS_KEPT)]:
+            self._callers.pop(group).close()
+
+    async def _locate(self, name: str, group: GroupId) -> Located:
+        """Ask one host after the other, until one knows (FTC-69)."""
+        what = name or f"group {group}"
+        try:
+            async with asyncio.timeout(self._policy.duration_ns / SECOND):
+                while True:
+                    for host in self._hosts().connected:
+                        answer = await self._ask(host, lambda frame: Locate(frame, name, group))
+                        if isinstance(answer, Located):
+                            return answer
+                        if answer is not None and answer.code is RefusalCode.NO_SUCH_GROUP:
+                            raise NoSuchGroup(answer.text or f"there is no group {what!r}")
+                    await asyncio.sleep(PAUSE_S)
+        except TimeoutError:
+            waited_s = self._policy.duration_ns / SECOND
+            raise Unavailable(f"nobody could say within {waited_s:g} s where {what!r} is") from None
+
+    async def _ask(self, host: HostId, question: Callable[[int], Locate]) -> Located | Turned | None:
+        """One host's answer; None when there is none in time."""
+        self._asked += 1
+        frame = self._asked
+        answer: asyncio.Future[Located | Turned] = asyncio.get_running_loop().create_future()
+        self._questions[frame] = answer
+        try:
+            self._hosts().send(host, question(frame))
+            async with asyncio.timeout(ASK_S):
+                return await answer
+        except TimeoutError:
+            return None
+        finally:
+            del self._questions[frame]
+
+
+class ReachedGroups(HostEvents, Protocol):
+    """The groups that are called, which want to know what befalls the hosts."""
+
+    def references(self) -> Iterable[Reference]: ...
+
+
+class HostReach:
+    """Of one client, which begins at *addresses*. Nothing happens until :meth:`open`."""
+
+    def __init__(
+        self,
+        endpoint: ConnectionSettings,
+        addresses: list[Address],
+        called: ReachedGroups,
+        config: ClientConfig,
+        *,
+        insecure: bool,
+    ) -> None:
+        self._endpoint = endpoint
+        self._given = addresses
+        self._called = called
+        self._config = config
+        self._insecure = insecure
+        self._known = KnownHosts()
+        self._hosts: HostConnections | None = None
+        self._connected = asyncio.Event()
+        self._is_keeping = False
+
+    async def open(self, within_s: float) -> None:
+        """Be connected from here on; returns when one host is. Raises ``Unavailable``."""
+        self._hosts = HostConnections(self._endpoint, self, self._config, insecure=self._insecure)
+        self._hosts.keep(self._given)
+        try:
+            async with asyncio.timeout(within_s):
+                await self._connected.wait()
+        except TimeoutError:
+            where = ", ".join(map(str, self._given))
+            why = "; ".join(self._hosts.failures)
+            said = f"none of {where} could be reached within {within_s:g} s"
+            raise Unavailable(f"{said}: {why}" if why else said) from None
+
+    async def close(self) -> None:
+        """Hang up."""
+        hosts, self._hosts = self._hosts, None
+        if hosts is not None:
+            await hosts.close()
+
+    @property
+    def hosts(self) -> HostConnections:
+        """The connections. Raises ``Unavailable`` when they are closed."""
+        if self._hosts is None:
+            raise _closed()
+        return self._hosts
+
+    async def give(self, wanted: Order, kind: type[Given]) -> Given:
+        """Have an order done by any host that is known. Raises ``Unavailable`` when closed, and what the
+        order comes to."""
+        if self._hosts is None:
+            raise _closed()
+        addresses = list(dict.fromkeys(self._addresses()))
+        return await give(addresses, self._endpoint, wanted, kind, insecure=self._insecure)
+
+    def keep_connected_soon(self) -> None:
+        """Be connected to every host, before it is needed: looked at once per turn, since a host that dies
+        makes many groups move together."""
+        if not self._is_keeping:
+            self._is_keeping = True
+            asyncio.get_running_loop().call_soon(self._keep_connected)
+
+    def _keep_connected(self) -> None:
+        self._is_keeping = False
+        if self._hosts is not None:
+            self._hosts.keep(self._addresses())
+
+    def _addresses(self) -> list[Address]:
+        known = self._known.addresses(self._called.references())
+        return [*self._given, *map(Address.parse, known)]
+
+    # --- events of the hosts
+
+    def on_up(self, host: HostId) -> None:
+        if self._hosts is None:
+            return  # it came while the others were hung up
+        self._connected.set()
+        self._hosts.send(host, FollowHosts())
+        self._called.on_up(host)
+
+    def on_down(self, host: HostId) -> None:
+        if self._hosts is None or not self._hosts.connected:
+            self._connected.clear()
+        self._called.on_down(host)
+
+    def on_message(self, host: HostId, message: ToClient) -> None:
+        if isinstance(message, Whereabouts):
+            self._known.learn(message.hosts)
+            self.keep_connected_soon()
+        else:
+            self._called.on_message(host, message)
+
+
+def _closed() -> Unavailable:
+    return Unavailable("the domain is closed: use it within `async with`")

@@ -1,0 +1,429 @@
+"""An object's state as bytes and back (checklist FTC, Checkpointable and Updateable).
+
+A class may say how, by ``get_state`` and ``set_state`` (and ``get_update``, ``set_update`` for what changed
+since); otherwise its attributes are taken as they are. An attribute must come back as it went: annotate it
+on the class where its value alone does not tell (a set, a tuple, a struct of your own). One that cannot be
+captured is refused by name when the group is created, not discovered at the first failover.
+
+What is captured is read back at once and compared with what the object holds, piece by piece (E9): encoding
+does not look at annotations, decoding does. A class that sets its state itself is tried on a fresh object,
+which must then hold the same attributes, or give the same state.
+"""
+
+import dataclasses
+import inspect
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from typing import Any, Final, Protocol, get_type_hints, runtime_checkable
+
+import msgspec
+
+from holdfast.execution.method import run_own
+from holdfast.execution.read_back import difference, in_short, is_same, misfit, named
+from holdfast.execution.state_pieces import PIECE_BYTES, Piece, is_cut, joined, parts
+from holdfast.model.errors import InvalidRequest
+from holdfast.model.outcome import error_in_words, text_of
+
+STATE_BYTES_MAX: Final = 1 << 31
+OWN_PIECE_BYTES: Final = 1 << 20
+"""Of a state that a class encodes itself: it is put together again before the class sees it."""
+
+AT_ONCE_BYTES: Final = 4 * PIECE_BYTES
+"""What is encoded and longer is read back in parts."""
+_UNENCODABLE: Final = (TypeError, ValueError, OverflowError, RecursionError)
+_digests: Final = msgspec.msgpack.Encoder(order="deterministic")
+
+
+class NoStateAvailable(Exception):
+    """Raised by a class's ``get_state`` when its state cannot be had now. No fault: the log is kept, and it
+    is asked again after the next interval (FTC-311)."""
+
+
+class InvalidState(Exception):
+    """Raised by a class's ``set_state`` for a state it cannot take: the object counts as failed (FTC-310)."""
+
+
+class NoUpdateAvailable(Exception):
+    """Raised by a class's ``get_update`` when it cannot say now what changed. No fault: backups replay, and
+    it is asked again (FTC-311)."""
+
+
+class InvalidUpdate(Exception):
+    """Raised by a class's ``set_update`` for an update it cannot take: the object counts as failed
+    (FTC-310)."""
+
+
+class NotCapturable(InvalidRequest):
+    """Raised when an object's state cannot be captured; names the attribute and what would help."""
+
+    code = "not_capturable"
+
+
+@runtime_checkable
+class Checkpointable(Protocol):
+    """A class that says itself what its state is."""
+
+    def get_state(self) -> bytes: ...
+
+    def set_state(self, state: bytes) -> None: ...
+
+
+@runtime_checkable
+class Updateable(Checkpointable, Protocol):
+    """A class that can also say what changed since its last ``get_state`` or ``get_update``."""
+
+    def get_update(self) -> bytes: ...
+
+    def set_update(self, update: bytes) -> None: ...
+
+
+@cache
+def _is_a(cls: type, protocol: type) -> bool:
+    """Remembered, because looking takes so long that a host that takes over many groups would feel it."""
+    return issubclass(cls, protocol)
+
+
+class Capture:
+    """How the objects of one class are captured and restored."""
+
+    def __init__(self, cls: type) -> None:
+        self._cls = cls
+        self._types = _attribute_types(cls)
+        self._decoders: dict[str, msgspec.msgpack.Decoder[Any]] = {}
+        self.is_checkpointable = _is_a(cls, Checkpointable)
+        self.is_updateable = _is_a(cls, Updateable)
+        self._takes_version = self.is_checkpointable and _takes_version(cls)
+        given = [name for name in ("get_state", "set_state") if callable(getattr(cls, name, None))]
+        if len(given) == 1:
+            raise NotCapturable(
+                f"{cls.__name__} has {given[0]} without its counterpart; give both or neither"
+            )
+
+    def state_of(self, instance: object, fresh: Callable[[], Any] | None = None, version: str = "") -> bytes:
+        """The whole state; read back, where *fresh* is given (:meth:`restored`). Raises
+        :class:`NotCapturable`, or what ``get_state`` raises."""
+        if isinstance(instance, Checkpointable):
+            state = _as_bytes(run_own(instance.get_state), f"{self._cls.__name__}.get_state")
+            if fresh is not None:
+                self._read_back_own(instance, state, partial(self.restored, state, fresh, version))
+            return state
+        return msgspec.msgpack.encode(
+            {
+                name: self._encoded(name, value, is_read_back=fresh is not None)
+                for name, value in _attributes(instance)
+            }
+        )
+
+    def restored(self, state: bytes, fresh: Callable[[], Any], version: str = "") -> Any:
+        """An object with that state, which the class of that *version* gave. *fresh* makes one as the group's
+        creation did, for a class that sets its state itself; any other is built bare, and its ``__init__`` is
+        not run again."""
+        if self.is_checkpointable:
+            instance = fresh()
+            self.set_state(instance, state, version)
+            return instance
+        instance = object.__new__(self._cls)
+        for name, encoded in msgspec.msgpack.decode(state, type=dict[str, msgspec.Raw]).items():
+            object.__setattr__(instance, name, self._decoded(name, encoded))
+        return instance
+
+    def set_state(self, instance: Any, state: bytes, version: str) -> None:
+        """Raises what ``set_state`` raises."""
+        if self._takes_version:
+            run_own(instance.set_state, state, version)
+        else:
+            run_own(instance.set_state, state)
+
+    def pieces_of(self, instance: object, fresh: Callable[[], Any], version: str = "") -> Iterator[bytes]:
+        """The whole state, in pieces for :class:`Restoring`, each read back and dropped. Raises as
+        :meth:`state_of`."""
+        if isinstance(instance, Checkpointable):
+            state = self.state_of(instance, fresh, version)
+            for start in range(0, max(len(state), 1), OWN_PIECE_BYTES):
+                piece = msgspec.msgpack.encode(state[start : start + OWN_PIECE_BYTES])
+                yield _piece("", msgspec.Raw(piece))
+            return
+        for name, value in _attributes(instance):
+            if not is_cut(value, self._types.get(name, Any)):
+                yield _piece(name, self._encoded(name, value, is_read_back=True))
+                continue
+            encode = partial(self._encoded, name, is_read_back=True)
+            for number, part in enumerate(parts(value, encode)):
+                yield _piece(name, part, is_part=number > 0)
+
+    def restoring(self, fresh: Callable[[], Any], version: str = "") -> "Restoring":
+        """See :meth:`restored`."""
+
+        def finish(state: bytes) -> Any:
+            return self.restored(state, fresh, version)
+
+        return Restoring(self._cls, self._decoded, finish if self.is_checkpointable else None)
+
+    def digest_of(self, instance: object) -> bytes:
+        """Bytes that are equal for equal states. Unlike the state they do not follow the order of sets,
+        which is another in each process."""
+        if isinstance(instance, Checkpointable):
+            return self.state_of(instance)
+        attributes = dict(_attributes(instance))
+        try:
+            return _digests.encode(attributes)
+        except TypeError:
+            # A dictionary with keys other than text: msgspec cannot order those.
+            return _digests.encode(_ordered(attributes))
+
+    def update_of(self, instance: object) -> bytes:
+        """What changed since the last state or update; the class must be updateable."""
+        if not isinstance(instance, Updateable):
+            raise NotCapturable(f"{self._cls.__name__} has no get_update and set_update")
+        return _as_bytes(run_own(instance.get_update), f"{self._cls.__name__}.get_update")
+
+    def apply_update(self, instance: object, update: bytes) -> None:
+        """Raises what ``set_update`` raises, as :class:`InvalidUpdate`."""
+        if not isinstance(instance, Updateable):
+            raise NotCapturable(f"{self._cls.__name__} has no get_update and set_update")
+        run_own(instance.set_update, update)
+
+    def check(self, instance: object, fresh: Callable[[], Any], version: str = "") -> None:
+        """Raise :class:`NotCapturable` for the first attribute that does not come back as it went."""
+        if not isinstance(instance, Checkpointable):
+            _check_bare(self._cls)
+        self.state_of(instance, fresh, version)
+
+    # --- reading back
+
+    def _encoded(self, name: str, value: object, first: int = 0, *, is_read_back: bool) -> msgspec.Raw:
+        """An attribute's value, or that of a part of it that begins with its item *first*."""
+        try:
+            encoded = msgspec.msgpack.encode(value)
+        except _UNENCODABLE as error:
+            found = misfit(value, Any, _why_not_encoded, text_of(error), first)
+            raise NotCapturable(
+                f"{self._cls.__name__}.{name}{found.path} cannot be captured ({found.why}): "
+                "leave it out of the object, or write get_state and set_state"
+            ) from None
+        raw = msgspec.Raw(encoded)
+        if is_read_back and len(encoded) > AT_ONCE_BYTES and is_cut(value, self._types.get(name, Any)):
+            # In one go it would take so long that not even another thread gets to run meanwhile.
+            for _ in parts(value, lambda part, at: self._encoded(name, part, first + at, is_read_back=True)):
+                pass
+        elif is_read_back:
+            self._read_back(name, value, raw, first)
+        return raw
+
+    def _decoded(self, name: str, encoded: msgspec.Raw) -> Any:
+        """Raises ``msgspec.DecodeError``, and what types of the user's own raise."""
+        decoder = self._decoders.get(name)
+        if decoder is None:
+            decoder = self._decoders[name] = msgspec.msgpack.Decoder(self._types.get(name, Any))
+        return decoder.decode(encoded)
+
+    def _read_back(self, name: str, value: object, encoded: msgspec.Raw, first: int) -> None:
+        path = f"{self._cls.__name__}.{name}"
+        try:
+            back = run_own(self._decoded, name, encoded)
+        except Exception as error:
+            # The annotation does not fit, or a type of the user's own refuses it in whatever way.
+            kind = self._types.get(name, Any)
+            found = misfit(value, kind, _why_not_read, _in_words(error), first)
+            raise NotCapturable(
+                f"{path}{found.path}: annotated {named(found.kind)}, "
+                f"holds {_holds(found.value)}, which cannot be read back ({found.why})"
+            ) from None
+        if not run_own(is_same, value, back):
+            differs = difference(value, back, first)
+            raise NotCapturable(
+                f"{path}{differs.path} holds {_holds(differs.went)} and would come back as "
+                f"{_holds(differs.came)}: annotate it on the class ({name}: ...), "
+                "or write get_state and set_state"
+            )
+
+    def _read_back_own(self, instance: object, state: bytes, restored: Callable[[], Any]) -> None:
+        """*state* is what ``get_state`` of *instance* gave; *restored* makes an object of it."""
+        cls = self._cls.__name__
+        try:
+            back = restored()
+        except Exception as error:
+            raise NotCapturable(
+                f"{cls}.set_state does not take what {cls}.get_state gave: {error_in_words(error)}"
+            ) from None
+        if _is_bare(self._cls) and _have_same_attributes(instance, back):
+            return
+        try:
+            again = _as_bytes(run_own(back.get_state), f"{cls}.get_state")
+            if is_state_same(state, again) or again != run_own(restored().get_state):
+                return  # or it is another each time, and cannot be compared
+        except NoStateAvailable:
+            return
+        except Exception as error:
+            raise NotCapturable(
+                f"{cls}.get_state fails on an object with the state that it gave: {error_in_words(error)}"
+            ) from None
+        at = next((at for at, pair in enumerate(zip(state, again, strict=False)) if pair[0] != pair[1]), None)
+        where = min(len(state), len(again)) if at is None else at
+        raise NotCapturable(
+            f"{cls}.set_state does not bring back what {cls}.get_state gave: of {len(state)} bytes come "
+            f"{len(again)}, other ones from byte {where} on"
+        )
+
+
+class Restoring:
+    """An object that is made of its pieces, one after the other."""
+
+    def __init__(
+        self,
+        cls: type,
+        decoded: Callable[[str, msgspec.Raw], Any],
+        restored: Callable[[bytes], Any] | None,
+    ) -> None:
+        """*decoded* reads an attribute of that name. *restored*: the object with a state, for a class that
+        sets its state itself."""
+        self._cls = cls
+        self._decoded = decoded
+        self._restored = restored
+        self._values: dict[str, Any] = {}
+        self._state = bytearray()
+
+    def take(self, encoded: bytes) -> None:
+        """The next piece. Raises ``msgspec.DecodeError``."""
+        piece = msgspec.msgpack.decode(encoded, type=Piece)
+        if self._restored is not None:
+            self._state += msgspec.msgpack.decode(piece.value, type=bytes)
+            return
+        value = self._decoded(piece.name, piece.value)
+        self._values[piece.name] = joined(self._values[piece.name], value) if piece.is_part else value
+
+    def finish(self) -> Any:
+        """The object. Raises what ``set_state`` raises."""
+        if self._restored is not None:
+            return self._restored(bytes(self._state))
+        instance: Any = object.__new__(self._cls)
+        for name, value in self._values.items():
+            object.__setattr__(instance, name, value)
+        return instance
+
+
+def _takes_version(cls: type) -> bool:
+    """Whether its ``set_state`` wants to know by which version the state was given (E7)."""
+    try:
+        inspect.signature(cls.set_state).bind(None, b"", "")  # type: ignore[attr-defined]  # it has one
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _piece(name: str, value: msgspec.Raw, *, is_part: bool = False) -> bytes:
+    return msgspec.msgpack.encode(Piece(name, value, is_part))
+
+
+def _ordered(value: Any) -> Any:
+    """*value* with its dictionaries and sets as lists in an order of their own encoding."""
+    if isinstance(value, dict):
+        pairs = [(_digests.encode(_ordered(key)), _ordered(each)) for key, each in value.items()]
+        return sorted(pairs, key=lambda pair: pair[0])
+    if isinstance(value, set | frozenset):
+        return sorted(_digests.encode(_ordered(each)) for each in value)
+    if isinstance(value, list | tuple):
+        return [_ordered(each) for each in value]
+    if isinstance(value, msgspec.Struct):
+        return [_ordered(getattr(value, name)) for name in value.__struct_fields__]
+    if dataclasses.is_dataclass(value):
+        return [_ordered(getattr(value, each.name)) for each in dataclasses.fields(value)]
+    return value
+
+
+def attribute_names(instance: object) -> list[str]:
+    """Of every attribute that is set."""
+    return [name for name, _ in _attributes(instance)]
+
+
+def _attributes(instance: object) -> list[tuple[str, Any]]:
+    """Every attribute that is set, from ``__dict__`` and ``__slots__``, by name."""
+    found = dict(getattr(instance, "__dict__", {}))
+    for cls in type(instance).__mro__:
+        slots = cls.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            name = _mangled(cls, name)
+            if name not in ("__dict__", "__weakref__") and hasattr(instance, name):
+                found[name] = getattr(instance, name)
+    return sorted(found.items())
+
+
+def _mangled(cls: type, name: str) -> str:
+    """What a private name in the class's ``__slots__`` is called on its objects."""
+    owner = cls.__name__.lstrip("_")
+    return f"_{owner}{name}" if owner and name.startswith("__") and not name.endswith("__") else name
+
+
+def _is_bare(cls: type) -> bool:
+    try:
+        _check_bare(cls)
+    except NotCapturable:
+        return False
+    return True
+
+
+def _have_same_attributes(one: object, other: object) -> bool:
+    """Whether that is so beyond doubt: a handle of each object's own is not comparable."""
+    try:
+        return run_own(is_same, dict(_attributes(one)), dict(_attributes(other)))
+    except Exception:
+        return False
+
+
+def is_state_same(one: bytes, other: bytes) -> bool:
+    """Whether two states that a class encoded itself are the same, or the same in another order: that of a
+    set is another after it was built anew, and does not matter."""
+    return one == other or (len(one) == len(other) and Counter(one) == Counter(other))
+
+
+def _why_not_encoded(value: object, kind: Any) -> str:
+    """Why *value* cannot be encoded; empty if it can."""
+    try:
+        msgspec.msgpack.encode(value)
+    except _UNENCODABLE as error:
+        return text_of(error)
+    return ""
+
+
+def _why_not_read(value: object, kind: Any) -> str:
+    """Why *value*, annotated as *kind*, cannot be read back; empty if it can."""
+    try:
+        run_own(msgspec.msgpack.decode, msgspec.msgpack.encode(value), type=kind)
+    except Exception as error:
+        return _in_words(error)
+    return ""
+
+
+def _in_words(error: Exception) -> str:
+    return text_of(error) if isinstance(error, msgspec.DecodeError) else error_in_words(error)
+
+
+def _holds(value: object) -> str:
+    return f"{type(value).__name__} {in_short(value)}" if value is not None else "None"
+
+
+def _check_bare(cls: type) -> None:
+    """An object is built of its attributes: of a dictionary or a list the contents would be missing."""
+    try:
+        object.__new__(cls)
+    except TypeError as error:
+        raise NotCapturable(
+            f"{cls.__name__} is more than its attributes ({error}): "
+            "hold as an attribute what it inherits from, or write get_state and set_state"
+        ) from None
+
+
+def _attribute_types(cls: type) -> dict[str, Any]:
+    try:
+        return get_type_hints(cls)
+    except (NameError, TypeError):
+        return {}
+
+
+def _as_bytes(state: object, what: str) -> bytes:
+    if not isinstance(state, bytes | bytearray | memoryview):
+        raise NotCapturable(f"{what} returned a {type(state).__name__}; a state is bytes")
+    if len(state) > STATE_BYTES_MAX:
+        raise NotCapturable(f"{what} returned {len(state)} bytes; at most {STATE_BYTES_MAX}")
+    return bytes(state)

@@ -1,0 +1,331 @@
+"""The machine that executes a group's records on its object: same records, same state, same replies.
+
+Rules. Whether a call runs is decided by the retention table and the record's CSN alone (X2). Methods run one
+at a time, in the order of their positions (:mod:`.queue`). An exception is an ordinary reply. Time and
+randomness come from the operation (:mod:`.context`). What records act on is the state (:mod:`.object_state`).
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from holdfast.execution.context import Scope, scope_now
+from holdfast.execution.definition import OtherCode, bring_up_to_date
+from holdfast.execution.effects import Effects, Job
+from holdfast.execution.method import ASKED_BY, ORDERED_BYTES_MAX, SHORT_BYTES, fitted, why_not_alive
+from holdfast.execution.object_state import ObjectState
+from holdfast.execution.queue import run_at_once
+from holdfast.execution.records import (
+    Call,
+    Calls,
+    Digested,
+    Executed,
+    Forward,
+    Marked,
+    NestedReply,
+    Poison,
+    Record,
+    Replied,
+    Reply,
+    SendEnded,
+    Sent,
+    Settled,
+    Stamp,
+    State,
+    TimerFired,
+    Unmarked,
+    Update,
+    Upgraded,
+    Withdrawn,
+    decode_calls,
+)
+from holdfast.execution.timers import is_timer
+from holdfast.model.calls import Request
+from holdfast.model.errors import invariant
+from holdfast.model.ids import Position
+from holdfast.model.outcome import (
+    INVALID_POLICY,
+    Refused,
+    Unknown,
+    decode_outcome,
+    encode_outcome,
+    outcome_in_words,
+)
+from holdfast.sequence.retention import (
+    ABANDONED,
+    EXPIRED,
+    FRESH,
+    NEVER,
+    TOO_LATE,
+    InProgress,
+    Repeated,
+    Verdict,
+)
+
+Run = Callable[..., bytes | None]
+"""Calls its first argument with the others: :meth:`holdfast.styles.ports.Onlooker.run`."""
+
+TIMER_DURATION_S: Final = 300
+"""How long the nested calls of a method that a timer started may take."""
+
+REFUSALS: Final[dict[Verdict, bytes]] = {
+    EXPIRED: encode_outcome(Refused("expired", EXPIRED.why)),
+    ABANDONED: encode_outcome(Refused("abandoned", ABANDONED.why)),
+    NEVER: encode_outcome(Refused("never_runs", NEVER.why)),
+    TOO_LATE: encode_outcome(Refused(INVALID_POLICY, TOO_LATE.why)),
+}
+
+
+class Execution(ObjectState):
+    """One member's object and everything that belongs to it, brought forward record by record. One style
+    drives it, from one thread."""
+
+    # --- the code that made the state (E7)
+
+    def _check_own(self, first: Position) -> None:
+        if not self.is_own:
+            raise OtherCode(first, self.code, self.definition.code)
+
+    def _upgrade(self, record: Upgraded) -> None:
+        here = self.definition.code
+        if not record.to_code.is_same(here):
+            raise OtherCode(self.position, record.to_code, here)
+        is_begun = self.position > 1  # the object as at creation has just been made by the class of here
+        if is_begun:
+            invariant(self.is_idle, "nothing waits where other code goes on")
+            bring_up_to_date(
+                self.definition, self.line.instance, self.timers, self.code, self.position, self.time_ns
+            )
+        self._take_code(record.to_code)
+
+    # --- records
+
+    def apply(self, first: Position, record: Record, run: Run | None = None) -> Effects:
+        """Execute or replay the record at *first*, which must be the next one. Raises
+        :class:`.definition.OtherCode` for one that the class as it is here may not execute, and
+        :class:`.definition.CannotUpgrade` where it should go on and cannot."""
+        if isinstance(record, Calls):
+            return self.calls(first, record.stamp, record.sent, decode_calls(record.sent.calls), run)
+        if isinstance(record, Executed):
+            return self._replay(first, record)
+        if isinstance(record, NestedReply | TimerFired | Poison | Withdrawn | Unmarked):
+            self._check_own(first)
+        self._move_to(first, first)
+        effects = Effects()
+        match record:
+            case Replied():
+                self._take_replies(record, effects)
+            case NestedReply():
+                self._take_time(record.stamp)
+                self._resume(record, effects)
+            case TimerFired():
+                self._take_time(record.stamp)
+                self._fire(record, effects)
+            case Settled():
+                self._take_time(record.stamp)
+                effects.settled = self.retention.settle(record.client, record.number, record.expiration_s)
+            case Poison():
+                self._take_time(record.stamp)
+                self._poison(record, effects)
+            case Withdrawn():
+                self._take_time(record.stamp)
+                self._end(self.line.withdraw(record.request, record.outcome), effects)
+            case SendEnded(number=number, code=code, text=text):
+                self._take_time(record.stamp)
+                self.sends.end(number, code, text, self.time_ns)
+            case Upgraded():
+                self._upgrade(record)
+            case Marked():
+                self.line.close_gate()
+            case Unmarked():
+                self._end(self.line.open_gate(self.position), effects)
+            case State() | Update() | Forward() | Digested():
+                pass  # they speak of what has been executed already
+        return effects
+
+    def calls(
+        self, first: Position, stamp: Stamp, sent: Sent, calls: list[Call], run: Run | None = None
+    ) -> Effects:
+        """Execute the calls of one client frame, each by way of *run* if there is one. Raises
+        :class:`.definition.OtherCode`."""
+        self._check_own(first)
+        self._move_to(first, first + len(calls) - 1)
+        self._take_time(stamp)
+        client, chain, root, time_ns, last = sent.client, sent.chain, sent.root, self.time_ns, self.position
+        self.retention.raise_floor(client, sent.floor, sent.horizon_s, is_nested=bool(chain))
+        admit, finish = self.retention.admit, self.retention.finish
+        start = self.line.start if run is None else partial(run, self.line.start)
+        outcomes: list[bytes | None] = []
+        note = self.definition.attempts.enter(client, calls)
+        token = scope_now.set(self.line.scope)
+        try:
+            for position, each in enumerate(calls, first):
+                number = each.number
+                verdict = admit(client, number, Position(position), each.expiration_s)
+                if verdict is not FRESH:
+                    outcomes.append(_known(verdict))
+                    continue
+                if note is not None:
+                    note(number)
+                outcome = start(each, client, time_ns, chain, last, root)
+                if outcome is not None:
+                    if len(outcome) > SHORT_BYTES:
+                        outcome = fitted(outcome, ORDERED_BYTES_MAX - len(each.arguments) - len(each.method))
+                    finish(client, number, outcome)
+                outcomes.append(outcome)
+        finally:
+            self.definition.attempts.leave()
+            scope_now.reset(token)
+        return Effects(outcomes)
+
+    def query(self, method: str, arguments: msgspec.Raw, request: Request, carried: bytes = b"") -> bytes:
+        """Answer from the state as it is, or as it was before the operation that waits. Only where
+        :meth:`sees` says that there is one: half an operation is nobody's to see."""
+        sight = self.line.seen_by(method)
+        invariant(sight is not None, "a query never sees half an operation")
+        assert sight is not None  # for the type checker: the invariant has stopped us otherwise
+        definition = self.definition
+        scope = Scope(definition.group, definition.interface, None, definition.on_raised)
+        scope.begin(*request, self.time_ns, carried)
+        definition.attempts.enter_one(*request)
+        try:
+            return run_at_once(sight.instance, definition.interface, scope, method, arguments)
+        finally:
+            self.definition.attempts.leave_one()
+
+    def why_not_alive(self) -> str:
+        """By the object's own word (FTC-247); empty when it is alive. Only while :attr:`may_be_asked`."""
+        invariant(self.may_be_asked, "an object is asked between two operations")
+        scope = Scope(self.definition.group, self.definition.interface, None)
+        scope.begin(ASKED_BY, 0, self.time_ns)
+        self.definition.attempts.enter_one(ASKED_BY, 0)
+        try:
+            return why_not_alive(self.line.instance, scope)
+        finally:
+            self.definition.attempts.leave_one()
+
+    def go_on(self) -> Effects:
+        """Run what waits in the queue, after :meth:`load`. Raises :class:`.definition.OtherCode`."""
+        effects = Effects()
+        if self.line.queue:
+            self._check_own(self.position)
+        self._end(self.line.drain(self.position), effects)
+        return effects
+
+    def keep_account(self, first: Position, record: Record) -> None:
+        """Take a record whose effect on the object comes as an update: who has had which reply, and what time
+        it is."""
+        if isinstance(record, Calls | Executed):
+            self._check_own(first)
+            calls = decode_calls(record.sent.calls)
+            self._move_to(first, first + len(calls) - 1)
+            self._take_time(record.stamp)
+            self._account(first, record.sent, calls, record.outcomes if isinstance(record, Executed) else [])
+        elif isinstance(record, NestedReply | TimerFired | Withdrawn):
+            self._check_own(first)
+            self._move_to(first, first)
+            self._take_time(record.stamp)
+        else:
+            self.apply(first, record)
+
+    def _account(self, first: Position, sent: Sent, calls: list[Call], outcomes: list[bytes]) -> None:
+        self.retention.raise_floor(sent.client, sent.floor, sent.horizon_s, is_nested=bool(sent.chain))
+        for index, each in enumerate(calls):
+            position = Position(first + index)
+            if (
+                self.retention.admit(sent.client, each.number, position, each.expiration_s) is FRESH
+                and outcomes
+            ):
+                self.retention.finish(sent.client, each.number, outcomes[index])
+
+    # --- one record of each kind
+
+    def _replay(self, first: Position, record: Executed) -> Effects:
+        calls = decode_calls(record.sent.calls)
+        effects = self.calls(first, record.stamp, record.sent, calls)
+        for each, outcome, recorded in zip(calls, effects.outcomes, record.outcomes, strict=True):
+            if outcome != recorded:
+                # The client may have it already, so the recorded one stands (E1).
+                self.retention.finish(record.sent.client, each.number, recorded)
+                request = Request(record.sent.client, each.number)
+                effects.divergence = _other(f"{each.method} of {request}", outcome, recorded)
+        effects.outcomes = list(record.outcomes)
+        return effects
+
+    def _take_replies(self, record: Replied, effects: Effects) -> None:
+        for reply in record.replies:
+            outcome = self.retention.reply_to(reply.client, reply.number)
+            if outcome is not None and outcome != reply.outcome:
+                effects.divergence = _other(str(reply.request), outcome, reply.outcome)
+            self.retention.finish(reply.client, reply.number, reply.outcome, self.position)
+
+    def _resume(self, record: NestedReply, effects: Effects) -> None:
+        request = record.request
+        if not self.line.is_waiting_for(request, record.call):
+            return  # a second answer to a call that has one
+        try:
+            outcome = decode_outcome(record.outcome)
+        except msgspec.DecodeError as error:
+            outcome = Unknown(f"the answer cannot be read: {error}")
+        self._end(self.line.resume(request, outcome, self.position), effects)
+
+    def _end(self, ended: Iterator[tuple[Job, bytes]], effects: Effects) -> None:
+        for job, outcome in ended:
+            if not job.is_timer:
+                self.retention.finish(job.client, job.number, outcome)
+                effects.later.append(Reply(job.client, job.number, outcome))
+
+    def _fire(self, record: TimerFired, effects: Effects) -> None:
+        timer = self.timers.fire(record.timer, record.due_ns, self.time_ns)
+        if timer is None:
+            return
+        job = Job(
+            *timer.request,
+            timer.method,
+            timer.arguments,
+            self.retention.time_s + TIMER_DURATION_S,
+            self.time_ns,
+            is_timer=True,
+        )
+        self.line.queue.append(job)
+        self._end(self.line.drain(self.position), effects)
+
+    def _poison(self, record: Poison, effects: Effects) -> None:
+        request, outcome = record.request, record.outcome
+        verdict = self.retention.judge(*request, record.expiration_s)
+        # What stands in line runs, also when its client gave it up long ago: the table does not know of it.
+        is_in_line = any(job.request == request for job in self.line.in_progress())
+        if is_in_line or (is_timer(request) and self.timers.is_to_come(request)):
+            self._end(self.line.poison(request, outcome, self.position), effects)
+        elif is_timer(request):
+            pass  # it was given up when it fired, or has been cancelled
+        elif verdict is FRESH:
+            self.retention.begin(*request, self.position, record.expiration_s)
+            self.retention.finish(*request, outcome)
+        elif isinstance(verdict, Repeated) and verdict.reply != outcome:
+            if isinstance(decode_outcome(verdict.reply), Refused):
+                return  # it was withdrawn first, and did not run anywhere
+            effects.divergence = f"{request} is poisoned, but here it ran"
+            self.retention.finish(*request, outcome)
+
+    def _move_to(self, first: int, last: int) -> None:
+        invariant(first == self.position + 1, f"position {first} does not follow {self.position}")
+        self.position = Position(last)
+
+    def _take_time(self, stamp: Stamp) -> None:
+        self.csn = stamp.csn
+        self.time_ns = self.line.time_ns = max(self.time_ns, stamp.time_ns)
+        self.retention.advance(stamp.csn.timestamp)
+
+
+def _other(call: str, outcome: bytes | None, recorded: bytes) -> str:
+    gave = outcome_in_words(outcome) if outcome is not None else "nothing"
+    return f"{call} gave {gave}, recorded is {outcome_in_words(recorded)}"
+
+
+def _known(verdict: Verdict) -> bytes | None:
+    if isinstance(verdict, Repeated):
+        return verdict.reply
+    return None if isinstance(verdict, InProgress) else REFUSALS[verdict]

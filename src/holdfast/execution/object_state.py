@@ -1,0 +1,205 @@
+"""One member's object, all that belongs to it, and the position that both stand for.
+
+The object, the retention table, the timers, the outbox and the queue are saved together. A method that waits
+cannot be saved: its frame is not data. So no state is captured while one waits;
+:meth:`ObjectState.when_at_rest` gives the next moment, which comes between two operations even if the queue
+never empties. A member that loads an older state meets the waiting call again in the records that follow,
+runs it again, and resumes it from the recorded outcomes of its nested calls.
+
+What changes a state is :class:`.execution.Execution`.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterator
+from typing import Self
+
+import msgspec
+
+from holdfast.execution import saved_state
+from holdfast.execution.definition import Definition
+from holdfast.execution.effects import Outgoing
+from holdfast.execution.queue import OperationQueue
+from holdfast.execution.saved_state import Saved
+from holdfast.execution.sends import Sends
+from holdfast.execution.state_pieces import weighs_over
+from holdfast.execution.timers import Timers
+from holdfast.model.calls import Request
+from holdfast.model.code import UNKNOWN, Code
+from holdfast.model.csn import ZERO
+from holdfast.model.errors import invariant
+from holdfast.model.ids import Position
+from holdfast.sequence.retention import FRESH, Retention
+
+
+class ObjectState:
+    """The state that records act on: how it is made, looked at, saved, loaded and compared."""
+
+    def __init__(self, definition: Definition, instance: object | None = None) -> None:
+        """A group at its beginning. Raises :class:`.capture.NotCapturable`, :class:`.definition.NotMade`."""
+        self.definition = definition
+        self.position = Position(0)
+        """Everything up to here has been applied."""
+        self.csn = ZERO
+        self.time_ns = 0
+        self._take_code(UNKNOWN)
+        self.retention = Retention()
+        self.timers = Timers()
+        self.sends = Sends()
+        if instance is None:
+            instance = definition.make_first(self.timers)
+        self.line = OperationQueue(definition, instance, self.timers, self.sends)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether no method waits, so that the state can be captured."""
+        return self.line.is_at_rest
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits at all: every call applied has its outcome."""
+        return self.line.is_at_rest and not self.line.queue
+
+    def when_at_rest(self, then: Callable[[], object]) -> None:
+        """Call *then* at the next moment between two operations."""
+        self.line.when_at_rest(then)
+
+    def outgoing(self) -> Outgoing | None:
+        """The call to another group that has been waited for longest."""
+        return self.line.outgoing()
+
+    @property
+    def may_be_asked(self) -> bool:
+        """Whether the object is as its class bears to have it asked: whole, or interleaved."""
+        return self.line.is_at_rest or self.definition.interface.is_interleaved
+
+    @property
+    def may_be_read(self) -> bool:
+        """Whether there is a state that queries read, strict ones too."""
+        return self.line.seen_by("") is not None
+
+    def sees(self, method: str) -> Position | None:
+        """What a query of *method* would see now stands for; None when it would see half an operation."""
+        sight = self.line.seen_by(method)
+        if sight is None:
+            return None
+        return self.position if sight.position is None else sight.position
+
+    def is_new(self, request: Request, expiration_s: int) -> bool:
+        """Whether it would run, were it met now."""
+        return self.retention.judge(*request, expiration_s) is FRESH
+
+    @property
+    def is_unbegun(self) -> bool:
+        """Whether it is the object as at creation, which no code has gone on from."""
+        return self.position == 0
+
+    def _take_code(self, code: Code) -> None:
+        self.code = code
+        """That made the state."""
+        self.is_own = code.is_same(self.definition.code)
+        """And it is the class as it is here: what comes next may be executed."""
+
+    # --- saving and loading
+
+    def save(self) -> bytes:
+        """Everything, as of ``position``, read back (E9). Raises ``NotCapturable``, and what ``get_state``
+        raises."""
+        definition = self.definition
+        state = definition.capture.state_of(self.line.instance, definition.spare, self.code.version)
+        return saved_state.encoded(self._saved(state), definition.interface)
+
+    def pieces(self) -> Iterator[bytes]:
+        """The same for a large state, in pieces that follow each other."""
+        return saved_state.pieces(self._saved(b""), self.definition, self.line.instance)
+
+    @classmethod
+    def load(cls, definition: Definition, saved: bytes) -> Self:
+        """What was saved; call :meth:`.execution.Execution.go_on` next. Raises what ``set_state`` raises, and
+        ``msgspec.DecodeError`` for bytes that are no saved state."""
+        (loaded,) = (each for each in cls.loading(definition, iter([saved])) if each is not None)
+        return loaded
+
+    @classmethod
+    def loading(cls, definition: Definition, chunks: Iterator[bytes]) -> Iterator[Self | None]:
+        """The same from the chunks of a state: None after each bit of work, and at last what was saved."""
+
+        def fresh() -> object:
+            # What __init__ sets in motion was set in motion once, when the group was created.
+            return definition.make(Timers())
+
+        for found in saved_state.read(chunks, definition.capture, fresh):
+            yield cls._of(definition, *found) if found is not None else None
+
+    @classmethod
+    def _of(cls, definition: Definition, found: Saved, instance: object) -> Self:
+        loaded = cls(definition, instance)
+        loaded.position, loaded.csn, loaded.time_ns = found.position, found.csn, found.time_ns
+        loaded._take_code(found.code)
+        loaded.line.time_ns = found.time_ns
+        loaded.retention = Retention.load(found.retention)
+        loaded.replace_timers(found.timers)
+        loaded.replace_sends(found.sends)
+        loaded.line.queue.extend(found.queue)
+        loaded.line.poisoned = {Request(client, number): end for client, number, end in found.poisoned}
+        return loaded
+
+    def _saved(self, state: bytes) -> Saved:
+        invariant(self.is_at_rest, "a method that waits cannot be saved")
+        return Saved(
+            saved_state.WHOLE,
+            self.code,
+            self.position,
+            self.time_ns,
+            self.csn,
+            state,
+            self.retention.save(),
+            self.timers.save(),
+            list(self.line.queue),
+            [(*request, outcome) for request, outcome in self.line.poisoned.items()],
+            self.sends.save(),
+        )
+
+    def weighs_over(self, limit: int) -> bool:
+        """Whether the object's state takes more than *limit* bytes, as far as can be told at a glance."""
+        return weighs_over(self.line.instance, limit)
+
+    def digest(self, saved: bytes | None = None, *, with_state: bool = True) -> bytes:
+        """Equal for members with equal states. *saved*: what :meth:`save` just gave, so that the object is
+        not asked for its state twice (FTC-309). Without the state only replies and timers are covered."""
+        capture = self.definition.capture
+        if not with_state:
+            state = b""
+        elif saved is not None and capture.is_checkpointable:
+            state = msgspec.msgpack.decode(saved, type=Saved).state
+        else:
+            state = capture.digest_of(self.line.instance)
+        return _digest(state, self.retention.save(), self.timers.save(), self.sends.save())
+
+    def get_update(self) -> bytes:
+        return self.definition.capture.update_of(self.line.instance)
+
+    def set_update(self, update: bytes, timers: bytes, sends: bytes) -> None:
+        """Take what changed since. Raises what ``set_update`` raises."""
+        self.definition.capture.apply_update(self.line.instance, update)
+        self.replace_timers(timers)
+        self.replace_sends(sends)
+
+    def replace_timers(self, saved: bytes) -> None:
+        self.timers = Timers.load(saved)
+        self.line.scope.timers = self.timers
+
+    def replace_sends(self, saved: bytes) -> None:
+        self.sends = Sends.load(saved)
+        self.line.scope.sends = self.sends
+
+    def discard(self) -> None:
+        """Give up the object and the method that waits in it (E1)."""
+        self.line.discard()
+
+
+def _digest(*parts: bytes) -> bytes:
+    total = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        total.update(len(part).to_bytes(8, "big"))
+        total.update(part)
+    return total.digest()

@@ -1,0 +1,299 @@
+"""Whether a value came back as it went: equal, and of the same types all the way down.
+
+Equality alone does not tell: ``True == 1``, a number of an ``IntEnum`` equals the plain one, and a time in
+Berlin equals the same moment in UTC; code that goes on with the other one does something else. A state may
+have millions of values, so they are compared by columns: all that stand at the same place of their containers
+together, at the speed of the interpreter's own loops. Only what differs is looked for one by one.
+
+What annotations say of a value's parts, so that what does not fit can be named by its place.
+
+The decoder says only that an array or a map somewhere has a wrong value. So when a value cannot be read, its
+parts are tried one by one, each as its part of the annotation: the smallest that fails is what is told.
+"""
+
+import datetime
+import enum
+import types
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property, lru_cache
+from itertools import chain, count
+from math import isnan
+from operator import attrgetter, is_
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    NewType,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
+
+from holdfast.model.set_order import fields_of
+
+_PLAIN: Final = frozenset({int, str, bytes, bytearray, bool, type(None)})
+"""Of these equal is the same."""
+
+
+_ZONE: Final = attrgetter("tzinfo")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Where a value did not come back as it went: *path* is ``[0].due`` and the like."""
+
+    path: str
+    went: Any
+    came: Any
+
+
+def is_same(one: Any, other: Any) -> bool:
+    """Whether *other* is what *one* was. Raises what a ``__eq__`` of the user's own raises."""
+    return _are_same([one], [other])
+
+
+def difference(one: Any, other: Any, first: int = 0, path: str = "") -> Difference:
+    """The first that differs, of two values that are not the same. *first*: the number of their first items,
+    where they are parts of lists."""
+    if type(one) is type(other):
+        for step, mine, its in _pairs(one, other, first):
+            if not is_same(mine, its):
+                return difference(mine, its, path=path + step)
+    return Difference(path, one, other)
+
+
+def _are_same(ones: Sequence[Any], others: Sequence[Any]) -> bool:
+    if len(ones) != len(others) or not all(map(is_, map(type, ones), map(type, others))):
+        return False
+    kinds = list(dict.fromkeys(map(type, ones)))
+    if len(kinds) == 1:
+        return _are_same_of(kinds[0], ones, others)
+    return all(
+        _are_same_of(
+            kind,
+            [each for each in ones if type(each) is kind],
+            [each for each in others if type(each) is kind],
+        )
+        for kind in kinds
+    )
+
+
+def _are_same_of(kind: type, ones: Sequence[Any], others: Sequence[Any]) -> bool:
+    """*ones* and *others* are as many, and all of *kind*."""
+    if kind in _PLAIN:
+        return ones == others
+    if kind is float:
+        return array("d", ones) == array("d", others) or all(map(_is_same_number, ones, others))
+    if issubclass(kind, enum.Enum):
+        return all(map(is_, ones, others))
+    if issubclass(kind, dict):
+        return (
+            list(map(len, ones)) == list(map(len, others))
+            and _are_same(list(chain.from_iterable(ones)), list(chain.from_iterable(others)))
+            and _are_same(_values(ones), _values(others))
+        )
+    if issubclass(kind, list | tuple):
+        return list(map(len, ones)) == list(map(len, others)) and _are_same(
+            list(chain.from_iterable(ones)), list(chain.from_iterable(others))
+        )
+    if issubclass(kind, set | frozenset):
+        return ones == others and all(map(_are_members_same, ones, others))
+    if issubclass(kind, datetime.datetime | datetime.time):
+        if list(map(_ZONE, ones)) == list(map(_ZONE, others)):
+            return ones == others
+        return list(map(_moment, ones)) == list(map(_moment, others))
+    if kind is Decimal:
+        return list(map(str, ones)) == list(map(str, others))
+    made_of: type = kind
+    names = fields_of(made_of)
+    if names is not None:
+        return all(_is_column_same(attrgetter(name), ones, others) for name in names) and (
+            not _may_have_more(kind, len(names), ones) or _is_column_same(_beside_fields, ones, others)
+        )
+    return all(map(_is_equal, ones, others))
+
+
+def _values(dictionaries: Sequence[Any]) -> list[Any]:
+    return list(chain.from_iterable(map(dict.values, dictionaries)))
+
+
+def _is_column_same(get: Callable[[Any], Any], ones: Sequence[Any], others: Sequence[Any]) -> bool:
+    return _are_same(list(map(get, ones)), list(map(get, others)))
+
+
+def _is_same_number(one: float, other: float) -> bool:
+    return one == other or (isnan(one) and isnan(other))
+
+
+def _are_members_same(one: Any, other: Any) -> bool:
+    """Of two equal sets, whose orders differ."""
+    found = {each: each for each in other}
+    return _are_same(list(one), [found[each] for each in one])
+
+
+def _moment(value: Any) -> tuple[Any, ...]:
+    """Equal for the same time in the same zone; equal moments need not be."""
+    return value.replace(tzinfo=None), value.utcoffset(), value.tzname()
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    return one is other or bool(one == other)
+
+
+def _may_have_more(kind: type, fields: int, values: Sequence[Any]) -> bool:
+    """Whether objects that are made of so many fields may have other attributes as well."""
+    return bool(kind.__dictoffset__) and set(map(len, map(vars, values))) != {fields}
+
+
+def _beside_fields(value: Any) -> dict[str, Any]:
+    """Attributes that are set on an object and are no fields of it: they do not go with it, unless it makes
+    them itself. What a ``cached_property`` remembers is made again."""
+    kind: type = type(value)
+    names = fields_of(kind) or ()
+    return {
+        name: each
+        for name, each in sorted(getattr(value, "__dict__", {}).items())
+        if name not in names and not isinstance(getattr(kind, name, None), cached_property)
+    }
+
+
+def _pairs(one: Any, other: Any, first: int) -> Iterator[tuple[str, Any, Any]]:
+    """The parts of two values of one type, each with where it stands."""
+    kind: type = type(one)
+    if isinstance(one, dict):
+        for (mine, value), (its, came) in zip(one.items(), other.items(), strict=False):
+            yield f" key {in_short(mine)}", mine, its
+            yield f"[{in_short(mine)}]", value, came
+    elif isinstance(one, list | tuple):
+        for at, mine, its in zip(count(first), one, other, strict=False):
+            yield f"[{at}]", mine, its
+    elif isinstance(one, set | frozenset) and one == other:
+        found = {each: each for each in other}
+        yield from ((f" member {in_short(each)}", each, found[each]) for each in one)
+    elif (names := fields_of(kind)) is not None:
+        yield from ((f".{name}", getattr(one, name), getattr(other, name)) for name in names)
+        found = _beside_fields(other)
+        for name, value in _beside_fields(one).items():
+            yield f".{name}", value, found.get(name)
+
+
+SHORT_CHARACTERS: Final = 60
+
+
+def in_short(value: object) -> str:
+    """For people; whatever its ``__repr__`` does."""
+    try:
+        text = repr(value)
+    except Exception:
+        return f"<a {type(value).__name__}>"
+    return text if len(text) <= SHORT_CHARACTERS else text[: SHORT_CHARACTERS - 3] + "..."
+
+
+Part = tuple[str, Any, Any]
+"""Where it stands, the value, and what it is annotated as."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """The smallest part of a value that fails, and how."""
+
+    path: str
+    value: Any
+    kind: Any
+    why: str
+
+
+def misfit(
+    value: Any, kind: Any, why_not: Callable[[Any, Any], str], why: str, first: int = 0, path: str = ""
+) -> Misfit:
+    """Of a *value* that fails as *kind* for this reason. *why_not* says how a part fails; empty if it does
+    not. *first*: the number of its first item, where it is a part of a list."""
+    for step, part, of_part in _parts(value, kind, first):
+        of_part_why = why_not(part, of_part)
+        if of_part_why:
+            return misfit(part, of_part, why_not, of_part_why, path=path + step)
+    return Misfit(path, value, kind, why)
+
+
+def named(kind: Any) -> str:
+    """An annotation as people write it."""
+    if kind is None or kind is type(None):
+        return "None"
+    if kind is ...:
+        return "..."
+    arms = _arms(kind)
+    if len(arms) > 1:
+        return " | ".join(map(named, arms))
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return named(args[0])
+    if origin is not None and args:
+        return f"{named(origin)}[{', '.join(map(named, args))}]"
+    return getattr(kind, "__name__", None) or (kind if isinstance(kind, str) else in_short(kind))
+
+
+def _parts(value: Any, kind: Any, first: int) -> Iterator[Part]:
+    kind = _of(value, kind)
+    args = get_args(kind)
+    if isinstance(value, dict):
+        hints = _hints(kind) if is_typeddict(kind) else None
+        of_key, of_value = args if len(args) == 2 else (Any, Any)
+        for key, each in value.items():
+            yield f" key {in_short(key)}", key, of_key
+            yield f"[{in_short(key)}]", each, of_value if hints is None else hints.get(key, Any)
+    elif isinstance(value, tuple) and hasattr(value, "_fields"):
+        hints = _hints(kind)
+        for name in value._fields:
+            yield f".{name}", getattr(value, name), hints.get(name, Any)
+    elif isinstance(value, list | tuple | set | frozenset):
+        is_fixed = get_origin(kind) is tuple and args[-1:] != (...,)
+        for at, each in enumerate(value):
+            of_each = (args[at] if at < len(args) else Any) if is_fixed else (args[0] if args else Any)
+            is_placed = isinstance(value, list | tuple)
+            yield f"[{first + at}]" if is_placed else f" member {in_short(each)}", each, of_each
+    elif kind is type(value) or kind is Any:
+        # Of an object that stands where another is expected, the parts say nothing.
+        cls: type = type(value)
+        hints = _hints(cls)
+        for name in fields_of(cls) or ():
+            yield f".{name}", getattr(value, name, None), hints.get(name, Any)
+
+
+def _of(value: Any, kind: Any) -> Any:
+    """*kind* as far as it may be meant by *value*: an arm of a union, what an alias stands for."""
+    while True:
+        if isinstance(kind, NewType):
+            kind = kind.__supertype__
+        elif get_origin(kind) is Annotated:
+            kind = get_args(kind)[0]
+        elif type(kind).__name__ == "TypeAliasType":
+            kind = kind.__value__
+        else:
+            break
+    arms = _arms(kind)
+    if len(arms) == 1:
+        return kind
+    inner = [_of(value, each) for each in arms]
+    for each in inner:
+        plain = get_origin(each) or each
+        if isinstance(plain, type) and not is_typeddict(plain) and isinstance(value, plain):
+            return each
+    return next((each for each in inner if is_typeddict(each) and isinstance(value, Mapping)), None)
+
+
+def _arms(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+
+
+@lru_cache(maxsize=1024)
+def _hints(kind: Any) -> dict[str, Any]:
+    try:
+        return get_type_hints(kind)
+    except Exception:
+        # Names that exist only for the type checker.
+        return {}

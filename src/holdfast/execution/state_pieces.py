@@ -1,0 +1,129 @@
+"""A large state in pieces: each is encoded, and decoded again, without holding up whoever else has work.
+
+A state in pieces is a row of them, each behind its length. The containers of an object are cut into parts of
+about ``PIECE_BYTES``, so that loading it can pause between any two of them: one decode of 100 MB takes
+seconds, in which not even the thread of the heartbeats gets the interpreter.
+
+How large an object's state is, at a glance: without encoding it, and in bounded time.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any, Final, is_typeddict
+
+import msgspec
+
+PIECE_BYTES: Final = 64 << 10
+"""About a millisecond of decoding."""
+CUT_ITEMS_MIN: Final = 64
+"""A container of fewer items is never cut."""
+_LENGTH_BYTES: Final = 4
+_FIRST_PART: Final = 16
+_GROWTH_MAX: Final = 4
+
+
+class Piece(msgspec.Struct, frozen=True, array_like=True):
+    """An attribute's value, or the next part of it."""
+
+    name: str
+    value: msgspec.Raw
+    is_part: bool = False
+    """It continues what came under the same name before."""
+
+
+def framed(piece: bytes) -> bytes:
+    return len(piece).to_bytes(_LENGTH_BYTES, "big") + piece
+
+
+class Unframing:
+    """Finds the pieces again in chunks of any size."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+
+    def pieces(self, chunk: bytes) -> Iterator[bytes]:
+        """Every piece that is whole, now that *chunk* has come."""
+        self._held += chunk
+        start = 0
+        while len(self._held) - start >= _LENGTH_BYTES:
+            length = int.from_bytes(self._held[start : start + _LENGTH_BYTES], "big")
+            end = start + _LENGTH_BYTES + length
+            if len(self._held) < end:
+                break
+            yield bytes(self._held[start + _LENGTH_BYTES : end])
+            start = end
+        del self._held[:start]
+
+    @property
+    def is_between_pieces(self) -> bool:
+        return not self._held
+
+
+def is_cut(value: object, kind: Any) -> bool:
+    """Whether a value annotated as *kind* is cut into parts that can be joined again."""
+    return type(value) in (dict, list, set) and len(value) >= CUT_ITEMS_MIN and not is_typeddict(kind)  # type: ignore[arg-type]  # these have a length
+
+
+def parts(value: Any, encode: Callable[[Any, int], msgspec.Raw]) -> Iterator[msgspec.Raw]:
+    """The encoded parts of a container, each about ``PIECE_BYTES``, in its order. *encode* is given each
+    part, and the number of its first item."""
+    make: Callable[[Any], Any] = type(value)
+    items = iter(value.items() if isinstance(value, dict) else value)
+    count, first = _FIRST_PART, 0
+    while part := list(islice(items, count)):
+        encoded = encode(make(part), first)
+        yield encoded
+        first += len(part)
+        count = max(1, min(count * PIECE_BYTES // max(len(bytes(encoded)), 1), count * _GROWTH_MAX))
+
+
+def joined(value: Any, part: Any) -> Any:
+    """A container with its next part."""
+    if isinstance(value, list):
+        value.extend(part)
+    else:
+        value.update(part)
+    return value
+
+
+GLANCES_MAX: Final = 2_000
+"""Values looked at: some tenths of a millisecond."""
+ITEM_BYTES: Final = 8
+"""What one item of a container takes in a state, or more."""
+
+
+def weighs_over(instance: object, limit: int) -> bool:
+    """Whether the attributes of *instance* surely take more than *limit* bytes as a state.
+
+    Containers are counted by their length, and a few of each one's items are looked into. False may be wrong
+    for an object whose bulk lies deep: who captures such a one learns its size then.
+    """
+    weight, glances = 0, 0
+    waiting: deque[Any] = deque([getattr(instance, "__dict__", {})])
+    waiting.extend(getattr(instance, name, None) for name in _slots(type(instance)))
+    while waiting and glances < GLANCES_MAX:
+        value = waiting.popleft()
+        glances += 1
+        if isinstance(value, str | bytes | bytearray):
+            weight += len(value)
+        elif isinstance(value, dict | list | tuple | set | frozenset | deque):
+            weight += len(value) * ITEM_BYTES
+            room = GLANCES_MAX - len(waiting)
+            inner = value.values() if isinstance(value, dict) else value
+            waiting.extend(each for each, _ in zip(inner, range(room), strict=False))
+        elif hasattr(value, "__dict__"):
+            waiting.append(vars(value))
+        else:
+            waiting.extend(getattr(value, name, None) for name in _slots(type(value)))
+        if weight > limit:
+            return True
+    return False
+
+
+def _slots(cls: type) -> list[str]:
+    found: list[str] = []
+    for base in cls.__mro__:
+        slots = base.__dict__.get("__slots__", ())
+        found.extend((slots,) if isinstance(slots, str) else slots)
+    return [name for name in found if name not in ("__dict__", "__weakref__")]

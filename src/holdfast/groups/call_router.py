@@ -1,0 +1,375 @@
+"""Serving clients: frames of calls are judged by the newest view, handed to the group, answered when final.
+
+A frame that is turned away was not executed. Of one that was taken and cannot be answered here any more
+nothing may be said, so its connection is ended: its client asks the new primary, with the same request ids.
+
+What people read of calls that this host turns away: which, why, and in which trace.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from holdfast.authority.groups import GroupRecord
+from holdfast.authority.recipe import NoAnswer, Recipes
+from holdfast.authority.recipe import Seen as SeenAt
+from holdfast.authority.sessions import Session
+from holdfast.authority.views import NoGroup, View, read_view
+from holdfast.clock.errors import FutureNotStored
+from holdfast.execution.records import Call, LaneSent, Sent, decode_calls, decode_sent_calls
+from holdfast.groups.catalog import Found, GroupCatalog, found_at_authority
+from holdfast.groups.hosted_group import HostedGroup
+from holdfast.groups.ports import ClientPort
+from holdfast.groups.stale_reads import Read, StaleReads
+from holdfast.groups.stamps import Stamps
+from holdfast.groups.subscribers import GroupSubscribers, HostSubscribers
+from holdfast.model.calls import (
+    REPLIES_PER_FRAME_MAX,
+    Calls,
+    Follow,
+    FollowHosts,
+    Locate,
+    Located,
+    Nested,
+    Ping,
+    Pong,
+    Reads,
+    Redirected,
+    RefusalCode,
+    Replies,
+    Seen,
+    Settle,
+    ToHost,
+    Turned,
+)
+from holdfast.model.errors import InvalidRequest, Overloaded, Unavailable, invariant
+from holdfast.model.ids import MILLISECOND, ClientId, Epoch, GroupId, Position
+from holdfast.model.ports import Clock
+from holdfast.model.reference import Reference, Routing, route
+from holdfast.net.frame import UNDECODABLE
+from holdfast.styles.app_controlled import AppControlled
+from holdfast.styles.call_log import CallLog
+from holdfast.styles.ports import Token
+from holdfast.styles.stateless import Stateless
+
+Asked = Calls | Reads | Settle | Nested
+"""A frame that a group is asked."""
+
+_sent_in: Final = msgspec.msgpack.Decoder(Sent)
+
+
+class Refusals:
+    """The lines of one host about frames that it turned away."""
+
+    def __init__(self, lines: CallLog | None, directory: GroupCatalog) -> None:
+        self._lines = lines
+        self._directory = directory
+
+    def tell(self, asked: Asked, code: RefusalCode, why: str) -> None:
+        """Nothing of the frame was executed. It is read only if there is room for a line: a host with too
+        much to do has least time for this."""
+        if self._lines is None:
+            return
+        if not self._lines.has_room():
+            self._lines.leave_out(1)
+            return
+        record = self._directory.records.get(asked.group)
+        group = record.name if record is not None else str(asked.group)
+        client, calls = _calls_of(asked)
+        self._lines.tell("a call was refused", group, client, calls, code=code.value, why=why)
+
+
+def _calls_of(asked: Asked) -> tuple[ClientId, list[Call]]:
+    """Who asked, and what; nothing for a question, and for what cannot be read."""
+    try:
+        match asked:
+            case Calls(sent=raw) | Nested(sent=raw):
+                sent = _sent_in.decode(raw)
+                return sent.client, decode_calls(sent.calls)
+            case Reads(client=client, calls=calls):
+                return client, decode_calls(calls)
+            case _:
+                return ClientId(""), []
+    except UNDECODABLE:
+        return ClientId(""), []
+
+
+REPLY_BYTES_MAX: Final = 8 << 20
+"""Outcomes in one frame, unless a single one is longer: well below a connection's longest frame."""
+TEXT_MAX: Final = 1_000
+LOOK_UPS_MAX: Final = 16
+"""Views that this host reads for requests that know of later ones than it does. Beyond, such a request is
+turned away: when a thousand groups move, the authority tells of their views sooner than it could be asked."""
+
+_sent: Final = msgspec.msgpack.Decoder(LaneSent)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asker:
+    """Whom to answer. *number*: of the question, where the reply does not carry the request's own."""
+
+    client: ClientPort
+    housed: HostedGroup
+    number: int | None = None
+
+
+class Answers:
+    """Replies and farewells to those who asked."""
+
+    def __init__(self, stamps: Stamps) -> None:
+        self._stamps = stamps
+
+    def answer(self, token: Token, numbers: list[int], outcomes: list[bytes]) -> None:
+        assert isinstance(token, Asker)  # given by Serving, below
+        housed = token.housed
+        seen = Seen(housed.member.epoch, housed.member.committed)
+        time_ns = housed.time_ns(self._stamps.time_ns())
+        if token.number is not None:
+            numbers = [token.number] * len(outcomes)
+        for first, last in _frames(outcomes):
+            replies = Replies(housed.group, numbers[first:last], outcomes[first:last], seen, time_ns)
+            token.client.send(replies)
+
+    def forsake(self, token: Token) -> None:
+        """It may be executed or not: only another primary can say."""
+        assert isinstance(token, Asker)
+        token.client.hang_up("this host serves the group no longer")
+
+
+class CallRouter:
+    """The clients of one host."""
+
+    def __init__(
+        self,
+        housed: Mapping[GroupId, HostedGroup],
+        directory: GroupCatalog,
+        answers: Answers,
+        stamps: Stamps,
+        recipes: Recipes,
+        freshness: StaleReads,
+        clock: Clock,
+        lines: CallLog | None = None,
+    ) -> None:
+        self._housed = housed
+        self._directory = directory
+        self._answers = answers
+        self._stamps = stamps
+        self._recipes = recipes
+        self._group_followers = GroupSubscribers()
+        self._host_followers = HostSubscribers()
+        self.freshness = freshness
+        self._clock = clock
+        self._refusals = Refusals(lines, directory)
+        self._look_ups = 0
+
+    def on_served(self, group: GroupId) -> None:
+        """The group is served here, or is served in a new view: those who follow it need not find out."""
+        reference = self._reference(group)
+        if reference is not None:
+            self._group_followers.tell(reference)
+
+    def on_removed(self, group: GroupId) -> None:
+        """There is no such group any more."""
+        self._group_followers.forget(group)
+
+    def on_hosts(self, sessions: Iterable[Session]) -> None:
+        """These hosts are in session now."""
+        self._host_followers.tell(sessions)
+
+    def on_gone(self, client: ClientPort) -> None:
+        """Its connection has ended."""
+        self._group_followers.on_gone(client)
+        self._host_followers.on_gone(client)
+
+    def on_call(self, client: ClientPort, message: ToHost) -> None:
+        """A client's frame."""
+        match message:
+            case Ping(number=number):
+                client.send(Pong(number))
+            case Locate() as locate:
+                self._locate(client, locate)
+            case Follow(group=group):
+                self._group_followers.add(group, client)
+            case FollowHosts():
+                self._host_followers.add(client)
+            case asked:
+                self._judge(client, asked, is_looked_up=False)
+
+    # --- judging (FTC-78 to 85)
+
+    def _judge(self, client: ClientPort, asked: Asked, *, is_looked_up: bool) -> None:
+        housed = self._housed.get(asked.group)
+        known = self._directory.version(asked.group, None if housed is None else housed.view)
+        verdict = route(
+            asked.version,
+            known or Epoch(0),
+            is_primary=housed is not None and (housed.is_primary or _is_anybodys(asked, housed)),
+            is_looked_up=is_looked_up,
+        )
+        if verdict is Routing.LOOK_UP:
+            self._look_up(client, asked)
+        elif known is None and asked.group in self._directory.views:
+            # Its record is still on its way to this host: others know it.
+            self._turn(client, asked, RefusalCode.NOT_HERE)
+        elif known is None:
+            self._turn(client, asked, RefusalCode.NO_SUCH_GROUP, f"there is no group {asked.group}")
+        elif verdict is Routing.FORWARD:
+            self._redirect(client, asked)
+        elif verdict is Routing.BAD_REFERENCE:
+            self._turn(client, asked, RefusalCode.BAD_REFERENCE, f"no version {asked.version} was issued")
+        elif verdict is Routing.NOT_PRIMARY and housed is not None and housed.member.is_lost:
+            said = f"group {asked.group}: its state is lost with the processes that held it"
+            self._turn(client, asked, RefusalCode.UNAVAILABLE, said)
+        elif verdict is Routing.NOT_PRIMARY or housed is None:
+            self._turn(client, asked, RefusalCode.NOT_PRIMARY if housed else RefusalCode.NOT_HERE)
+        else:
+            self._serve_or_turn(client, asked, housed)
+
+    def _redirect(self, client: ClientPort, asked: Asked) -> None:
+        reference = self._reference(asked.group)
+        invariant(reference is not None, "what has a version has a reference")
+        if reference is not None:
+            self._refusals.tell(asked, RefusalCode.NOT_PRIMARY, f"its primary is {reference.primary}")
+            client.send(Redirected(asked.frame, reference))
+
+    def _look_up(self, client: ClientPort, asked: Asked) -> None:
+        if self._look_ups < LOOK_UPS_MAX:
+            self._look_ups += 1
+            self._recipes.start(read_view(asked.group), partial(self._looked_up, client, asked))
+        else:
+            self._turn(client, asked, RefusalCode.UNAVAILABLE, "this host has not heard of that view yet")
+
+    def _looked_up(self, client: ClientPort, asked: Asked, found: SeenAt[View] | NoGroup | NoAnswer) -> None:
+        self._look_ups -= 1
+        if isinstance(found, SeenAt):
+            self._directory.learn(found)
+        if isinstance(found, NoAnswer):
+            self._turn(client, asked, RefusalCode.UNAVAILABLE, "the authority does not answer")
+        else:
+            self._judge(client, asked, is_looked_up=True)
+
+    # --- serving
+
+    def _serve_or_turn(self, client: ClientPort, asked: Asked, housed: HostedGroup) -> None:
+        try:
+            self._serve(client, asked, housed)
+        except FutureNotStored as error:
+            # Nothing was ordered. In a moment it can be: sent elsewhere it would only come back.
+            again = partial(self._judge, client, asked, is_looked_up=False)
+            if not self._stamps.once_stored(again):
+                self._turn(client, asked, RefusalCode.OVERLOADED, str(error))
+        except Unavailable as error:
+            self._turn(client, asked, RefusalCode.UNAVAILABLE, str(error))
+        except Overloaded as error:
+            self._turn(client, asked, RefusalCode.OVERLOADED, str(error))
+        except (InvalidRequest, msgspec.DecodeError) as error:
+            self._turn(client, asked, RefusalCode.INVALID, str(error))
+        housed.ask_turn()
+
+    def _serve(self, client: ClientPort, asked: Asked, housed: HostedGroup) -> None:
+        asker = Asker(client, housed)
+        match asked:
+            case Calls(sent=sent):
+                self._call(asker, _sent.decode(sent))
+            case Settle():
+                asker = Asker(client, housed, asked.number)
+                about = (asked.asked_client, asked.asked_number, asked.asked_expiration_s)
+                housed.replica.on_outcome_asked(asker, *about, withdraws=asked.withdraws)
+            case Nested(number=number, sent=sent):
+                self._call(Asker(client, housed, number), _sent.decode(sent))
+            case Reads():
+                self._read(asker, asked)
+
+    def _call(self, asker: Asker, sent: Sent) -> None:
+        style = asker.housed.style
+        if isinstance(style, Stateless):
+            self._answers.answer(asker, *style.execute(sent))
+        else:
+            style.on_calls(asker, sent)
+
+    def _read(self, asker: Asker, asked: Reads) -> None:
+        """What the primary may read now is not old at all (R1), once its object has come so far. Any other
+        must find out how old its state is, and have reached what the client has seen (S7)."""
+        housed, member = asker.housed, asker.housed.member
+        calls = decode_sent_calls(asked.calls)
+        if asked.seen.epoch > member.epoch:
+            self._turn(asker.client, asked, RefusalCode.BEHIND, "the client has seen a later view")
+        elif member.is_serving and member.may_read() and housed.replica.reached >= member.committed:
+            housed.replica.on_stale_queries(asker, asked.client, calls)
+        else:
+            # What was seen of a history that a recovery gave up is nowhere any more (V4).
+            is_given_up = housed.view is not None and asked.seen.epoch < housed.view.generation
+            read = Read(
+                self._clock.now() - asked.stale_ms * MILLISECOND,
+                Position(0) if is_given_up else asked.seen.position,
+                partial(self._answer_read, asker, asked, calls),
+                partial(self._turn, asker.client, asked, RefusalCode.BEHIND),
+            )
+            self.freshness.read(housed, read)
+
+    def _answer_read(self, asker: Asker, asked: Reads, calls: list[Call]) -> None:
+        try:
+            asker.housed.replica.on_stale_queries(asker, asked.client, calls)
+        except Unavailable as error:
+            self._turn(asker.client, asked, RefusalCode.BEHIND, str(error))
+        except InvalidRequest as error:
+            self._turn(asker.client, asked, RefusalCode.INVALID, str(error))
+
+    # --- finding groups
+
+    def _locate(self, client: ClientPort, asked: Locate) -> None:
+        group = asked.group or self._directory.find(asked.name) or GroupId(0)
+        reference = self._reference(group)
+        if reference is not None:
+            housed, here_ns = self._housed.get(group), self._stamps.time_ns()
+            time_ns = housed.time_ns(here_ns) if housed is not None else here_ns
+            client.send(Located(asked.frame, reference, time_ns))
+        else:
+            # It may be so new that its record is still on its way to this host.
+            recipe = found_at_authority(asked.name, asked.group)
+            self._recipes.start(recipe, partial(self._located, client, asked))
+
+    def _located(self, client: ClientPort, asked: Locate, found: Found) -> None:
+        if isinstance(found, tuple):
+            reference = self._directory.reference_of(*found)
+            client.send(Located(asked.frame, reference, self._stamps.time_ns()))
+            return
+        what = repr(asked.name) if asked.name else str(asked.group)
+        match found:
+            case NoAnswer():
+                code, text = RefusalCode.UNAVAILABLE, "the authority does not answer"
+            case GroupRecord():
+                code, text = RefusalCode.UNAVAILABLE, f"group {what} has no members yet"
+            case _:
+                code, text = RefusalCode.NO_SUCH_GROUP, f"there is no group {what}"
+        client.send(Turned(asked.frame, GroupId(0), code, text[:TEXT_MAX]))
+
+    def _reference(self, group: GroupId) -> Reference | None:
+        housed = self._housed.get(group)
+        return self._directory.reference(group, None if housed is None else housed.view)
+
+    def _turn(self, client: ClientPort, asked: Asked, code: RefusalCode, text: str = "") -> None:
+        self._refusals.tell(asked, code, text)
+        client.send(Turned(asked.frame, asked.group, code, text[:TEXT_MAX]))
+
+
+def _is_anybodys(asked: Asked, housed: HostedGroup) -> bool:
+    """Whether any member may do it."""
+    is_alike = isinstance(housed.style, Stateless) and not isinstance(housed.style, AppControlled)
+    return isinstance(asked, Reads) or is_alike
+
+
+def _frames(outcomes: list[bytes]) -> Iterator[tuple[int, int]]:
+    """Where to cut *outcomes* so that no frame is too long."""
+    first, size = 0, 0
+    for index, outcome in enumerate(outcomes):
+        if index > first and (
+            size + len(outcome) > REPLY_BYTES_MAX or index - first == REPLIES_PER_FRAME_MAX
+        ):
+            yield first, index
+            first, size = index, 0
+        size += len(outcome)
+    yield first, len(outcomes)

@@ -1,0 +1,154 @@
+"""Checkpoints of states too large to be captured between two calls: written by a copy of the process (E5).
+
+The copy writes a file of its own, hashed and synced, and ends. It becomes a checkpoint by its name alone, and
+only once its position is committed and the log still holds that very point: so a copy that is late, dies, or
+was made of a history that did not become final leaves nothing behind but a file to remove.
+
+Checkpoints that the classes of another time make: by processes of their own, from what is kept (E7).
+
+As with copies (this module) the file is written aside, hashed and synced, and becomes a checkpoint by its
+name alone, if the log still holds that very point. A group in memory takes the state and not the file.
+"""
+
+from collections.abc import Callable, Iterator
+
+from holdfast.authority.groups import GroupRecord
+from holdfast.groups.backend import KeepsCheckpoints
+from holdfast.groups.checkpoint_keeper import CheckpointKeeper
+from holdfast.groups.ports import CopyPort, OldCodePort, Written
+from holdfast.model.code import Code
+from holdfast.model.ids import GroupId, Position
+from holdfast.sequence.ports import Captured, GroupLog, Kept
+from holdfast.storage.checkpoint import Checkpoint
+from holdfast.storage.checkpoints import CheckpointStore
+from holdfast.storage.log import Log
+from holdfast.storage.record import Record
+from holdfast.styles.ports import Copied, NotCopied, Snapshot, Waits
+
+
+class CopyJobs:
+    """The copies of one group (:class:`holdfast.styles.ports.Copies`)."""
+
+    def __init__(
+        self,
+        group: GroupId,
+        port: CopyPort,
+        checkpoints: CheckpointStore,
+        log: Log,
+        keeping: CheckpointKeeper,
+    ) -> None:
+        self._group = group
+        self._port = port
+        self._checkpoints = checkpoints
+        self._log = log
+        self._keeping = keeping
+        self._is_running = False
+        self._written: Checkpoint | None = None
+
+    def begin(self, snapshot: Snapshot, then: Callable[[Copied | NotCopied], None]) -> bool:
+        point = self._log.point_at(self._group, snapshot.position)
+        if point is None or self._is_running or self._written is not None:
+            return False
+        name, framing = self._checkpoints.framing(self._group, point)
+        self._is_running = self._port.begin(name, framing, snapshot, lambda result: self._ended(result, then))
+        return self._is_running
+
+    def keep(self, then: Callable[[bool], None]) -> None:
+        written, self._written = self._written, None
+        if written is None:
+            then(False)
+        elif self._log.point_at(self._group, written.point.position) != written.point:
+            self._checkpoints.discard(written)
+            then(False)
+        else:
+            self._keeping.adopt(self._group, written, lambda: then(True))
+
+    def drop(self) -> None:
+        if self._is_running:
+            self._is_running = False
+            self._port.cancel()
+        if self._written is not None:
+            self._checkpoints.discard(self._written)
+            self._written = None
+
+    def _ended(self, result: Written | NotCopied, then: Callable[[Copied | NotCopied], None]) -> None:
+        self._is_running = False
+        if isinstance(result, NotCopied):
+            then(result)
+        else:
+            self._written = result.checkpoint
+            then(Copied(result.checkpoint.size, result.digest))
+
+
+Then = Callable[[Copied | NotCopied | Waits], None]
+
+
+class ReplayJobs:
+    """Of one group (:class:`holdfast.styles.ports.OldCode`)."""
+
+    def __init__(
+        self,
+        record: GroupRecord,
+        port: OldCodePort,
+        checkpoints: CheckpointStore,
+        log: GroupLog,
+        keeping: KeepsCheckpoints,
+    ) -> None:
+        self._record = record
+        self._port = port
+        self._checkpoints = checkpoints
+        self._log = log
+        self._keeping = keeping
+        self._is_running = False
+        self._written: Checkpoint | None = None
+
+    def is_kept(self, code: Code) -> bool:
+        return self._port.is_kept(code)
+
+    def begin(
+        self,
+        code: Code,
+        kept: Kept | None,
+        records: Iterator[Record],
+        up_to: Position,
+        then: Then,
+        by: Code | None = None,
+    ) -> bool:
+        point = self._log.point_at(self._record.group, up_to)
+        if point is None or self._is_running or self._written is not None:
+            return False
+        name, framing = self._checkpoints.framing(self._record.group, point)
+        self._is_running = self._port.begin(
+            self._record, code, kept, records, name, framing, lambda result: self._ended(result, then), by
+        )
+        return self._is_running
+
+    def keep(self, then: Callable[[bool], None]) -> None:
+        written, self._written = self._written, None
+        if written is None:
+            then(False)
+        elif self._log.point_at(self._record.group, written.point.position) != written.point:
+            self._checkpoints.discard(written)
+            then(False)
+        elif isinstance(self._keeping, CheckpointKeeper):
+            self._keeping.adopt(self._record.group, written, lambda: then(True))
+        else:
+            state = self._checkpoints.take_copied(written)
+            self._keeping.keep(self._record.group, Captured(written.point.position, state))
+            then(True)
+
+    def drop(self) -> None:
+        if self._is_running:
+            self._is_running = False
+            self._port.cancel()
+        if self._written is not None:
+            self._checkpoints.discard(self._written)
+            self._written = None
+
+    def _ended(self, result: Written | NotCopied | Waits, then: Then) -> None:
+        self._is_running = False
+        if isinstance(result, Written):
+            self._written = result.checkpoint
+            then(Copied(result.checkpoint.size, result.digest))
+        else:
+            then(result)

@@ -1,0 +1,39 @@
+"""What this host knows of calls that ended processes, here or elsewhere (E4)."""
+
+from typing import Final
+
+from holdfast.execution.crash_attempts import Attempt, CrashSuspicions, Slot
+from holdfast.model.ids import GroupId, HostId, Incarnation
+from holdfast.model.ports import Clock
+
+DEATHS_KEPT: Final = 1024
+"""Deaths that are not counted twice, though several may tell of them."""
+
+
+class CrashSuspects:
+    """By group. Each death counts once, whoever tells of it."""
+
+    def __init__(self, slot: Slot, clock: Clock) -> None:
+        self._slot = slot
+        self._clock = clock
+        self._groups: dict[GroupId, CrashSuspicions] = {}
+        self._counted: dict[tuple[HostId, Incarnation], None] = {}
+
+    def of(self, group: GroupId) -> CrashSuspicions:
+        known = self._groups.get(group)
+        if known is None:
+            known = self._groups[group] = CrashSuspicions(group, slot=self._slot, clock=self._clock)
+        return known
+
+    def on_death(self, host: HostId, incarnation: Incarnation, during: Attempt) -> None:
+        """That process has died while it executed *during*."""
+        if (host, incarnation) in self._counted:
+            return
+        self._counted[host, incarnation] = None
+        if len(self._counted) > DEATHS_KEPT:
+            del self._counted[next(iter(self._counted))]
+        self.of(during.group).ended(during)
+
+    def forget(self, group: GroupId) -> None:
+        """The group has left this host for good."""
+        self._groups.pop(group, None)

@@ -1,0 +1,138 @@
+"""A host's links to the agents of its domain: its own, to which it reports, and its peers', who may tell it
+of a death (K2).
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from random import Random
+from typing import Final
+
+import msgspec
+import structlog
+
+from holdfast.authority.sessions import Session
+from holdfast.execution.crash_attempts import Attempt
+from holdfast.machine import MachineClock
+from holdfast.model.ids import HostId, Incarnation
+from holdfast.net import Address, Connection, ConnectionSettings, Expected, Kind, Link, Reason, Role
+from holdfast.node.messages import DeathHeard, HostDied, HostReport, Subscribe
+
+DEATHS_KEPT: Final = 64
+PROCESSES_KEPT: Final = 1024
+"""A process may have a successor in session before the word of its death arrives."""
+REPORT_S: Final = 1.0
+
+log = structlog.get_logger("holdfast.agents")
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(HostDied).decode
+
+
+class AgentLinks:
+    """The agents this host knows, by address. *report* makes what its own agent is told once a second;
+    *on_death* is told of each death once, *on_attempt* of what a process was executing when it died,
+    *on_died* of everything that is known of the death, and *on_hang* if a host made an end of its own hang by
+    it."""
+
+    def __init__(
+        self,
+        own: str,
+        endpoint: ConnectionSettings,
+        *,
+        random: Random,
+        report: Callable[[], HostReport],
+        on_death: Callable[[HostId, Incarnation], None] = lambda host, incarnation: None,
+        on_attempt: Callable[[HostId, Incarnation, Attempt], None] = lambda *_: None,
+        on_hang: Callable[[HostDied], None] = lambda died: None,
+        on_died: Callable[[HostDied], None] = lambda _: None,
+    ) -> None:
+        self._own = own
+        self._endpoint = replace(endpoint, expected=Expected(roles=frozenset({Role.AGENT})))
+        self._random = random
+        self.report = report
+        self._on_death = on_death
+        self._on_attempt = on_attempt
+        self._on_hang = on_hang
+        self._on_died = on_died
+        self._links: dict[str, Link] = {}
+        self._agent_of: dict[tuple[HostId, Incarnation], str] = {}
+        """The processes lately seen in session, and the address of the agent that each named."""
+        self._closing: set[asyncio.Task[None]] = set()
+        self._clock = MachineClock()
+        self.deaths: deque[DeathHeard] = deque(maxlen=DEATHS_KEPT)
+        """The newest deaths this host was told of, each once."""
+        self._follow({own})
+
+    def set_peers(self, sessions: Mapping[HostId, Session]) -> None:
+        """Follow the agents of exactly these hosts, and always one's own."""
+        for host, session in sessions.items():
+            self._agent_of[host, session.incarnation] = session.agent_address
+        while len(self._agent_of) > PROCESSES_KEPT:
+            del self._agent_of[next(iter(self._agent_of))]
+        self._follow({self._own, *(each.agent_address for each in sessions.values() if each.agent_address)})
+
+    async def report_always(self) -> None:
+        """Tell one's own agent how this host is, until cancelled."""
+        while True:
+            self.report_now()
+            await asyncio.sleep(REPORT_S)
+
+    def report_now(self) -> None:
+        self._links[self._own].send(Kind.AGENT_REPORT, _encode(self.report()))
+
+    async def close(self) -> None:
+        await asyncio.gather(*(link.close() for link in self._links.values()), *self._closing)
+
+    def on_told(self, died: HostDied, by: str) -> None:
+        """The agent at *by* says that a host has died; only that host's own agent can know (K2)."""
+        if died.during is not None:
+            # First, so that who takes over knows. Whoever says it: a call is watched more closely, no more.
+            self._on_attempt(died.host, died.incarnation, died.during)
+        if self._agent_of.get((died.host, died.incarnation)) != by:
+            return
+        heard = DeathHeard(host=died.host, incarnation=died.incarnation, at_ns=self._clock.now())
+        if all((each.host, each.incarnation) != (died.host, died.incarnation) for each in self.deaths):
+            self.deaths.append(heard)
+            log.info("an agent reports a death", host=died.host, incarnation=died.incarnation, how=died.how)
+            self._on_death(died.host, died.incarnation)
+            self._on_died(died)
+            if died.is_hang:
+                self._on_hang(died)
+
+    def _follow(self, addresses: set[str]) -> None:
+        for address in sorted(set(self._links) - addresses):
+            task = asyncio.get_running_loop().create_task(self._links.pop(address).close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+        for address in sorted(addresses - set(self._links)):
+            self._links[address] = self._link(address)
+
+    def _link(self, address: str) -> Link:
+        where, ear = Address.parse(address), _Ear(address, self)
+        return Link(f"agent at {address}", lambda: where, ear.on_up, self._endpoint, random=self._random)
+
+
+class _Ear:
+    """Listens to one agent."""
+
+    def __init__(self, address: str, agents: AgentLinks) -> None:
+        self._address = address
+        self._agents = agents
+
+    def on_up(self, connection: Connection) -> "_Ear":
+        # The connection sends only once it knows its receiver.
+        asyncio.get_running_loop().call_soon(self._introduce, connection)
+        return self
+
+    def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
+        if kind is not Kind.AGENT_REPORT:
+            raise msgspec.ValidationError(f"an agent sends a host no {kind.name}")
+        self._agents.on_told(_decode(payload), self._address)
+
+    def on_closed(self, connection: Connection, reason: Reason) -> None:
+        return None
+
+    def _introduce(self, connection: Connection) -> None:
+        connection.send(Kind.AGENT_REPORT, _encode(Subscribe()))
+        connection.send(Kind.AGENT_REPORT, _encode(self._agents.report()))

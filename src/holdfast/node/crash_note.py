@@ -1,0 +1,74 @@
+"""What a host's process executes, in a file that outlives the process: the slot of E4.
+
+The file is mapped into memory: a note is a few stores, no call to the system and no sync, and the kernel
+keeps it when the process is gone. A power cut may take it away, but a power cut is no call's doing.
+"""
+
+import mmap
+import os
+import struct
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from holdfast.execution.crash_attempts import Attempt, NoSlot, Slot
+from holdfast.machine.files import FILE_MODE
+from holdfast.model.calls import CLIENT_CHARACTERS_MAX
+from holdfast.model.ids import ClientId, GroupId, Incarnation
+
+EXECUTING: Final = "executing"
+"""The file in the host's directory."""
+CLIENT_BYTES: Final = 4 * CLIENT_CHARACTERS_MAX
+_INCARNATION: Final = struct.Struct("<Q")
+_NOTE: Final = struct.Struct(f"<QQQIH{CLIENT_BYTES}s")
+_GROUP: Final = struct.Struct("<Q")
+_BYTES: Final = 4096
+_AT: Final = _INCARNATION.size
+
+log = structlog.get_logger("holdfast.executing")
+
+
+class CrashNote:
+    """The slot of this process."""
+
+    def __init__(self, path: Path, incarnation: Incarnation) -> None:
+        """Raises ``OSError``. What an earlier process noted there is gone."""
+        file = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
+        try:
+            # Written, not only made long: a hole that cannot be filled later would end the process.
+            os.pwrite(file, _INCARNATION.pack(incarnation).ljust(_BYTES, b"\0"), 0)
+            os.ftruncate(file, _BYTES)
+            self._map = mmap.mmap(file, _BYTES)
+        finally:
+            os.close(file)
+
+    def note(self, group: GroupId, client: ClientId, first: int, last: int, attempts: int) -> None:
+        encoded = client.encode()
+        _NOTE.pack_into(self._map, _AT, group, first, last, attempts, len(encoded), encoded)
+
+    def clear(self) -> None:
+        _GROUP.pack_into(self._map, _AT, 0)
+
+
+def open_slot(directory: Path, incarnation: Incarnation) -> Slot:
+    """A slot in the host's *directory*; none, said aloud, where its disk has no room for one."""
+    try:
+        return CrashNote(directory / EXECUTING, incarnation)
+    except (OSError, ValueError) as error:
+        log.warning("calls that end this process cannot be told from others", why=str(error))
+        return NoSlot()
+
+
+def read_slot(directory: Path) -> tuple[Incarnation, Attempt] | None:
+    """What the process that held *directory* was executing when it ended; None for nothing."""
+    try:
+        content = (directory / EXECUTING).read_bytes()
+        (incarnation,) = _INCARNATION.unpack_from(content)
+        group, first, last, attempts, length, client = _NOTE.unpack_from(content, _AT)
+        if not group or length > CLIENT_BYTES:
+            return None
+        attempt = Attempt(GroupId(group), ClientId(client[:length].decode()), first, last, attempts)
+    except (OSError, struct.error, UnicodeDecodeError):
+        return None
+    return Incarnation(incarnation), attempt

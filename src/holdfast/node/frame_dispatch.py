@@ -1,0 +1,142 @@
+"""What a host does with the frames that others send it, by their kind.
+
+A client's connection, as the housing of groups answers on it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import structlog
+
+from holdfast.admin.control_plane import ControlPlane
+from holdfast.admin.dispatch import AdminDispatch, RunningOrders
+from holdfast.admin.fault_injection import PartitionFilter
+from holdfast.admin.groups import GroupsAdmin
+from holdfast.admin.notifier_group import NotifierGroups
+from holdfast.admin.reconciler import Reconciler
+from holdfast.authority.recipe import Authority
+from holdfast.execution.nested_call import is_from_abroad
+from holdfast.execution.records import Sent
+from holdfast.groups.host_groups import HostGroups
+from holdfast.machine.real_ports import fresh_nonce
+from holdfast.model.admin.groups import UNKNOWN_ORDER, OrderRefused, encode_order
+from holdfast.model.calls import Nested, ToClient, decode_to_host, encode_message
+from holdfast.model.errors import HoldfastError
+from holdfast.model.ids import HostId
+from holdfast.model.versions import LaterKind
+from holdfast.net import Connection, Kind, Reason, Role, Why, split_number, with_number
+from holdfast.node.links import decode_sequence
+
+calls_log = structlog.get_logger("holdfast.calls")
+
+
+@dataclass(frozen=True, slots=True)
+class ClientConnection:
+    """The :class:`holdfast.groups.ports.Client` of one frame."""
+
+    connection: Connection
+
+    def send(self, message: ToClient) -> None:
+        try:
+            self.connection.send(Kind.CALL_ANSWER, encode_message(message))
+        except HoldfastError as error:
+            # An outcome longer than the client takes cannot be told, and its call would wait for ever.
+            calls_log.warning("an answer cannot be sent", peer=str(self.connection.peer), why=str(error))
+            self.connection.close(Reason(Why.INTERNAL, str(error)))
+
+    def hang_up(self, why: str) -> None:
+        self.connection.close(Reason(Why.DONE, why))
+
+
+log = structlog.get_logger("holdfast.receiving")
+_sent: Final = msgspec.msgpack.Decoder(Sent)
+
+
+class FrameDispatch:
+    """The groups of a host, as hosts, clients and people reach them."""
+
+    def __init__(
+        self,
+        groups: HostGroups,
+        authority: Authority,
+        deafness: PartitionFilter,
+        managing: Reconciler,
+        control: ControlPlane,
+        hosts: Iterable[HostId],
+        *,
+        allows_chaos: bool,
+    ) -> None:
+        self._groups = groups
+        self._deafness = deafness
+        self._control = control
+        hosts = tuple(hosts)
+        creating = GroupsAdmin(groups, authority, control, fresh_nonce)
+        self.notifying = NotifierGroups(groups, creating, control, len(hosts))
+        self.administering = AdminDispatch(
+            groups,
+            authority,
+            creating,
+            self.notifying,
+            deafness,
+            managing,
+            control,
+            hosts,
+            allows_chaos=allows_chaos,
+        )
+        self._on_call = groups.guarded(groups.serving.on_call)
+        self._orders = RunningOrders(self.administering.do)
+
+    def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
+        """Raises what msgspec raises for a payload that is none of ours. What a later version says to hosts
+        of its own is passed over: it says it again in older words, or does without this one."""
+        try:
+            self._take(connection, kind, payload)
+        except LaterKind as later:
+            log.info("a later version is not understood", peer=str(connection.peer), why=str(later))
+            if kind is Kind.GROUP_ORDER:
+                self._refuse_unknown(connection, payload)
+
+    def _take(self, connection: Connection, kind: Kind, payload: bytes) -> None:
+        peer = connection.peer
+        is_host = peer.role is Role.HOST
+        if is_host and peer.id in self._deafness.to:
+            return
+        # Whether that role may send this kind was seen to at the door (net.admission).
+        if kind is Kind.SEQUENCE:
+            self._groups.on_sequence(HostId(peer.id), decode_sequence(payload))
+        elif kind is Kind.CONTROL:
+            self._control.on_frame(HostId(peer.id), payload)
+        elif kind is Kind.CALL:
+            message = decode_to_host(payload)
+            if isinstance(message, Nested) and not is_host:
+                check_from_abroad(message)
+            self._on_call(ClientConnection(connection), message)
+        elif kind is Kind.GROUP_ORDER:
+            self._orders.take(connection, payload)
+        else:
+            raise msgspec.ValidationError(f"a host takes no {kind.name}")
+
+    def _refuse_unknown(self, connection: Connection, payload: bytes) -> None:
+        """Whoever orders waits for an answer, and a host of its own version may give it."""
+        number, _ = split_number(payload)
+        said = "this host's version does not know the order"
+        refused = OrderRefused(code=UNKNOWN_ORDER, text=said, is_final=False)
+        connection.send(Kind.GROUP_ANSWER, with_number(number, encode_order(refused)))
+
+    def on_closed(self, connection: Connection) -> None:
+        self._groups.serving.on_gone(ClientConnection(connection))
+
+    async def close(self) -> None:
+        await self._orders.close()
+        self._groups.close()
+
+
+def check_from_abroad(message: Nested) -> None:
+    """Who is no host of this domain carries calls of no group of it: under their ids it could take what they
+    are told. A host of another domain is a client here, and its groups have ids of their own (FTC-6). Raises
+    ``msgspec.ValidationError``."""
+    client = _sent.decode(message.sent).client
+    if not is_from_abroad(client):
+        raise msgspec.ValidationError(f"only hosts of this domain carry calls under the id {client}")

@@ -1,0 +1,224 @@
+"""The heart: a thread with a loop of its own that exchanges heartbeats with every peer (R4).
+
+The host's main loop may be busy with a long method, or stand still; this thread goes on and says so. It
+shares with the main thread: the loop's last turn (an integer the main loop writes), the picture of the peers
+(handed over by ``call_soon_threadsafe``), what was heard (an immutable tuple), and the heartbeats of leases,
+which it carries (:mod:`holdfast.sequence.lease_heartbeats` says what makes that safe). It vouches for a loop
+that stands by these until ``hang_limit_ns``, and no longer: then the host goes, and others may have its
+groups (K3).
+"""
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+import uvloop
+
+from holdfast.admin.fault_injection import PartitionFilter
+from holdfast.authority.sessions import Session
+from holdfast.machine import LogTrace, LoopTimers, MachineClock, MachineRandom, end_on_broken_invariant
+from holdfast.machine.child_process import HUNG_STATUS
+from holdfast.model.ids import SECOND, HostId, Incarnation
+from holdfast.net import (
+    Address,
+    Connection,
+    ConnectionSettings,
+    Expected,
+    Kind,
+    Link,
+    PeerIdentity,
+    Reason,
+    Role,
+    Server,
+    serve,
+)
+from holdfast.net.handshake import HEART_ADMITS
+from holdfast.node.heartbeats import Heartbeat, HeartbeatConfig, Heartbeats, PeerState, Vitals
+from holdfast.sequence.lease_heartbeats import LeaseHeartbeats
+from holdfast.sequence.messages import Beat, BeatAnswer
+
+START_S: Final = 10.0
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Heartbeat | Beat | BeatAnswer).decode
+
+
+class LoopPulse:
+    """Shows that an event loop turns: it writes down the time, again and again, while it does."""
+
+    INTERVAL_S: Final = 0.05
+
+    def __init__(self, on_turn: Callable[[int], None] = lambda late_ns: None) -> None:
+        """*on_turn* is told how late each turn was."""
+        self._on_turn = on_turn
+        self._clock = MachineClock()
+        self._loop = asyncio.get_running_loop()
+        self._turned_at = self._clock.now()
+        self._loop.call_later(self.INTERVAL_S, self._turn)
+
+    def age_ns(self) -> int:
+        """Since the loop last turned; to be asked from any thread."""
+        return self._clock.now() - self._turned_at
+
+    def _turn(self) -> None:
+        now = self._clock.now()
+        self._on_turn(max(0, now - self._turned_at - round(self.INTERVAL_S * SECOND)))
+        self._turned_at = now
+        self._loop.call_later(self.INTERVAL_S, self._turn)
+
+
+class HeartbeatThread:
+    """The heartbeat thread of one host. Listens from :meth:`listen` on, beats from :meth:`start` on."""
+
+    def __init__(
+        self,
+        host: HostId,
+        domain: str,
+        *,
+        listen: Address,
+        config: HeartbeatConfig,
+        deafness: PartitionFilter,
+    ) -> None:
+        self._deafness = deafness
+        self._host = host
+        self._domain = domain
+        self._listen = listen
+        self._config = config
+        self._loop = uvloop.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="heart", daemon=True)
+        self._is_listening = threading.Event()
+        self._failure: Exception | None = None
+        self._server: Server | None = None
+        self._heartbeats: Heartbeats | None = None
+        self._beats: LeaseHeartbeats | None = None
+        self._links: dict[HostId, tuple[Incarnation, Link]] = {}
+        self._random = MachineRandom().stream("heart")
+        self._endpoint = self._endpoint_as(Incarnation(0))
+        self.heard: tuple[PeerState, ...] = ()
+        """What is known of every peer, renewed with every beat; to be read from any thread."""
+
+    # --- called by the main thread
+
+    def listen(self) -> Address:
+        """Start the thread and listen; the address is where peers send their heartbeats."""
+        self._thread.start()
+        self._is_listening.wait(START_S)
+        if self._failure is not None:
+            raise self._failure
+        assert self._server is not None
+        return self._server.address
+
+    def start(self, incarnation: Incarnation, vitals: Callable[[], Vitals]) -> None:
+        """Begin to beat as *incarnation*."""
+        self._loop.call_soon_threadsafe(self._start, incarnation, vitals)
+
+    def carry(self, beats: LeaseHeartbeats) -> None:
+        """Exchange the heartbeats of leases as well (R4), once it has started to beat."""
+        self._loop.call_soon_threadsafe(self._carry, beats)
+
+    def set_peers(self, sessions: Mapping[HostId, Session]) -> None:
+        self._loop.call_soon_threadsafe(self._set_peers, sessions)
+
+    def stop(self) -> None:
+        if not self._thread.is_alive():
+            return
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(START_S)
+
+    # --- on the heart's own thread
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        end_on_broken_invariant(self._loop)
+        try:
+            self._server = self._loop.run_until_complete(
+                serve(self._listen, lambda _: self, self._endpoint_as(Incarnation(0)), admits=HEART_ADMITS)
+            )
+        except Exception as error:
+            self._failure = error
+            return
+        finally:
+            self._is_listening.set()
+        self._loop.run_forever()
+
+    def _start(self, incarnation: Incarnation, vitals: Callable[[], Vitals]) -> None:
+        self._endpoint = self._endpoint_as(incarnation)
+        self._heartbeats = Heartbeats(
+            host=self._host,
+            incarnation=incarnation,
+            clock=MachineClock(),
+            timers=lambda on_timer: LoopTimers(self._loop, on_timer),
+            network=self,
+            trace=LogTrace(host=self._host, incarnation=incarnation),
+            vitals=vitals,
+            on_unfit=_end_process,
+            config=self._config,
+        )
+        self._heartbeats.start()
+        self._show(self._heartbeats)
+
+    def _carry(self, beats: LeaseHeartbeats) -> None:
+        self._beats = beats
+        self._beat_for_leases(beats)
+
+    def _beat_for_leases(self, beats: LeaseHeartbeats) -> None:
+        self._loop.call_later(beats.config.interval_ns / SECOND, self._beat_for_leases, beats)
+        if self._heartbeats is not None and self._heartbeats.does_loop_turn():
+            beats.beat()
+
+    def _show(self, heartbeats: Heartbeats) -> None:
+        self.heard = heartbeats.peers()
+        self._loop.call_later(self._config.interval_ns / SECOND, self._show, heartbeats)
+
+    def _set_peers(self, sessions: Mapping[HostId, Session]) -> None:
+        if self._heartbeats is None:
+            return
+        others = {host: session for host, session in sessions.items() if host != self._host}
+        self._heartbeats.set_peers({host: session.incarnation for host, session in others.items()})
+        for host, session in others.items():
+            self._link_to(host, session)
+
+    def _link_to(self, host: HostId, session: Session) -> None:
+        """A host that is gone from the authority keeps its link: no session is no proof that it does not
+        listen, and leases rest on it."""
+        incarnation, link = self._links.get(host, (None, None))
+        if incarnation == session.incarnation or not session.heartbeat_address:
+            return
+        if link is not None:
+            self._loop.create_task(link.close())
+        self._links[host] = (session.incarnation, self._link(host, session))
+
+    def _link(self, host: HostId, session: Session) -> Link:
+        address = Address.parse(session.heartbeat_address)
+        return Link(f"heart of {host}", lambda: address, lambda _: self, self._endpoint, random=self._random)
+
+    def send(self, peer: str, message: object) -> None:
+        """The Network port of the heartbeats, both kinds."""
+        if HostId(peer) in self._links:
+            self._links[HostId(peer)][1].send(Kind.HEARTBEAT, _encode(message))
+
+    def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
+        message = _decode(payload)
+        if connection.peer.id in self._deafness.to:
+            return
+        if isinstance(message, Heartbeat):
+            if self._heartbeats is not None:
+                self._heartbeats.on_message(connection.peer.id, message)
+        elif self._beats is not None:
+            self._beats.on_message(HostId(connection.peer.id), message)
+
+    def on_closed(self, connection: Connection, reason: Reason) -> None:
+        return None
+
+    def _endpoint_as(self, incarnation: Incarnation) -> ConnectionSettings:
+        identity = PeerIdentity(self._domain, Role.HOST, self._host, incarnation)
+        return ConnectionSettings(identity, expected=Expected(roles=frozenset({Role.HOST})))
+
+
+def _end_process(why: str, stood_ns: int) -> None:
+    """A host that cannot work must go (K3): at once, since nothing of it can be trusted to end in order."""
+    print(f"holdfast: this host ends itself: {why}", file=sys.stderr, flush=True)
+    os._exit(HUNG_STATUS if stood_ns else 1)

@@ -1,0 +1,106 @@
+"""The changes of views that one host's members ask for, in as few transactions as can be (K4).
+
+A host that dies leaves a claim to be made for each group that it was primary of. What is asked for in one
+turn, and while earlier transactions are under way, travels together: up to ``VIEWS_PER_TXN_MAX`` changes in
+one transaction. One that is refused because some of its views have changed goes again without those
+(:func:`.views.change_views`), so nobody's claim is lost for another's. Each change ends by itself: won, lost
+to a view that stands, or in doubt, and then it is asked for again with the same nonce (A1).
+"""
+
+from collections.abc import Callable, Hashable
+from functools import partial
+from itertools import islice
+from typing import Final
+
+from holdfast.authority.identity import Identity
+from holdfast.authority.recipe import InDoubt, Recipes, Seen
+from holdfast.authority.views import (
+    VIEWS_PER_TXN_MAX,
+    IdentityChanged,
+    Lost,
+    Unmet,
+    View,
+    ViewChange,
+    ViewChanges,
+    change_views,
+)
+from holdfast.model.errors import invariant
+from holdfast.model.ids import GroupId
+from holdfast.model.ports import Timers, Trace
+
+TRANSACTIONS_MAX: Final = 4
+"""Transactions of one host under way at a time: enough to hide the way to the authority, few enough that what
+comes meanwhile gathers."""
+_SEND: Final = "send"
+
+Answer = Seen[View] | Lost | Unmet | IdentityChanged | InDoubt
+Then = Callable[[Answer], None]
+
+
+class ClaimBatches:
+    """Gathers and sends the changes of one host. Bounded by its members: each has one change under way."""
+
+    def __init__(
+        self,
+        recipes: Recipes,
+        timers: Callable[[Callable[[Hashable], None]], Timers],
+        identity: Callable[[], Seen[Identity]],
+        trace: Trace,
+        *,
+        per_transaction: int = VIEWS_PER_TXN_MAX,
+        under_way: int = TRANSACTIONS_MAX,
+    ) -> None:
+        self._recipes = recipes
+        self._timers = timers(self._on_timer)
+        self._identity = identity
+        self._trace = trace
+        self._per_transaction = per_transaction
+        self._under_way_max = under_way
+        self._waiting: dict[GroupId, tuple[ViewChange, Then]] = {}
+        self._under_way = 0
+        self._is_turn_asked = False
+
+    def ask(self, wanted: ViewChange, then: Then) -> None:
+        """Ask for *wanted* at the end of this turn; *then* is called once, with its own answer.
+
+        A later change of the same group takes the place of one that was not sent yet: its asker is gone.
+        """
+        self._waiting[wanted.new.group] = (wanted, then)
+        self._ask_turn()
+
+    def _ask_turn(self) -> None:
+        if self._waiting and not self._is_turn_asked and self._under_way < self._under_way_max:
+            self._is_turn_asked = True
+            self._timers.set(0, _SEND)
+
+    def _on_timer(self, _: Hashable) -> None:
+        self._is_turn_asked = False
+        while self._waiting and self._under_way < self._under_way_max:
+            groups = list(islice(self._waiting, self._per_transaction))
+            batch = {group: self._waiting.pop(group) for group in groups}
+            self._under_way += 1
+            if len(batch) > 1:
+                self._trace.note("changes", groups=len(batch), waiting=len(self._waiting))
+            recipe = change_views([wanted for wanted, _ in batch.values()], identity=self._identity())
+            self._recipes.start(recipe, partial(self._answered, batch))
+
+    def _answered(
+        self, batch: dict[GroupId, tuple[ViewChange, Then]], answer: ViewChanges | IdentityChanged
+    ) -> None:
+        self._under_way -= 1
+        # Before the answers: what they lead to asks for another turn by itself, and only once.
+        self._ask_turn()
+        if isinstance(answer, IdentityChanged):
+            for _, then in batch.values():
+                then(answer)
+            return
+        for seen in answer.won:
+            batch.pop(seen.value.group)[1](seen)
+        for lost in answer.lost:
+            batch.pop(lost.group)[1](lost)
+        for unmet in answer.unmet:
+            batch.pop(unmet.group)[1](unmet)
+        for wanted in answer.in_doubt:
+            then = batch.pop(wanted.new.group)[1]
+            then(InDoubt(wanted.new.nonce, "no answer to the change of a view"))
+        invariant(not batch, "every change that was asked for is answered")

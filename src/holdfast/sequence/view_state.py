@@ -1,0 +1,111 @@
+"""How a member stands: the view as last known, and the change of it under way (V1, M1, M2, M5).
+
+Values in, values out. *Required* are all who may claim after any answer that the authority may still give:
+the listed, and while a change is unanswered also those it would list. Nothing commits and no lease read is
+answered without them (S3, R1).
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from holdfast.authority.groups import GroupRecord
+from holdfast.authority.recipe import Seen
+from holdfast.authority.views import View, ViewChange, ViewMember
+from holdfast.model.ids import Epoch, HostId, Incarnation, StoreId
+from holdfast.sequence.ports import Me, same
+
+_MEMORY: Final = "memory-"
+
+
+@dataclass(slots=True)
+class ViewState:
+    """One member's knowledge of its group's view."""
+
+    me: Me
+    seen: Seen[View] | None = None
+    """What a compare-and-set would be made against."""
+    pending: ViewChange | None = None
+    """Asked for and not definitely answered: claim, drop or add. One at a time."""
+    record: Seen[GroupRecord] | None = None
+    """Where the group shall have members; None when nothing is known of it, and everybody may be one."""
+    joining: ViewMember | None = None
+    """A learner that is about to be added: required already, though not asked for yet (M2)."""
+
+    @property
+    def view(self) -> View | None:
+        return self.seen.value if self.seen is not None else None
+
+    @property
+    def epoch(self) -> Epoch:
+        return self.seen.value.epoch if self.seen is not None else Epoch(0)
+
+    @property
+    def listed(self) -> tuple[ViewMember, ...]:
+        return self.seen.value.members if self.seen is not None else ()
+
+    @property
+    def own_entry(self) -> ViewMember | None:
+        """How the view lists this member; None when it does not."""
+        return find(self.listed, self.me)
+
+    @property
+    def primary(self) -> ViewMember | None:
+        """The primary's entry; the incarnation in it is the process that won this epoch."""
+        view = self.view
+        if view is None:
+            return None
+        return next((member for member in view.members if member.host == view.primary), None)
+
+    def is_wanted(self, member: ViewMember) -> bool:
+        """Whether that one shall be a member, as far as is known (M5)."""
+        return self.record is None or self.record.value.wants(member)
+
+    @property
+    def is_as_wanted(self) -> bool:
+        """Whether all who are listed shall be members."""
+        return self.record is None or all(map(self.record.value.wants, self.listed))
+
+    def required(self) -> list[ViewMember]:
+        """Who must acknowledge and hold leases, this member included if it is listed."""
+        members = list(self.listed)
+        extra = list(self.pending.new.members) if self.pending is not None else []
+        if self.joining is not None:
+            extra.append(self.joining)
+        members += [member for member in extra if find(tuple(members), member) is None]
+        return members
+
+    def learn(self, seen: Seen[View]) -> None:
+        self.seen = seen
+
+
+def memory_store(host: HostId, incarnation: Incarnation) -> StoreId:
+    """The store of a member in memory: its process. A restarted one is never the listed one (V4)."""
+    return StoreId(f"{_MEMORY}{host}-{incarnation}")
+
+
+def is_volatile(store: StoreId) -> bool:
+    """Whether that store is a process (V4)."""
+    return store.startswith(_MEMORY)
+
+
+def find(members: tuple[ViewMember, ...], member: ViewMember) -> ViewMember | None:
+    return next((each for each in members if same(each, member)), None)
+
+
+def without(members: tuple[ViewMember, ...], host: HostId) -> tuple[ViewMember, ...]:
+    return tuple(member for member in members if member.host != host)
+
+
+def with_me(members: tuple[ViewMember, ...], me: Me) -> tuple[ViewMember, ...]:
+    """The members, this one's entry brought up to its present process (V1)."""
+    return tuple(me if same(member, me) else member for member in members)
+
+
+def members_after_claim(view: View, me: Me, *, min_in_sync: int, is_released: bool) -> tuple[ViewMember, ...]:
+    """Who is listed after *me* has claimed: the old primary goes, unless that undercuts ``min_in_sync`` (M1),
+    or it has handed over, or it was this member itself before a restart."""
+    members = with_me(view.members, me)
+    remaining = without(members, view.primary)
+    if is_released or view.primary == me.host or len(remaining) < min_in_sync:
+        return members
+    return remaining

@@ -1,0 +1,1 @@
+"""Running scenarios: one seed, many seeds, planted bugs, shrinking, reports."""

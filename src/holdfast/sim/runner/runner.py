@@ -1,0 +1,356 @@
+"""Runs many seeds over several processes, and looks for planted bugs.
+
+A seed's outcome does not depend on which process ran it or what ran there before, so the work is cut
+into pieces freely and put together again in the order of the seeds.
+
+A mix: planted bugs are looked for, then scenarios have their turns with fresh seeds, in some time.
+
+The bugs are looked for however long that takes: what was not looked for is no evidence. What they leave of
+the time is the seeds', and never less than ``SEEDS_SHARE`` of it. A turn ends after a few seeds, or earlier
+when those that come after it in the round could not have as long; the first of each scenario has at least
+``FIRST_TURN_S``, so that a mix has some seeds of every one.
+"""
+
+import gc
+import multiprocessing
+import os
+import secrets
+import shlex
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from holdfast.machine.process_end import end_with
+from holdfast.model.errors import Unavailable
+from holdfast.sim.engine.options import Options
+from holdfast.sim.runner.planted import Planted, planted_bug
+from holdfast.sim.runner.profiles import DEFAULT, expand
+from holdfast.sim.runner.report import Failure, Summary, Tally, merge, save_failure
+from holdfast.sim.runner.simulation import Outcome, Shrinker, simulate
+
+PIECE_MAX: Final = 20
+"""Seeds per piece of work: small enough to keep all processes busy to the end."""
+SHRUNK_MAX: Final = 3
+"""Failures of one range that are shrunk; the others are kept as they are."""
+
+COLLECTOR: Final = (50_000, 20, 100)
+"""Thresholds of the garbage collector: a run makes many small objects and few cycles, and searching for
+those at the usual pace takes a tenth of its time."""
+
+CLEAN_MAX: Final = 1000
+"""Runs without a bug whose outcome a process remembers."""
+
+Progress = Callable[[int, int, int], None]
+"""Called with seeds done, seeds in all, seeds failing so far."""
+
+Work = Callable[[bytes], bytes]
+Run = Callable[[Work, Sequence[bytes], float | None], Iterator[bytes]]
+"""Does pieces of work, in any order; begins none after the time, if there is one."""
+
+
+class Piece(Struct, frozen=True, kw_only=True):
+    """Some seeds for one process."""
+
+    scenario: str
+    seeds: tuple[int, ...]
+    profile: str = DEFAULT
+    planted: str | None = None
+    seal: bool = True
+
+
+class PieceDone(Struct, frozen=True, kw_only=True):
+    outcomes: tuple[Outcome, ...]
+    cpu_ns: int
+
+
+class Search(Struct, frozen=True, kw_only=True):
+    """The search for one planted bug."""
+
+    name: str
+    rule: str
+    scenario: str
+    found: bool
+    runs: int
+    violation: str = ""
+    """What gave it away."""
+    cpu_seconds: float = 0.0
+
+
+def run_seeds(
+    scenario: str,
+    seeds: Sequence[int],
+    *,
+    profile: str = DEFAULT,
+    jobs: int | None = None,
+    run: Run | None = None,
+    planted: str | None = None,
+    seal: bool = True,
+    keep: Path | None = None,
+    progress: Progress = lambda done, all_seeds, failing: None,
+    say: Callable[[str], None] = lambda text: None,
+    until: float | None = None,
+) -> Summary:
+    """Run *seeds* and add up; failing ones are shrunk and kept below *keep*, when given.
+
+    With *until* (a reading of ``time.monotonic``) no piece is begun after that time. With *run* the
+    processes are not this range's own.
+    """
+    expand(scenario, 0, profile)  # bad input shows here, before any process starts
+    pieces = [
+        Piece(scenario=scenario, seeds=tuple(part), profile=profile, planted=planted, seal=seal)
+        for part in _parts(seeds, job_count(jobs))
+    ]
+    tally = Tally(scenario, profile)
+    cpu_ns = 0
+    with _own_or(run, jobs, len(pieces)) as run:
+        for done in run(_run_piece, [msgspec.json.encode(piece) for piece in pieces], until):
+            result = msgspec.json.decode(done, type=PieceDone)
+            cpu_ns += result.cpu_ns
+            for outcome in result.outcomes:
+                tally.add(outcome)
+            progress(tally.seeds, len(seeds), len(tally.failing))
+    replays = {outcome.seed: _replay_of(outcome, pieces[0]) for outcome in tally.failing}
+    if keep is not None:
+        replays = _keep_failures(tally.failing, pieces[0], keep, say)
+    return tally.summary(cpu_ns=cpu_ns, replays=replays)
+
+
+def search_planted(
+    bugs: Sequence[Planted],
+    *,
+    jobs: int | None = None,
+    run: Run | None = None,
+    progress: Callable[[Search], None] = lambda search: None,
+) -> list[Search]:
+    """Look for each bug, from seed 0 on, until it makes a run fail or its budget is spent. With *run* the
+    processes are not this search's own."""
+    _fails_alone.cache_clear()  # the code may have been changed since, in this process
+    found: dict[str, Search] = {}
+    # The smaller a budget, the dearer its runs: those go first, and no core waits for a long one at the end.
+    dearest_first = sorted(bugs, key=lambda bug: bug.runs_max)
+    with _own_or(run, jobs, len(bugs)) as run:
+        for done in run(_search_one, [bug.name.encode() for bug in dearest_first], None):
+            search = msgspec.json.decode(done, type=Search)
+            found[search.name] = search
+            progress(search)
+    return [found[bug.name] for bug in bugs]
+
+
+def shrink_failure(options: Options, outcome: Outcome, *, seal: bool = True, shrink: bool = True) -> Failure:
+    """The failure that *options* gave, in its smallest form."""
+    violation = outcome.violations[0]
+    if not shrink:
+        return Failure(violation=violation, options=options, original=options)
+    shrinker = Shrinker(violation.rule, partial(simulate, seal=seal))
+    smallest = shrinker.shrink(options)
+    return Failure(violation=violation, options=smallest, original=options, shrink_runs=shrinker.runs)
+
+
+def _keep_failures(
+    failing: Sequence[Outcome], piece: Piece, keep: Path, say: Callable[[str], None]
+) -> dict[int, str]:
+    """Keep each failing run, the first few shrunk; answers, by seed, the line that replays it."""
+    replays: dict[int, str] = {}
+    for outcome in sorted(failing, key=lambda outcome: outcome.seed):
+        options = expand(piece.scenario, outcome.seed, piece.profile, planted=piece.planted)
+        is_shrunk = len(replays) < SHRUNK_MAX
+        if is_shrunk:
+            say(f"shrinking seed {outcome.seed} with its {len(options.faults)} faults")
+        failure = shrink_failure(options, outcome, seal=piece.seal, shrink=is_shrunk)
+        path = save_failure(failure, keep)
+        replays[outcome.seed] = f"holdfast sim replay {shlex.quote(str(path))}"
+    return replays
+
+
+def _replay_of(outcome: Outcome, piece: Piece) -> str:
+    seeds = f"{outcome.seed}:{outcome.seed + 1}"
+    profile = "" if piece.profile == DEFAULT else f" --profile {piece.profile}"
+    planted = "" if piece.planted is None else f" --planted {piece.planted}"
+    return f"holdfast sim run --scenario {piece.scenario} --seeds {seeds}{profile}{planted}"
+
+
+# --- in the processes
+
+
+def _run_piece(encoded: bytes) -> bytes:
+    piece = msgspec.json.decode(encoded, type=Piece)
+    expand(piece.scenario, 0, piece.profile)  # the first import is no part of any run
+    gc.set_threshold(*COLLECTOR)
+    started = time.process_time_ns()
+    outcomes = tuple(
+        simulate(expand(piece.scenario, seed, piece.profile, planted=piece.planted), seal=piece.seal)
+        for seed in piece.seeds
+    )
+    return msgspec.json.encode(PieceDone(outcomes=outcomes, cpu_ns=time.process_time_ns() - started))
+
+
+def _search_one(encoded: bytes) -> bytes:
+    bug = planted_bug(encoded.decode())
+    gc.set_threshold(*COLLECTOR)
+    started = time.process_time()
+    violation = None
+    runs = 0
+    while violation is None and runs < bug.runs_max:
+        options = expand(bug.scenario, runs, bug.profile or DEFAULT, planted=bug.name)
+        outcome = simulate(options)
+        runs += 1
+        # A run that fails without the bug as well says nothing about the bug.
+        if outcome.violations and not _fails_alone(bug.scenario, options.seed, bug.profile or DEFAULT):
+            violation = outcome.violations[0]
+    search = Search(
+        name=bug.name,
+        rule=bug.rule,
+        scenario=bug.scenario,
+        found=violation is not None,
+        runs=runs,
+        violation="" if violation is None else f"{violation.rule}: {violation.message}",
+        cpu_seconds=round(time.process_time() - started, 3),
+    )
+    return msgspec.json.encode(search)
+
+
+@lru_cache(maxsize=CLEAN_MAX)
+def _fails_alone(scenario: str, seed: int, profile: str) -> bool:
+    """Whether a run fails without any bug; many bugs show in the same few runs."""
+    return bool(simulate(expand(scenario, seed, profile)).violations)
+
+
+# --- the processes themselves
+
+
+@contextmanager
+def processes(jobs: int | None = None, *, pieces: int | None = None) -> Iterator[Run]:
+    """So many processes, by default one per core, at most one per piece; one job stays in this process."""
+    jobs = job_count(jobs) if pieces is None else min(job_count(jobs), pieces)
+    if jobs <= 1:
+        yield _run_here
+        return
+    with ProcessPoolExecutor(
+        jobs,
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=end_with,
+        initargs=(os.getpid(), signal.SIGTERM),
+    ) as pool:
+        try:
+            yield partial(_run_there, pool, jobs)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _own_or(run: Run | None, jobs: int | None, pieces: int) -> AbstractContextManager[Run]:
+    return processes(jobs, pieces=pieces) if run is None else nullcontext(run)
+
+
+def _run_here(work: Work, pieces: Sequence[bytes], until: float | None) -> Iterator[bytes]:
+    for piece in pieces:
+        if until is not None and time.monotonic() >= until:
+            return
+        yield work(piece)
+
+
+def _run_there(
+    pool: ProcessPoolExecutor, jobs: int, work: Work, pieces: Sequence[bytes], until: float | None
+) -> Iterator[bytes]:
+    """Keep each process supplied with one piece ahead, so that *until* is met within a piece or two."""
+    waiting = iter(pieces)
+    running: set[Future[bytes]] = set()
+    while True:
+        while len(running) < 2 * jobs and (until is None or time.monotonic() < until):
+            piece = next(waiting, None)
+            if piece is None:
+                break
+            running.add(pool.submit(work, piece))
+        if not running:
+            return
+        finished, running = wait(running, return_when=FIRST_COMPLETED)
+        for future in finished:
+            try:
+                yield future.result()
+            except BrokenProcessPool as error:
+                raise Unavailable("a simulating process has died; is there enough memory?") from error
+
+
+def _parts(seeds: Sequence[int], jobs: int) -> Iterator[Sequence[int]]:
+    size = max(1, min(PIECE_MAX, len(seeds) // (4 * jobs)))
+    for start in range(0, len(seeds), size):
+        yield seeds[start : start + size]
+
+
+def job_count(jobs: int | None) -> int:
+    """As many as wanted, or as this process has cores."""
+    return jobs if jobs is not None else len(os.sched_getaffinity(0))
+
+
+TURN_SEEDS: Final = 6
+"""Of each process in one turn: so few that they are handed out one by one, and a turn can end at any."""
+FIRST_TURN_S: Final = 1.0
+"""What every scenario has at least, once, also when the time is over."""
+SEEDS_SHARE: Final = 1 / 6
+FIRST_SEEDS: Final = 2**40
+"""The first seed is drawn from so many."""
+
+
+class Mixed(Struct, frozen=True, kw_only=True):
+    """What a mix found. An interface: scripts read it, so it changes only by adding."""
+
+    runs: list[Summary]
+    """One for each scenario."""
+    bugs: list[Search]
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether every bug was found, and no rule was broken without one."""
+        return all(bug.found for bug in self.bugs) and not any(run.violation_count for run in self.runs)
+
+
+def run_mix(
+    bugs: Sequence[Planted],
+    scenarios: Sequence[str],
+    *,
+    within_s: float,
+    keep: Path,
+    jobs: int | None = None,
+    on_search: Callable[[Search], None] = lambda search: None,
+    say: Callable[[str], None] = lambda text: None,
+) -> Mixed:
+    """Failing runs are kept below *keep*."""
+    until = time.monotonic() + within_s
+    with processes(jobs) as run:
+        searches = search_planted(bugs, run=run, progress=on_search)
+        until = max(until, time.monotonic() + within_s * SEEDS_SHARE)
+        runs = _take_turns(scenarios, TURN_SEEDS * job_count(jobs), until, run, keep, say)
+    return Mixed(runs=runs, bugs=searches)
+
+
+def _take_turns(
+    scenarios: Sequence[str], count: int, until: float, run: Run, keep: Path, say: Callable[[str], None]
+) -> list[Summary]:
+    """Go round all scenarios, *count* seeds each, until the time is up."""
+    least_s = FIRST_TURN_S
+    turns: dict[str, list[Summary]] = {scenario: [] for scenario in scenarios}
+    first = secrets.randbelow(FIRST_SEEDS)
+    while True:
+        for done, (scenario, summaries) in enumerate(turns.items()):
+            say(f"{scenario}: seeds {first}:{first + count}")
+            now = time.monotonic()
+            ends = max(now + least_s, turn_ends(now, until, turns=len(turns) - done))
+            seeds = range(first, first + count)
+            summaries.append(run_seeds(scenario, seeds, run=run, keep=keep, say=say, until=ends))
+        if time.monotonic() >= until:
+            return [merge(summaries) for summaries in turns.values()]
+        first, least_s = first + count, 0.0
+
+
+def turn_ends(now: float, until: float, *, turns: int) -> float:
+    """When the next of so many turns must end for each to have as long as the others."""
+    return now + max(0.0, until - now) / turns

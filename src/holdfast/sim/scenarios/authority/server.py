@@ -1,0 +1,173 @@
+"""The authority's process on a simulated machine: production core and store, real SQLite, simulated disk.
+
+SQLite works synchronously, so the time its syncs take is spent afterwards: the process is busy for so long,
+what it has to say leaves at the end of it, and what arrives meanwhile waits, as it would in the sockets.
+
+The authority of a simulated domain, as its processes ask it and as checkers look into it.
+"""
+
+from collections import deque
+from collections.abc import Callable, Hashable
+from typing import Final, TypeVar
+
+import msgspec
+
+from holdfast.authority.client import AuthorityClient, ClientConfig
+from holdfast.authority.contract import Result, WatchEvent
+from holdfast.authority.server import AuthorityServer
+from holdfast.authority.sqlite import HistoryLimits
+from holdfast.authority.sqlite_file import open_database, restore
+from holdfast.model.ids import MILLISECOND, Epoch, Nonce
+from holdfast.sim.engine.clocks import SimTimers
+from holdfast.sim.engine.disk import Image
+from holdfast.sim.engine.node import Life, NodePorts, SimNode
+from holdfast.sim.engine.vfs import SimVfs
+from holdfast.sim.engine.world import World
+from holdfast.sim.scenarios.authority.observer import LeaseBook, ObservedStore, Truth
+
+FILE: Final = "authority.sqlite"
+DIRECTORY: Final = "authority"
+HISTORY: Final = HistoryLimits(revisions_max=400)
+"""Short, so that watches meet compaction."""
+CHECKPOINT_PAGES: Final = 60
+"""Few, so that crashes meet checkpoints."""
+STEP_NS: Final = 250 * MILLISECOND
+WAITING_MAX: Final = 20_000
+"""Messages in the sockets of a busy process."""
+
+
+class AuthorityNode:
+    """The core of node `authority`."""
+
+    def __init__(self, ports: NodePorts, truth: Truth, leases: LeaseBook) -> None:
+        self._ports = ports
+        self._is_busy = False
+        self._waiting: deque[tuple[Callable[..., None], tuple[object, ...]]] = deque()
+        self._outbox: list[tuple[str, object]] = []
+        self._vfs = SimVfs(ports.disk(DIRECTORY), rng=ports.random.stream("sqlite"), wall=ports.clock.wall)
+        self.store = ObservedStore(
+            FILE,
+            now_ns=ports.clock.now(),
+            new_id="simulated",
+            vfs=self._vfs.name,
+            limits=HISTORY,
+            checkpoint_pages=CHECKPOINT_PAGES,
+        )
+        self.store.truth = truth
+        self.store.leases_ended = leases.expired
+        truth.opened(self.store)
+        leases.authority_started()
+        self._server = AuthorityServer(
+            store=self.store,
+            clock=ports.clock,
+            timers=self._timers,
+            network=self,
+            random=ports.random,
+            trace=ports.trace,
+        )
+        self._server.start()
+        self._spend_time()
+
+    def on_message(self, peer: str, message: object) -> None:
+        self._do(self._server.on_message, peer, message)
+
+    def send(self, peer: str, message: object) -> None:
+        """The server's network: nothing leaves before the time of the commit has passed."""
+        self._outbox.append((peer, message))
+
+    def _timers(self, on_timer: Callable[[Hashable], None]) -> SimTimers:
+        return self._ports.timers(lambda tag: self._do(on_timer, tag))
+
+    def _do(self, handler: Callable[..., None], *args: object) -> None:
+        if not self._is_busy:
+            handler(*args)
+            self._spend_time()
+        elif len(self._waiting) < WAITING_MAX:
+            self._waiting.append((handler, args))
+
+    def _spend_time(self) -> None:
+        ports = self._ports
+        elapsed_ns = ports.node.disk.take_elapsed()
+        if elapsed_ns:
+            self._is_busy = True
+            self._go_on_at(ports.node.world.now + elapsed_ns)
+        else:
+            self._flush()
+
+    def _go_on_at(self, end_ns: int) -> None:
+        """Wait in short steps: a hung disk that is healed does not hang on."""
+        ports = self._ports
+        step_ns = min(end_ns - ports.node.world.now, STEP_NS)
+        ports.node.world.after(step_ns, ports.node.run, ports.life, self._go_on, end_ns)
+
+    def _go_on(self, end_ns: int) -> None:
+        world = self._ports.node.world
+        if world.now < end_ns and not world.is_healed:
+            self._go_on_at(end_ns)
+            return
+        self._is_busy = False
+        self._flush()
+        while self._waiting and not self._is_busy:
+            handler, args = self._waiting.popleft()
+            self._do(handler, *args)
+
+    def _flush(self) -> None:
+        outbox, self._outbox = self._outbox, []
+        for peer, message in outbox:
+            self._ports.network.send(peer, message)
+
+
+def restore_old_copy(node: SimNode, image: Image, truth: Truth) -> None:
+    """What an operator does with a backup: put it in place, restore above all epochs, start (A5)."""
+    node.kill()
+    node.disk.heal()
+    node.disk.replace(image)
+    world = node.world
+    vfs = SimVfs(node.disk.open(DIRECTORY, Life(), None), rng=world.rng("restore"), wall=node.clock.wall)
+    db = open_database(FILE, vfs=vfs.name)
+    highest, nonce = Epoch(truth.rules.highest("epoch")), Nonce("operator/0/restore")
+    restore(db, highest, nonce=nonce, wall_ns=node.clock.wall())
+    db.close()
+    store = ObservedStore(FILE, now_ns=0, vfs=vfs.name)
+    truth.restored(store.contents(), store.history(store.revision, 1)[0])
+    store.close()
+    node.disk.take_elapsed()
+
+
+AUTHORITY: Final = "authority"
+"""The node that it runs on."""
+IMPATIENT: Final = ClientConfig(deadline_ns=600 * MILLISECOND)
+
+Kind = TypeVar("Kind")
+
+
+def authority_client(
+    ports: NodePorts,
+    on_authority: Callable[[Hashable, Result], None],
+    on_watch: Callable[[Hashable, WatchEvent], None],
+    config: ClientConfig = IMPATIENT,
+) -> AuthorityClient:
+    """The production client, on the ports of one process."""
+    return AuthorityClient(
+        server=AUTHORITY,
+        clock=ports.clock,
+        timers=ports.timers,
+        network=ports.network,
+        random=ports.random,
+        trace=ports.trace,
+        on_authority=on_authority,
+        on_watch=on_watch,
+        config=config,
+    )
+
+
+def standing(world: World, prefix: str, kind: type[Kind]) -> list[Kind]:
+    """The values that stand at the authority under *prefix*; nothing while it is down."""
+    node = world.nodes[AUTHORITY].core
+    if node is None:
+        return []
+    return [
+        msgspec.json.decode(item.value, type=kind)
+        for key, item in sorted(node.store.truth.items.items())
+        if key.startswith(prefix)
+    ]

@@ -1,0 +1,391 @@
+"""A host's process: the production housing of groups, bound to the simulated machine.
+
+The heart of a simulated host that carries the heartbeats of its leases, as in production (R4).
+"""
+
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
+
+from holdfast.authority import keys
+from holdfast.authority.contract import Compacted, Request, Result, WatchEvent
+from holdfast.authority.groups import GroupRecord, create_group, create_unbegun_group
+from holdfast.authority.recipe import Recipe, Recipes, Seen
+from holdfast.authority.sessions import Session
+from holdfast.authority.views import Lost
+from holdfast.authority.wire import ClientMessage, ServerMessage
+from holdfast.execution.definition import Definition
+from holdfast.execution.effects import Outgoing
+from holdfast.groups.host_groups import HostGroups
+from holdfast.groups.hosted_group import HostedGroup
+from holdfast.groups.informer import Informer
+from holdfast.groups.outbound_groups import OutboundCalls
+from holdfast.groups.ports import GroupsPorts
+from holdfast.model.calls import ToClient, decode_to_host, encode_message
+from holdfast.model.code import Code
+from holdfast.model.errors import InvalidRequest
+from holdfast.model.ids import GroupId, HostId, Incarnation, Revision
+from holdfast.sequence.config import LeaseConfig
+from holdfast.sequence.lease_heartbeats import LeaseHeartbeats
+from holdfast.sequence.messages import Beat, BeatAnswer, Died, GroupMessage, HostMessage
+from holdfast.sim.engine.connections import Acceptor, Packet, Stream
+from holdfast.sim.engine.node import NodePorts
+from holdfast.sim.engine.options import MILLISECOND
+from holdfast.sim.scenarios.authority.server import authority_client
+from holdfast.sim.scenarios.groups.connections import Connections
+from holdfast.sim.scenarios.groups.copies import KILLED_WHY, SimulatedCopies
+from holdfast.sim.scenarios.groups.failing_objects import NotHere, Slot, is_broken
+from holdfast.sim.scenarios.groups.objects import UNREADABLE
+from holdfast.sim.scenarios.groups.observer import Book
+from holdfast.sim.scenarios.groups.setup import Stage, definition_of
+from holdfast.sim.scenarios.sequence.startup import HostProcess, Opened
+from holdfast.styles.replica import Replica
+
+
+class Heart:
+    """Of one process: it stops with the whole process, and not with the loop."""
+
+    def __init__(self, ports: NodePorts, incarnation: Incarnation, config: LeaseConfig) -> None:
+        self.beats = LeaseHeartbeats(
+            incarnation=incarnation, clock=ports.clock, network=ports.network, config=config
+        )
+        self._ports = ports
+        self._beat()
+
+    def on_message(self, peer: str, message: object) -> bool:
+        """Whether it is for the heart."""
+        if not isinstance(message, Beat | BeatAnswer):
+            return False
+        self.beats.on_message(HostId(peer), message)
+        return True
+
+    def _beat(self) -> None:
+        ports = self._ports
+        if ports.life.over:
+            return
+        if not ports.node.paused:
+            self.beats.beat()
+        ports.node.world.after(self.beats.config.interval_ns, self._beat)
+
+
+LOOK_NS: Final = 300 * MILLISECOND
+
+Message = ClientMessage | ServerMessage | GroupMessage | HostMessage | Packet
+_decoder: Final = msgspec.msgpack.Decoder(Message)
+
+
+class Codec:
+    """Everything passes the encoding it has on the wire."""
+
+    def encode(self, message: object) -> bytes:
+        return msgspec.msgpack.encode(message)
+
+    def decode(self, data: bytes) -> object:
+        return _decoder.decode(data)
+
+
+class Host(HostProcess):
+    """One process of one host, from its start to its end."""
+
+    def __init__(self, ports: NodePorts, book: Book, stage: Stage) -> None:
+        self.groups: HostGroups | None = None
+        self._ports = ports
+        self.book = book
+        self._stage = stage
+        self._name = HostId(ports.name)
+        self._heart: Heart | None = None
+        self._sessions: dict[HostId, Session] = {}
+        self._timers = ports.timers(lambda tag: self._look())
+        self._acceptor = Acceptor(ports, self._on_body)
+        self._callees = Connections(
+            ports,
+            stage.config.calling,
+            (),
+            on_up=lambda host: self._nesting.on_up(host),
+            on_down=lambda host: self._nesting.on_down(host),
+            on_message=lambda host, message: self._nesting.on_message(host, message),
+        )
+        self._authority = SimAuthority(ports)
+        self._recipes = Recipes(self._authority)
+        self._authority.on_authority = self._recipes.on_authority
+        self._opened = Opened(ports, self._recipes, self._begin, has_clock=True, codes=self._codes())
+
+    @property
+    def incarnation(self) -> Incarnation | None:
+        return self._opened.incarnation if self.groups is not None else None
+
+    def on_heart_message(self, peer: str, message: object) -> bool:
+        return self._heart is not None and self._heart.on_message(peer, message)
+
+    def on_message(self, peer: str, message: object) -> None:
+        if self.on_heart_message(peer, message):
+            return  # the whole process was paused when it came
+        match message:
+            case Packet(is_answer=True):
+                self._callees.on_packet(peer, message)
+            case Packet():
+                self._acceptor.on_packet(peer, message)
+            case Died(host=host, incarnation=incarnation):
+                if self.groups is not None:
+                    self._learn_of_death(self.groups, HostId(host), incarnation)
+            case _ if isinstance(message, ServerMessage):
+                self._authority.on_message(peer, message)
+            case _:
+                if self.groups is not None:
+                    self.groups.on_sequence(HostId(peer), message)  # type: ignore[arg-type]  # the codec's others
+
+    def _learn_of_death(self, groups: HostGroups, host: HostId, incarnation: Incarnation) -> None:
+        """First what it was executing: who takes over must know what not to run (E4)."""
+        during = self.book.deaths.attempts.get((host, incarnation))
+        if during is not None:
+            groups.suspects.on_death(host, incarnation, during)
+        groups.on_death(host, incarnation)
+
+    @property
+    def _nesting(self) -> OutboundCalls:
+        assert self.groups is not None
+        return self.groups.nesting
+
+    # --- starting
+
+    def _begin(self) -> None:
+        opened, stage = self._opened, self._stage
+        self.book.began_ns[self._name] = self.book.world.now
+        if stage.has_hearts:
+            self._heart = Heart(self._ports, opened.incarnation, stage.config.leases)
+        self.groups = groups = HostGroups(
+            self._name,
+            opened.incarnation,
+            opened,
+            opened.stamps,
+            opened.identity,
+            stage.hosts,
+            self._house_ports(),
+            stage.config,
+        )
+        self._watch_nested_calls(groups.nesting)
+        self._watch_office(groups)
+        for (host, incarnation), during in self.book.deaths.attempts.items():
+            groups.suspects.on_death(host, incarnation, during)
+        Informer(
+            self._authority.watch,
+            groups.recipes,
+            self._ports.timers,
+            keys.SESSIONS,
+            Session,
+            self._on_session,
+            self._on_session_gone,
+        ).start()
+        groups.start()
+        for record in stage.groups:
+            if stage.creator(record) == self._name:
+                groups.recipes.start(self._create(record), lambda _: None)
+        self._timers.set(LOOK_NS, "look")
+
+    def _watch_nested_calls(self, nesting: OutboundCalls) -> None:
+        """None leaves before the request that makes it is final (E3)."""
+        call = nesting.call
+
+        def watched(housed: HostedGroup, outgoing: Outgoing) -> None:
+            if outgoing.position > housed.member.committed:
+                said = (
+                    f"{self._name}: {outgoing.caller} is at {outgoing.position}, not committed, and calls out"
+                )
+                self.book.world.violation("E3", said)
+            call(housed, outgoing)
+
+        nesting.call = watched  # type: ignore[method-assign]  # to see what leaves, and change nothing
+
+    def _watch_office(self, groups: HostGroups) -> None:
+        """Who takes calls has a state that is right, whatever it is (E8)."""
+        on_served = groups.serving.on_served
+
+        def watched(group: GroupId) -> None:
+            housed = groups.housed.get(group)
+            execution = housed.style.execution if housed and isinstance(housed.style, Replica) else None
+            if execution is not None:
+                self.book.health.swaying.took_office(group, execution.line.instance)
+            on_served(group)
+
+        groups.serving.on_served = watched  # type: ignore[method-assign]  # to see it, and change nothing
+
+    def _house_ports(self) -> GroupsPorts:
+        ports = self._ports
+        node, life = ports.node, ports.life
+
+        def soon(work: Callable[[], None]) -> None:
+            node.world.after(self._stage.turn_ns, node.run, life, work)
+
+        return GroupsPorts(
+            clock=ports.clock,
+            timers=ports.timers,
+            network=ports.network,
+            callees=self._callees,
+            random=ports.random,
+            trace=ports.trace,
+            journal=_Journal(ports, self.book),
+            authority=self._authority,
+            soon=soon,
+            define=self._define,
+            nonce=self._opened.nonce,
+            on_fault=self._on_fault,
+            slot=Slot(self.book.deaths, ports, self._opened.incarnation),
+            on_halted=self._on_halted,
+            copies=SimulatedCopies(ports, self._opened.fail),
+            beats=self._heart.beats if self._heart is not None else None,
+        )
+
+    def _codes(self) -> dict[str, Code]:
+        """Of its classes, as its session announces them (E7)."""
+        return {}
+
+    def _defined(self, record: GroupRecord) -> Definition:
+        return definition_of(record)
+
+    def _define(self, record: GroupRecord) -> Definition:
+        definition = self._defined(record)
+        world = self.book.world
+
+        def fresh() -> object:
+            if is_broken(world, record, self._name):
+                world.sometimes("an object could not be made")
+                raise NotHere("a library is missing")
+            made = definition.fresh()
+            self.book.health.made(made, self._name, record.style)
+            return made
+
+        return replace(definition, fresh=fresh)
+
+    def _create(self, record: GroupRecord) -> Recipe[None]:
+        assert self.groups is not None
+        me = self.groups.member_of(record)
+        while True:
+            # By whoever is placed, if not by this host: of several that try one wins.
+            made = yield from (
+                create_group(record, self._name, (me,)) if record.is_begun else create_unbegun_group(record)
+            )
+            if isinstance(made, Seen | Lost):
+                return
+
+    def _on_session(self, key: str, seen: Seen[Session]) -> None:
+        self._sessions[seen.value.host] = seen.value
+        self._tell_hosts()
+
+    def _on_session_gone(self, key: str, is_removed: bool) -> None:
+        self._sessions.pop(HostId(key.removeprefix(keys.SESSIONS)), None)
+        self._tell_hosts()
+
+    def _tell_hosts(self) -> None:
+        assert self.groups is not None
+        self.groups.on_hosts(dict(self._sessions))
+
+    # --- clients
+
+    def _on_body(self, stream: Stream, body: bytes) -> None:
+        if self.groups is not None:
+            client = _Client(self._acceptor, stream)
+            self.groups.guarded(self.groups.serving.on_call)(client, decode_to_host(body))
+
+    # --- what it reports, and what happens to it
+
+    def _is_meant(self, kind: str, what: str) -> bool:
+        """Whether this run does that to its groups."""
+        return False
+
+    def _on_fault(self, group: GroupId, kind: str, what: str) -> None:
+        is_meant = (
+            kind == "poisoned"
+            or self._is_meant(kind, what)
+            or (kind == "state_lost" and group in self.book.losses.groups)
+            or (kind == "checkpoint_failed" and (KILLED_WHY in what or UNREADABLE in what))
+            or (kind in ("object_failed", "checkpoint_failed") and NotHere.__name__ in what)
+            or (kind == "divergence" and self.book.health.swaying.hosts)
+        )
+        if is_meant:
+            return
+        self.book.world.violation(kind, f"{self._name}: group {group}: {what}")
+
+    def _on_halted(self, group: GroupId, why: str) -> None:
+        self.book.world.violation("halted", f"{self._name}: group {group}: {why}")
+
+    def _look(self) -> None:
+        """Now and then a primary hands over for no reason of the group's own (K5)."""
+        rng = self._ports.random.stream("hand-over")
+        assert self.groups is not None
+        for housed in self.groups.housed.values():
+            member = housed.member
+            backups = [each.host for each in member.standing.listed if each.host != self._name]
+            is_due = rng.random() < self._stage.hand_overs and not self.book.is_ending
+            if member.is_serving and backups and is_due:
+                self.book.world.sometimes("a hand-over was asked for")
+                with suppress(InvalidRequest):  # to one without its object it is not handed (E8)
+                    member.hand_over(rng.choice(backups))
+        self._timers.set(LOOK_NS, "look")
+
+
+class SimAuthority:
+    """The authority as one host's process asks and watches it (:class:`holdfast.groups.ports.Watching`)."""
+
+    def __init__(self, ports: NodePorts) -> None:
+        self.on_authority: Callable[[Hashable, Result], None] = lambda token, result: None
+        self._watchers: dict[Hashable, Callable[[WatchEvent], None]] = {}
+        self._watches = 0
+        self._client = authority_client(
+            ports, lambda token, result: self.on_authority(token, result), self._on_watch
+        )
+        self._client.start()
+
+    def on_message(self, peer: str, message: object) -> None:
+        self._client.on_message(peer, message)
+
+    def request(self, request: Request, token: Hashable) -> None:
+        self._client.request(request, token)
+
+    def watch(self, prefix: str, revision: Revision, then: Callable[[WatchEvent], None]) -> None:
+        self._watches += 1
+        self._watchers[self._watches] = then
+        self._client.watch(prefix, revision, self._watches)
+
+    def _on_watch(self, token: Hashable, event: WatchEvent) -> None:
+        then = self._watchers[token]
+        if isinstance(event, Compacted):
+            del self._watchers[token]
+        then(event)
+
+
+@dataclass(frozen=True, slots=True)
+class _Client:
+    """One client's connection (:class:`holdfast.groups.ports.Client`)."""
+
+    acceptor: Acceptor
+    stream: Stream
+
+    def send(self, message: ToClient) -> None:
+        self.acceptor.send(self.stream, encode_message(message))
+
+    def hang_up(self, why: str) -> None:
+        self.acceptor.end(self.stream)
+
+
+@dataclass(frozen=True, slots=True)
+class _Journal:
+    """What a host would log; a group that it cannot house is a violation, since every class is there."""
+
+    ports: NodePorts
+    book: Book
+
+    def info(self, event: str, **fields: object) -> None:
+        self.ports.trace.note(event, **fields)
+        if event == "a group leaves":
+            self.book.world.sometimes(event)
+
+    def warning(self, event: str, **fields: object) -> None:
+        self.ports.trace.note(event, **fields)
+
+    def error(self, event: str, **fields: object) -> None:
+        self.ports.trace.note(event, **fields)
+        if event == "a group cannot be housed":
+            self.book.world.violation("housed", f"{self.ports.name}: {fields}")

@@ -1,0 +1,354 @@
+"""Bugs planted in the styles and the housing of groups: each is a rule of the protocol left out."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.authority import groups, keys
+from holdfast.authority.contract import Change, Put
+from holdfast.authority.placement import IsListed, MayForget, may_forget
+from holdfast.authority.recipe import Recipe
+from holdfast.calling import requests
+from holdfast.clock.offsets import SteadyClock
+from holdfast.execution.capture import Capture
+from holdfast.execution.crash_attempts import CrashSuspicions
+from holdfast.execution.execution import Execution
+from holdfast.execution.records import Call
+from holdfast.execution.timers import Timer, Timers
+from holdfast.groups import backend, leaving
+from holdfast.groups.backend import Backend, Soon, memory_ground
+from holdfast.groups.call_router import Asker, CallRouter
+from holdfast.groups.hosted_group import HostedGroup
+from holdfast.model.calls import Reads, Request, Seen
+from holdfast.model.ids import ClientId, GroupId, HostId, Position, StoreId
+from holdfast.sequence.membership import Membership
+from holdfast.sequence.memory_log import MemoryLog
+from holdfast.sequence.recovery import StateLoss
+from holdfast.sequence.retention import ABANDONED, EXPIRED, FRESH, NEVER, Retention, Verdict
+from holdfast.sequence.view_state import is_volatile
+from holdfast.sim.runner.planted import Planting
+from holdfast.sim.scenarios.authority.planted import changing
+from holdfast.styles import warm
+from holdfast.styles.checkpointing import Checkpointing
+from holdfast.styles.divergence import DigestComparison, Diverged
+from holdfast.styles.passive import Passive
+from holdfast.styles.ports import Token
+from holdfast.styles.readiness import Readiness
+from holdfast.styles.replica import Replica
+from holdfast.styles.replies import Answer, WaitingReplies
+from holdfast.styles.warm import Step, next_step
+
+RUNS: Final = 100
+FOR_EVER_NS: Final = 1 << 62
+FAR_POSITION: Final = Position(1 << 62)
+
+_judge = Retention.judge
+_fire = Timers.fire
+_read = CallRouter._read
+_keep_away = Membership._keep_away
+
+
+# --- exactly once
+
+
+def _load_nothing(saved: bytes) -> Retention:
+    return Retention()
+
+
+def _expired_is_fresh(table: Retention, client: ClientId, number: int, expiration_s: int) -> Verdict:
+    found = _judge(table, client, number, expiration_s)
+    return FRESH if found in (EXPIRED, ABANDONED) else found
+
+
+# --- members that come and leave
+
+
+def _is_beginning(changes: Sequence[Change]) -> bool:
+    """Of a group that was only placed: the record and the first view; a creation puts the name as well."""
+    prefixes = [each.key.partition("/")[0] + "/" for each in changes if isinstance(each, Put)]
+    return prefixes == [keys.GROUPS, keys.VIEWS]
+
+
+def _forget_at_once(group: GroupId, host: HostId) -> Recipe[object]:
+    """Whoever is told to leave forgets, whether the view counts on it or not."""
+    found = yield from may_forget(group, host)
+    return MayForget() if isinstance(found, IsListed) else found
+
+
+def _keep_away_for_good(membership: Membership, host: HostId) -> None:
+    _keep_away(membership, host)
+    membership._absent[host].until = FOR_EVER_NS
+
+
+def _answer_only(table: Retention, client: ClientId, number: int, expiration_s: int) -> Verdict:
+    """It has not run, so it never ran."""
+    found = table.judge(client, number, expiration_s)
+    return NEVER if found is FRESH else found
+
+
+# --- in memory
+
+
+def _memory_of_host(disk: Backend, soon: Soon) -> tuple[Backend, MemoryLog]:
+    """A process that was started again takes itself for the member that it was."""
+    ground, log = memory_ground(disk, soon)
+    me = msgspec.structs.replace(ground.me, store=StoreId("memory-1"))
+    return replace(ground, me=me), log
+
+
+def _is_lost_with_one(loss: StateLoss) -> bool:
+    return any(is_volatile(each.store) and loss._is_gone(each) for each in loss._on.standing.listed)
+
+
+# --- execution
+
+
+def _keep_the_object(passive: Passive) -> None:
+    """Go on with an object that is ahead of what became final."""
+    Replica.on_following(passive)
+
+
+def _always_a_base(spent_ns: int, since_ns: int, **known: Any) -> Step:
+    return next_step(spent_ns, since_ns, **{**known, "has_base": True})
+
+
+def _rings_again(timers: Timers, number: int, due_ns: int, time_ns: int) -> Timer | None:
+    """A timer that has rung stays set, for a while later."""
+    timer = _fire(timers, number, due_ns, time_ns)
+    if timer is not None and not timer.schedule and timer.number % 7 == 0:
+        timers.set(due_ns + 100_000_000, timer.method, timer.arguments)
+    return timer
+
+
+def _forget_timers(execution: Execution, saved: bytes) -> None:
+    execution.timers = Timers()
+    execution.line.scope.timers = execution.timers
+
+
+# --- answers
+
+
+def _take_all(waiting: WaitingReplies, committed: Position) -> list[Answer]:
+    """Tell everything as soon as anything is committed."""
+    ready = list(waiting._answers)
+    waiting._answers.clear()
+    return ready
+
+
+def _read_whatever_was_seen(serving: CallRouter, asker: Asker, asked: Reads) -> None:
+    """Answer also who has seen more than is here."""
+    _read(serving, asker, msgspec.structs.replace(asked, seen=Seen()))
+
+
+def _stale_at_once(replica: Replica, token: Token, client: ClientId, calls: list[Call]) -> None:
+    """Answer a stale read with what is not committed."""
+    outcomes = [
+        replica.on_stale_query(Request(client, each.number), each.method, each.arguments) for each in calls
+    ]
+    replica._ports.answer(token, [each.number for each in calls], outcomes)
+
+
+def _only_report(readiness: Readiness, found: Diverged) -> None:
+    """A replay that came out otherwise is told of, and served from."""
+    readiness._ports.fault("divergence", str(found))
+
+
+def _equal_whatever(comparing: DigestComparison) -> None:
+    """Every digest is taken for the primary's."""
+    if comparing._own is not None and comparing._own[0] in comparing._told:
+        comparing._on_equal(comparing._own[0])
+
+
+_bug: Final = Planting("groups", runs_max=RUNS)
+
+
+PLANTED = (
+    _bug(
+        "table-not-in-checkpoint",
+        "X1",
+        "a loaded state has no table of requests and replies",
+        Retention,
+        "load",
+        staticmethod(_load_nothing),
+    ),
+    _bug(
+        "outcome-not-recorded",
+        "X3",
+        "who asks for an outcome is told that it never ran, and it may still",
+        Retention,
+        "settle",
+        _answer_only,
+        profile="network",
+    ),
+    _bug(
+        "reads-behind-the-client",
+        "S7",
+        "a member answers who has seen more than it holds",
+        CallRouter,
+        "_read",
+        _read_whatever_was_seen,
+        profile="pairs",
+    ),
+    _bug(
+        "expired-runs",
+        "X2",
+        "what has expired or was abandoned is taken for new",
+        Retention,
+        "judge",
+        _expired_is_fresh,
+    ),
+    _bug(
+        "object-kept",
+        "E1",
+        "a primary that lost its epoch keeps its object",
+        Passive,
+        "on_following",
+        _keep_the_object,
+        profile="changes",
+    ),
+    _bug(
+        "update-without-base",
+        "E5",
+        "an update is sent that does not begin where backups are",
+        warm,
+        "next_step",
+        _always_a_base,
+    ),
+    _bug(
+        "memory-resumes",
+        "V4",
+        "a member in memory that was started again is still listed",
+        backend,
+        "memory_ground",
+        _memory_of_host,
+        profile="memory",
+    ),
+    _bug(
+        "forgets-while-listed",
+        "M6",
+        "a host that is told to leave forgets what the view counts on",
+        leaving,
+        "may_forget",
+        _forget_at_once,
+        profile="moves",
+    ),
+    _bug(
+        "begun-twice",
+        "V1",
+        "a group that was made without members is begun by every host that is placed",
+        groups,
+        "change",
+        changing(lambda compare: False, only=_is_beginning),
+        profile="calm",
+    ),
+    _bug(
+        "kept-away-for-good",
+        "M4",
+        "a backup that was dropped because calls waited for it is not listed again",
+        Membership,
+        "_keep_away",
+        _keep_away_for_good,
+        profile="pauses",
+    ),
+    _bug(
+        "restarts-too-early",
+        "V4",
+        "a group in memory restarts when one of those who hold its state is gone",
+        StateLoss,
+        "is_total",
+        property(_is_lost_with_one),
+        profile="memory",
+    ),
+    _bug(
+        "follows-every-jump",
+        "X4",
+        "a host's time jumps with the machine's clock",
+        SteadyClock,
+        "wall",
+        lambda steady: steady._clock.wall(),
+        profile="clocks",
+    ),
+    _bug(
+        "guess-of-a-host-counts",
+        "X4",
+        "what expired by the guess of a host ends so, though the group has told its time",
+        requests,
+        "is_reckoned_wrong",
+        lambda request, outcome, time_s: False,
+        profile="clock-kills",
+    ),
+    _bug(
+        "differing-object-leads",
+        "E8",
+        "a member whose replay came out otherwise keeps its object and serves",
+        Readiness,
+        "differs",
+        _only_report,
+        profile="swayed",
+    ),
+    _bug(
+        "digests-not-compared",
+        "E8",
+        "a state that differs from the primary's is taken for equal",
+        DigestComparison,
+        "_compared",
+        _equal_whatever,
+        profile="swayed",
+    ),
+    _bug(
+        "uncompared-checkpoint",
+        "E8",
+        "a backup's state becomes a checkpoint before it was found equal to the primary's",
+        Checkpointing,
+        "_may_count",
+        lambda checkpointing, position: True,
+        profile="swayed",
+    ),
+    _bug(
+        "checkpoint-not-read-back",
+        "E9",
+        "a state becomes a checkpoint, and what is older is let go, though it was never read back",
+        Capture,
+        "_read_back",
+        lambda capture, name, value, encoded, first: None,
+    ),
+    _bug("timer-rings-again", "E6", "a timer that has rung stays set", Timers, "fire", _rings_again),
+    _bug(
+        "timers-not-kept",
+        "E6",
+        "a loaded state has no timers",
+        Execution,
+        "replace_timers",
+        _forget_timers,
+    ),
+    _bug(
+        "stays-without-object",
+        "K3",
+        "a primary that can make no object keeps its epoch",
+        HostedGroup,
+        "pass_on",
+        lambda housed, why: None,
+        profile="classes",
+    ),
+    _bug(
+        "poison-is-taken",
+        "E4",
+        "a call runs however many processes it has ended",
+        CrashSuspicions,
+        "given_up",
+        lambda attempts, request: 0,
+        profile="calm",
+    ),
+    _bug("told-before-commit", "S4", "replies leave before commit", WaitingReplies, "take", _take_all),
+    _bug(
+        "read-before-commit",
+        "S4",
+        "stale reads that saw what is not committed are answered",
+        Replica,
+        "on_stale_queries",
+        _stale_at_once,
+        profile="pairs",
+    ),
+)

@@ -1,0 +1,249 @@
+"""Bugs planted in the calls of groups to groups: nested calls, interleaved operations, sends, and groups that
+wait for each other.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.calling.request import PendingRequest
+from holdfast.execution.effects import Effects, Job, Outgoing
+from holdfast.execution.execution import Execution
+from holdfast.execution.nested_call import sent_by
+from holdfast.execution.queue import OperationQueue
+from holdfast.execution.records import Marked, NestedReply, Sent, Unmarked
+from holdfast.execution.sends import Send, Sends
+from holdfast.groups import outbound_groups as housing_nesting
+from holdfast.groups.deadlock_probes import DeadlockProbes
+from holdfast.groups.hosted_group import HostedGroup
+from holdfast.groups.outbound_groups import OutboundCalls
+from holdfast.model.calls import Request
+from holdfast.model.deadlock import GiveWay, Waits
+from holdfast.model.ids import ClientId, GroupId, Position
+from holdfast.model.reference import Reference
+from holdfast.sim.runner.planted import Planting, replacing
+from holdfast.styles.admission import in_circle
+from holdfast.styles.outgoing import Outbox, OutgoingCalls
+from holdfast.styles.replica import Replica
+from holdfast.styles.replica_base import InterleavingGate
+
+FAR_POSITION: Final = Position(1 << 62)
+
+_to_send = OutgoingCalls.to_send
+_take_up_sending = Outbox.take_up
+_resume = Execution._resume
+_gate_due = InterleavingGate.due
+_send = OutboundCalls._send
+
+
+def _ask_nobody(
+    circling: DeadlockProbes, housed: HostedGroup, outgoing: Outgoing, path: tuple[Waits, ...]
+) -> None:
+    return None
+
+
+def _leave_in_line(line: OperationQueue, request: Request, outcome: bytes) -> Iterator[tuple[Job, bytes]]:
+    """Say that it never runs, and let it run."""
+    for job in line.queue:
+        if job.request == request:
+            yield job, outcome
+            return
+
+
+def _refuse_here(circling: DeadlockProbes, housed: HostedGroup, message: GiveWay) -> None:
+    """Take it out of this member's line, and have no record of that."""
+    execution = housed.replica.execution
+    assert execution is not None
+    for job, _ in execution.line.withdraw(message.request, b""):
+        outcome = in_circle(message.circle[0], message.circle)
+        execution.retention.finish(job.client, job.number, outcome)
+        for token in housed.replica._waiting._by_request.pop(job.request, ()):
+            housed.replica._ports.answer(token, [job.number], [outcome])
+
+
+def _is_lost(pending: PendingRequest) -> bool:
+    """What is on its way counts as turned away."""
+    return pending.is_maybe and not pending.is_query
+
+
+def _first_copies(
+    calling_out: OutgoingCalls, line: OperationQueue, committed: Position
+) -> Iterator[Outgoing]:
+    """Whoever was primary before has sent none."""
+    for each in _to_send(calling_out, line, committed):
+        yield replace(each, may_have_left=False)
+
+
+def _call_out_at_once(replica: Replica) -> None:
+    """Do not wait until the calling request is final."""
+    execution = replica.execution
+    if execution is not None:
+        for outgoing in replica._calling_out.to_send(execution.line, FAR_POSITION):
+            replica._ports.call_out(outgoing)
+
+
+def _close_unseen(gate: InterleavingGate, line: OperationQueue) -> Marked | Unmarked | None:
+    """Let nothing begin until the object has been at rest, and tell nobody."""
+    found = _gate_due(gate, line)
+    if isinstance(found, Marked):
+        line.close_gate()
+        return None
+    return found
+
+
+def _resume_the_oldest(execution: Execution, record: NestedReply, effects: Effects) -> None:
+    """Go on with whoever has waited longest, whose call was answered or not."""
+    waits = execution.outgoing()
+    if waits is not None and execution.line.is_waiting_for(record.request, record.call):
+        client, number = waits.caller
+        other = msgspec.structs.replace(record, client=client, number=number, call=waits.call)
+        _resume(execution, other, effects)
+
+
+def _final_at_once(sending: Outbox, sends: Sends, reached: Position, committed: Position) -> None:
+    """Whatever is in the outbox leaves, whether what put it there is committed or not."""
+    sending._final = sends.issued
+
+
+def _send_the_newest(sends: Sends) -> Iterator[Send]:
+    """To each receiver the newest first."""
+    for numbers in sends._to.values():
+        yield sends._sends[max(numbers)]
+
+
+def _take_up_nothing(sending: Outbox, sends: Sends) -> None:
+    """A new primary sends only what is sent under it."""
+    _take_up_sending(sending, sends)
+    for each in sends:
+        sending._in_flight[each.number] = (each.group, each.caller)
+
+
+def _forget_ends(sending: Outbox, sends: Sends, reached: Position, committed: Position) -> None:
+    """The next call of an operation leaves as soon as the one before has ended, final or not."""
+    sending._in_flight = {number: to for number, to in sending._in_flight.items() if sends.has(number)}
+
+
+def _by_process(nesting: OutboundCalls, awaited: Any, reference: Reference) -> None:
+    """Name a nested call by the process that makes it: another primary makes another of it."""
+
+    def named(group: GroupId, outgoing: Outgoing) -> Sent:
+        sent = sent_by(group, outgoing)
+        return msgspec.structs.replace(sent, client=ClientId(f"{sent.client}@{nesting._called.me}"))
+
+    with replacing(housing_nesting, "sent_by", named):
+        _send(nesting, awaited, reference)
+
+
+_bug: Final = Planting("groups", runs_max=100)
+
+PLANTED = (
+    _bug(
+        "nobody-looks-for-circles",
+        "E10",
+        "groups that wait for each other wait until their calls expire",
+        DeadlockProbes,
+        "_follow",
+        _ask_nobody,
+    ),
+    _bug(
+        "refused-and-run",
+        "E10",
+        "a call that was refused in line stays there, and runs when its turn comes",
+        OperationQueue,
+        "withdraw",
+        _leave_in_line,
+    ),
+    _bug(
+        "refused-without-a-record",
+        "E10",
+        "a primary takes a call out of its own line, and nobody else does",
+        DeadlockProbes,
+        "_refuse",
+        _refuse_here,
+    ),
+    _bug(
+        "on-its-way-is-turned-away",
+        "X3",
+        "a call whose time is up while it is on its way counts as not executed",
+        PendingRequest,
+        "may_have_run",
+        property(_is_lost),
+    ),
+    _bug(
+        "only-this-copy-counts",
+        "X3",
+        "a call that another primary may have sent before counts as not executed if this copy was not",
+        OutgoingCalls,
+        "to_send",
+        _first_copies,
+    ),
+    _bug(
+        "nested-before-commit",
+        "E3",
+        "a nested call leaves before the calling request is committed",
+        Replica,
+        "_call_out",
+        _call_out_at_once,
+        profile="views",
+    ),
+    _bug(
+        "gate-not-recorded",
+        "E12",
+        "a primary lets no operation begin until its object was at rest, and orders no record of it",
+        InterleavingGate,
+        "due",
+        _close_unseen,
+    ),
+    _bug(
+        "answer-to-the-oldest",
+        "E11",
+        "the answer to one interleaved operation is given to the one that has waited longest",
+        Execution,
+        "_resume",
+        _resume_the_oldest,
+    ),
+    _bug(
+        "send-before-commit",
+        "E13",
+        "a call is sent before the operation that sends it is committed",
+        Outbox,
+        "_take_final",
+        _final_at_once,
+        profile="views",
+    ),
+    _bug(
+        "send-forgotten",
+        "E13",
+        "what a primary has not sent when it ends is sent by no other",
+        Outbox,
+        "take_up",
+        _take_up_nothing,
+    ),
+    _bug(
+        "sent-before-the-last-end-is-final",
+        "E13",
+        "the next call of an operation is sent before the end of the one before it is committed",
+        Outbox,
+        "_note_ends",
+        _forget_ends,
+        profile="blackouts",
+    ),
+    _bug(
+        "newest-sent-first",
+        "E14",
+        "of several calls to one receiver the newest is sent first",
+        Sends,
+        "first_to_each",
+        _send_the_newest,
+    ),
+    _bug(
+        "nested-id-of-process",
+        "E3",
+        "a nested call is named by the process that makes it",
+        OutboundCalls,
+        "_send",
+        _by_process,
+    ),
+)

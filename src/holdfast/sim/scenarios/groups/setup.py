@@ -1,0 +1,186 @@
+"""What one seed's domain looks like: its hosts, its groups with their styles and places, its settings."""
+
+import random
+from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
+
+from holdfast.authority.groups import DISK, MEMORY, RESTART, WAIT, GroupRecord, Placement
+from holdfast.calling.config import ClientConfig
+from holdfast.execution.definition import Definition
+from holdfast.groups.ports import GroupsConfig
+from holdfast.model.errors import InvalidRequest, invariant
+from holdfast.model.ids import GroupId, HostId, Nonce, StoreId
+from holdfast.sim.engine.options import MICROSECOND, MILLISECOND, SECOND
+from holdfast.sim.scenarios.groups.objects import CLASSES
+from holdfast.sim.scenarios.sequence.host import ASKING_MAX, CONFIG, LEASES
+from holdfast.styles.config import StyleConfig
+
+HOSTS: Final = ("h1", "h2", "h3", "h4", "h5")
+HOST_COUNTS: Final = (3, 3, 3, 3, 4, 5)
+CLIENTS: Final = ("c1", "c2", "c3")
+KINDS: Final = (
+    ("active", "tokens"),
+    ("warm_passive", "tokens"),
+    ("warm_passive", "ledger"),
+    ("cold_passive", "tokens"),
+    ("cold_passive", "ledger"),
+    ("active", "ledger"),
+    ("stateless", "echo"),
+)
+"""Styles, and the classes that have their state captured in different ways."""
+GROUP_COUNTS: Final = (2, 2, 3, 4)
+MIN_IN_SYNC: Final = 2
+LAG_LIMIT: Final = 200
+"""More than may be uncommitted: whom to drop for its lag is the business of the scenario ``sequence``."""
+IN_MEMORY: Final = 0.3
+"""How often the first group lives in memory. It ends when all its in-sync processes have (V4), and no other
+group calls the first: whoever did would wait for it."""
+RESTARTS: Final = 0.7
+"""How often that one restarts, when it has ended, from what there is (V4)."""
+CALLING: Final = ClientConfig(
+    window_calls=24,
+    patience_ns=300 * MILLISECOND,
+    patience_most_ns=2 * SECOND,
+    rest_ns=5 * MILLISECOND,
+    rest_most_ns=100 * MILLISECOND,
+    heartbeat_interval_ns=150 * MILLISECOND,
+    heartbeat_timeout_ns=500 * MILLISECOND,
+)
+"""Of clients, and of groups that call groups."""
+UNBEGUN: Final = 0.3
+"""How often the last group is made without members."""
+WOVEN: Final = 0.5
+"""How often a group whose class could be interleaved is."""
+FITFUL: Final = 0.4
+"""How often one whose class is not interleaved is of the other kind (E9)."""
+DEADLY: Final = (0, 1)
+TURNS_NS: Final = (0, 100 * MICROSECOND, 1 * MILLISECOND)
+"""How long a host gathers what comes in together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One run's domain."""
+
+    hosts: tuple[HostId, ...]
+    groups: tuple[GroupRecord, ...]
+    config: GroupsConfig
+    turn_ns: int
+    hand_overs: float
+    """How likely a primary hands over, at each look."""
+    deadly: int
+    """Calls that end whichever process executes them (E4)."""
+    has_hearts: bool = False
+    """Whether a thread of their own exchanges the heartbeats of hosts, or their loops do (R4)."""
+
+    @classmethod
+    def drawn(
+        cls, rng: random.Random, host_counts: tuple[int, ...] = HOST_COUNTS, *, in_memory: bool = False
+    ) -> "Stage":
+        """*in_memory*: the first group surely is."""
+        hosts = tuple(HostId(name) for name in HOSTS[: rng.choice(host_counts)])
+        kinds = rng.sample(KINDS, rng.choice(GROUP_COUNTS))
+        kinds.sort(key=lambda kind: kind[0] == "stateless")  # faults aim at the first group's primary
+        groups = tuple(
+            _record(rng, number, kind, hosts, in_memory=in_memory)
+            for number, kind in enumerate(kinds, start=1)
+        )
+        stage = cls(
+            hosts,
+            groups,
+            _config(rng),
+            rng.choice(TURNS_NS),
+            rng.choice((0.0, 0.05, 0.2)),
+            rng.choice(DEADLY),
+        )
+        stage = stage.without_members(-1) if rng.random() < UNBEGUN else stage
+        return stage.woven(rng).fitful(rng)
+
+    def fitful(self, rng: random.Random) -> "Stage":
+        """The same with some of its groups of a class whose state is, at times, unreadable."""
+        groups = [
+            msgspec.structs.replace(each, class_name="fitful")
+            if each.class_name == "tokens" and rng.random() < FITFUL
+            else each
+            for each in self.groups
+        ]
+        return replace(self, groups=tuple(groups))
+
+    def woven(self, rng: random.Random) -> "Stage":
+        """The same with some of its groups interleaved. Drawn last, so that all else is as it was without."""
+        groups = [
+            msgspec.structs.replace(each, class_name="woven")
+            if each.class_name == "tokens" and rng.random() < WOVEN
+            else each
+            for each in self.groups
+        ]
+        return replace(self, groups=tuple(groups))
+
+    def without_members(self, index: int) -> "Stage":
+        """The same, but that group is only placed: its hosts begin it, whoever is first (FTC-213)."""
+        groups = list(self.groups)
+        groups[index] = msgspec.structs.replace(groups[index], is_begun=False)
+        return replace(self, groups=tuple(groups))
+
+    def creator(self, record: GroupRecord) -> HostId:
+        """Who creates the group, and is its first primary unless the group is only placed."""
+        return record.members[0].host
+
+
+def definition_of(record: GroupRecord) -> Definition:
+    """The scenario's :attr:`holdfast.groups.ports.HousePorts.define`."""
+    found = CLASSES.get(record.class_name)
+    if found is None:
+        raise InvalidRequest(f"no class {record.class_name}")
+    return Definition(group=record.name, cls=found, fresh=found, created_ns=record.created_ns)
+
+
+def _record(
+    rng: random.Random, number: int, kind: tuple[str, str], hosts: tuple[HostId, ...], *, in_memory: bool
+) -> GroupRecord:
+    style, class_name = kind
+    places = rng.sample(hosts, min(len(hosts), rng.choice((3, 3, 4))))
+    is_in_memory = number == 1 and (rng.random() < IN_MEMORY or in_memory)
+    return GroupRecord(
+        group=GroupId(number),
+        class_name=class_name,
+        style=style,
+        members=tuple(Placement(host=host, store=StoreId("")) for host in places),
+        nonce=Nonce(f"create/{number}"),
+        name=f"{style}-{class_name}-{number}",
+        min_in_sync=MIN_IN_SYNC,
+        durability=MEMORY if is_in_memory else DISK,
+        on_total_loss=RESTART if is_in_memory and rng.random() < RESTARTS else WAIT,
+    )
+
+
+def _config(rng: random.Random) -> GroupsConfig:
+    # A state that is sent must be small beside what makes the next one due.
+    sent_bytes, due_bytes = rng.choice(((1, 3_000), (1, 10_000), (3_000, 10_000)))
+    style = StyleConfig(
+        checkpoint_interval_ns=rng.choice((150 * MILLISECOND, 600 * MILLISECOND, 3000 * MILLISECOND)),
+        checkpoint_bytes=due_bytes,
+        long_log_bytes=32_000,
+        log_bytes_max=40_000,
+        scan_bytes=rng.choice((1_000, 8_000)),
+        # Executing takes no simulated time, and so counts a nanosecond a call.
+        replay_budget_ns=rng.choice((2, 20, 1_000_000_000)),
+        sent_state_bytes_max=sent_bytes,
+        inline_state_bytes_max=rng.choice((1, 1_000, 1_000_000)),
+        object_retry_ns=100 * MILLISECOND,
+        object_retry_most_ns=400 * MILLISECOND,
+        copy_retry_ns=100 * MILLISECOND,
+        copy_retry_most_ns=1000 * MILLISECOND,
+        scan_positions=rng.choice((1, 8, 64)),
+        gate_ns=400 * MILLISECOND,
+        gate_pause_ns=400 * MILLISECOND,
+        gate_again_ns=20 * MILLISECOND,
+        query_wait_ns=500 * MILLISECOND,
+        in_line_max=50,
+        uncommitted_max=100,
+    )
+    invariant(not style.validate(), "a run's settings are valid ones")
+    sequence = msgspec.structs.replace(CONFIG, min_in_sync=MIN_IN_SYNC, lag_limit=LAG_LIMIT)
+    return GroupsConfig(leases=LEASES, sequence=sequence, style=style, calling=CALLING, asking_max=ASKING_MAX)

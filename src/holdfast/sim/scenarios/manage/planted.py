@@ -1,0 +1,42 @@
+"""Bugs planted in the replication manager: what it plans, and to what it does it."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from holdfast.authority import placement
+from holdfast.authority.recipe import Recipe
+from holdfast.control.replication import planner as planner_module
+from holdfast.model.ids import GroupId, Nonce, Revision
+from holdfast.sim.runner.planted import Planting
+
+_changed = placement._changed
+
+
+def _change_whatever_stands(
+    group: GroupId, decide: Callable[..., Any], *, nonce: Nonce, as_of: Revision | None = None
+) -> Recipe[Any]:
+    return _changed(group, decide, nonce=nonce)
+
+
+_bug: Final = Planting("manage", runs_max=60)
+
+PLANTED: Final = (
+    _bug(
+        "acts-on-an-old-plan",
+        "T1",
+        "What was planned is done to whatever record stands by then.",
+        placement,
+        "_changed",
+        _change_whatever_stands,
+        "management",
+    ),
+    _bug(
+        "restores-nothing",
+        "FTC-135",
+        "No member is placed for one that is lost or taken away.",
+        planner_module._Planner,
+        "_place",
+        lambda planner, group, wish, good, count, wanted: [],
+        "management",
+    ),
+)

@@ -1,0 +1,222 @@
+"""The replication manager at work, at every host at once, on groups that are called all the time.
+
+The groups of the scenario ``groups``, on four or five hosts that crash, are away for so long that they are
+taken for lost, are parted from each other, and are emptied; and somebody adds and removes members beside. Its
+rules, and: no manager lets a member go that is needed (:mod:`holdfast.sim.scenarios.manage.scenario`); in the
+end every group has as many members as are wished for, and none on a host that shall be empty.
+
+The replication manager in a simulated domain: production's census, plan and steps.
+
+In production the coordinator's host alone does this, and one that has just ceased to be coordinator may go on
+for a moment. Here *every* host does, all the time, each on its own picture of the domain and each late: so
+plans meet changes that others have made since. What is wished for is the same everywhere, and is told at
+once: how the domain's state comes to its hosts is the business of the scenario ``control``.
+"""
+
+import random
+from collections.abc import Hashable
+from dataclasses import replace
+from functools import partial
+from itertools import groupby
+from typing import Any, ClassVar, Final
+
+import msgspec
+
+from holdfast.admin.snapshot import DomainSnapshot, wish_of
+from holdfast.authority import keys
+from holdfast.authority.contract import Events
+from holdfast.authority.groups import GroupRecord, Placement
+from holdfast.control.desired.state import DomainState
+from holdfast.control.replication.planner import Action, Lead, plan, take_steps
+from holdfast.control.replication.spec import GroupFact
+from holdfast.groups.host_groups import HostGroups
+from holdfast.model.ids import GroupId, HostId, Nonce
+from holdfast.model.properties import MINIMUM_NUMBER
+from holdfast.sim.engine.node import NodePorts
+from holdfast.sim.engine.options import MILLISECOND, SECOND, FaultEvent
+from holdfast.sim.engine.world import World
+from holdfast.sim.faults import NETWORK_KINDS, PROCESS_KINDS, FaultKind, Field, Parameters
+from holdfast.sim.faults.kind import duration, later
+from holdfast.sim.runner.scenario import Bound
+from holdfast.sim.scenarios.groups.host import Host
+from holdfast.sim.scenarios.groups.observer import Book
+from holdfast.sim.scenarios.groups.placement_faults import MOVING, records
+from holdfast.sim.scenarios.groups.scenario import Groups
+from holdfast.sim.scenarios.groups.setup import Stage
+from holdfast.sim.scenarios.sequence import aimed_faults
+
+LOSS_NS: Final = 700 * MILLISECOND
+"""A host that is gone for so long is taken for lost: many that are away for a while are."""
+LOOK_NS: Final = 100 * MILLISECOND
+LATE_NS: Final = 150 * MILLISECOND
+"""A plan is acted on up to so much later, as one of ten thousand groups is."""
+DRAINED: Final = "host_drained"
+FOR_GOOD: Final = 0.2
+_NONCES: Final = "manage/"
+
+
+class ManagedHost(Host):
+    """A host that manages the domain."""
+
+    _manager: "Manager"
+
+    def _begin(self) -> None:
+        super()._begin()
+        assert self.groups is not None
+        self._manager = Manager(self.groups, self.book, self._stage, self._ports)
+
+
+class Manager:
+    """One host's part of it, as long as its process lives."""
+
+    def __init__(self, groups: HostGroups, book: Book, stage: Stage, ports: NodePorts) -> None:
+        self._groups = groups
+        self._book = book
+        self._ports = ports
+        self._rng = ports.random.stream("manager")
+        self._timers = ports.timers(self._on_timer)
+        self._census = DomainSnapshot(
+            groups.directory, stage.hosts, ports.clock, loss_ns=LOSS_NS, removed=tuple
+        )
+        self._nonces = 0
+        self._plan: list[tuple[GroupFact, list[Action]]] = []
+        self._under_way: dict[GroupId, None] = {}
+        self._timers.set(LOOK_NS, "look")
+
+    def _on_timer(self, tag: Hashable) -> None:
+        if tag == "look":
+            self._look()
+            self._timers.set(self._rng.randrange(1, LATE_NS), "act")
+        else:
+            self._act()
+            self._timers.set(LOOK_NS, "look")
+
+    def _look(self) -> None:
+        facts = self._census.facts()
+        state = DomainState(draining=tuple(sorted(self._book.draining)))
+        planned = plan(self._census.wishes(facts, state), facts)
+        groups = {each.record.group: each for each in facts.groups}
+        self._plan = [
+            (groups[group], list(actions)) for group, actions in groupby(planned.actions, lambda a: a.group)
+        ]
+
+    def _act(self) -> None:
+        for group, actions in self._plan:
+            number = group.record.group
+            if self._book.is_ending or number in self._under_way:
+                continue
+            self._under_way[number] = None
+            steps = [each for each in actions if not isinstance(each, Lead)]
+            recipe = take_steps(group, steps, self._nonce, lambda record, host: "{}")
+            self._groups.recipes.start(recipe, partial(self._done, number))
+            for action in actions:
+                if isinstance(action, Lead):
+                    self._book.world.sometimes("a manager asked for a hand-over")
+                    self._groups.ask_hand_over(number, action.host, as_of=group.view.epoch)
+
+    def _done(self, group: GroupId, taken: tuple[Action, ...]) -> None:
+        del self._under_way[group]
+        for action in taken:
+            self._book.world.sometimes(f"a manager's step: {type(action).__name__.lower()}")
+
+    def _nonce(self) -> Nonce:
+        self._nonces += 1
+        return Nonce(f"{_NONCES}{self._ports.name}/{self._ports.incarnation}/{self._nonces}")
+
+
+class Witness:
+    """Reads every record that is written: no manager lets a member go that is needed (FTC-135)."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._leaving: dict[GroupId, list[Placement]] = {}
+
+    def on_commit(self, events: Events) -> bool:
+        for change in events.changes:
+            if change.item is not None and change.key.startswith(keys.GROUPS):
+                self._judge(msgspec.json.decode(change.item.value, type=GroupRecord))
+        return True
+
+    def _judge(self, record: GroupRecord) -> None:
+        before = self._leaving.get(record.group, [])
+        self._leaving[record.group] = leaving = [each for each in record.members if each.is_leaving]
+        let_go = [each.host for each in leaving if each not in before and each.nonce.startswith(_NONCES)]
+        wanted = wish_of(record, DomainState()).minimum
+        if let_go and len(record.placed_on) < wanted:
+            said = f"{let_go[0]} was let go: {record.placed_on} are left, of {wanted} that are wished for"
+            self._world.violation("FTC-135", f"{record.name}: {said}")
+
+
+def _draw(rng: random.Random, _: Field) -> Parameters:
+    return {"for_ns": duration(rng, 300 * MILLISECOND, 3 * SECOND), "is_for_good": rng.random() < FOR_GOOD}
+
+
+def host_to_stay_empty(world: World) -> str | None:
+    """If it is there when it is told so: one of those that every run has, and no second one."""
+    meant = (event for event in world.options.faults if event.kind == DRAINED)
+    return next((each.target for each in meant if each.parameters["is_for_good"]), None)
+
+
+def _drain(world: World, event: FaultEvent) -> bool:
+    host: Any = world.nodes[event.target].core
+    if not isinstance(host, Host):
+        return False
+    host.book.draining[HostId(event.target)] = None
+    if event.target != host_to_stay_empty(world):
+        later(world, event.parameters["for_ns"], host.book.draining.pop, HostId(event.target), None)
+    return True
+
+
+DRAINING: Final = FaultKind(DRAINED, _draw, _drain)
+
+
+MINIMUM: Final = 3
+HOST_COUNTS: Final = (MINIMUM + 1, MINIMUM + 2)
+"""So that one can be empty."""
+
+
+class Manage(Groups):
+    name = "manage"
+    host: ClassVar[type[Host]] = ManagedHost
+    kinds = (*PROCESS_KINDS, *NETWORK_KINDS)
+    own_kinds: ClassVar[tuple[FaultKind, ...]] = (
+        *(kind for kind in aimed_faults.FAULTS if kind.name != aimed_faults.DEAF),
+        MOVING,
+        DRAINING,
+    )
+    bounds: ClassVar[tuple[Bound, ...]] = ()
+    heal_ns: ClassVar[int] = 10 * SECOND
+
+    def build(self, world: World) -> None:
+        super().build(world)
+        self.truth.watchers.append(Witness(world).on_commit)
+
+    def drawn(self, world: World) -> Stage:
+        stage = Stage.drawn(world.rng("stage"), HOST_COUNTS)
+        properties = msgspec.json.encode({MINIMUM_NUMBER: MINIMUM}).decode()
+
+        def kept(record: GroupRecord) -> GroupRecord:
+            return msgspec.structs.replace(record, properties=properties)
+
+        return replace(stage, groups=tuple(map(kept, stage.groups)))
+
+    def healed(self, world: World) -> None:
+        super().healed(world)
+        stays_empty = host_to_stay_empty(world)
+        for host in list(self.book.draining):
+            if host != stays_empty:
+                del self.book.draining[host]
+
+    def finish(self, world: World) -> None:
+        super().finish(world)
+        for record in records(world):
+            left = [host for host in record.placed_on if host in self.book.draining]
+            if left:
+                world.violation("progress", f"{record.name} is still on {left[0]}, which shall be empty")
+            elif len(record.placed_on) < MINIMUM:
+                world.violation("progress", f"{record.name} has members on {record.placed_on} alone")
+        if self.book.draining:
+            world.sometimes("a host stayed empty")
+
+
+SCENARIO = Manage

@@ -1,0 +1,326 @@
+"""Faults aimed at changes of the view: the general ones meet them too seldom (M2, M3, K1).
+
+The authority applies what it is asked and its answers are lost; a host is gone long enough to be dropped, and
+comes back to be let in; two hosts do not hear each other; the primary falls silent towards everyone; whoever
+is primary of the next view ends while that view is new. One host may become deaf when everything else has
+healed, and stay so; or its disk or its loop may stand still for good.
+
+A fault aimed at reads under leases: the primary is alone, does not know it, and is asked (R3).
+
+A group's primary hears no other host and not the authority, while clients reach it as before, and one of them
+goes on reading there. Its leases run out; a backup claims the group, and orders what other clients append.
+A primary whose lease is longer than a backup waits would answer with a state that lacks this. General faults
+cut too much, or the reader happens to be elsewhere in those few milliseconds.
+
+A backup with a slow disk in a busy group (M4).
+
+It answers in time, again and again, and holds up its peers: it is never silent, so only its lag tells. Done
+when everything else has healed: nothing excuses the primary then, who must drop it while M1 allows. Later it
+is let in again like any other.
+"""
+
+import random
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from holdfast.authority import keys
+from holdfast.authority.contract import Events
+from holdfast.authority.views import View
+from holdfast.model.ids import Epoch, GroupId, HostId
+from holdfast.sim.engine.network import Link
+from holdfast.sim.engine.options import MILLISECOND, SECOND, FaultEvent, Options
+from holdfast.sim.engine.world import World
+from holdfast.sim.faults import FaultKind, Field, Parameters
+from holdfast.sim.faults.kind import duration, later
+from holdfast.sim.scenarios.authority.observer import Truth
+from holdfast.sim.scenarios.authority.server import AUTHORITY
+from holdfast.sim.scenarios.sequence.application import Client
+from holdfast.sim.scenarios.sequence.disk_damage import views
+from holdfast.sim.scenarios.sequence.host import CONFIG, Host
+
+SOON_NS: Final = 4 * MILLISECOND
+"""A few messages and syncs: a new view has been told to some, and not to others."""
+
+
+DEAF: Final = "deaf_for_good"
+DEAF_FOR_GOOD: Final = 0.05
+"""So seldom that most runs end with three members that are equal."""
+STUCK: Final = "stuck_for_good"
+FOR_EVER_NS: Final = 1 << 62
+DEAF_NS: Final = 1500 * MILLISECOND
+"""After healing: the groups serve by then, one of them perhaps there."""
+
+
+def _draw_turmoil(rng: random.Random, _: Field) -> Parameters:
+    return {"for_ns": duration(rng, 300 * MILLISECOND, 2 * SECOND)}
+
+
+def _draw_pair(rng: random.Random, field: Field) -> Parameters:
+    hosts = [name for name in field.nodes if name != AUTHORITY]
+    return {"pair": rng.sample(hosts, 2), **_draw_turmoil(rng, field)}
+
+
+def _part(world: World, event: FaultEvent) -> bool:
+    """Let two hosts not talk to each other; both talk to everyone else."""
+    one, other = event.parameters["pair"]
+    return _cut(world, event, [(one, other), (other, one)])
+
+
+def _mute(world: World, event: FaultEvent) -> bool:
+    """Let no answer of the authority through."""
+    return _cut(world, event, [(AUTHORITY, name) for name in world.nodes if name != AUTHORITY])
+
+
+def _away(world: World, event: FaultEvent) -> bool:
+    """Kill a host for so long."""
+    node = world.nodes[event.target]
+    if event.target == AUTHORITY or not node.kill():
+        return False
+    node.restart(event.parameters["for_ns"])
+    return True
+
+
+def _fall(world: World, event: FaultEvent) -> bool:
+    """Cut the first group's primary off from everybody."""
+    primaries = [view.primary for view in views(world)][:1]
+    links: list[Link] = []
+    for primary in primaries:
+        for name in world.nodes:
+            if name != primary:
+                links += [(primary, name), (name, primary)]
+    return _cut(world, event, links)
+
+
+def _cut(world: World, event: FaultEvent, links: list[Link]) -> bool:
+    world.network.cut(links)
+    later(world, event.parameters["for_ns"], world.network.mend, links)
+    return bool(links)
+
+
+def _draw_fall(rng: random.Random, field: Field) -> Parameters:
+    return {
+        "after_ns": rng.choice((0, rng.randrange(SOON_NS))),
+        "is_power": rng.random() < 0.5,
+        **_draw_turmoil(rng, field),
+    }
+
+
+def _falls_at_change(world: World, event: FaultEvent) -> bool:
+    """Wait for the next view that is written; then its primary ends, at once or very soon."""
+    authority = world.nodes[AUTHORITY].core
+    if authority is None:
+        return False
+    truth: Truth = authority.store.truth
+
+    def fall(primary: str) -> None:
+        node = world.nodes[primary]
+        ended = node.power_cut() if event.parameters["is_power"] else node.kill()
+        if ended and not world.is_healed:
+            world.faults[event.kind] += 1
+            node.restart(event.parameters["for_ns"])
+
+    def on_commit(events: Events) -> bool:
+        for change in events.changes:
+            if change.item is not None and change.key.startswith(keys.VIEWS) and not world.is_healed:
+                primary = msgspec.json.decode(change.item.value, type=View).primary
+                world.after(event.parameters["after_ns"], fall, primary)
+                return False
+        return not world.is_healed
+
+    truth.watchers.append(on_commit)
+    return False  # counted when it happens
+
+
+def _draw_deaf(rng: random.Random, _: Field) -> Parameters:
+    return {"is_meant": rng.random() < DEAF_FOR_GOOD}
+
+
+def _deafening(options: Options) -> FaultEvent | None:
+    for event in options.faults:
+        if event.kind == DEAF and event.parameters["is_meant"] and event.target != AUTHORITY:
+            return event
+    return None
+
+
+def deaf_host(options: Options) -> str | None:
+    """The host that is deaf in the end, if one is."""
+    event = _deafening(options)
+    return event.target if event is not None else None
+
+
+def _deaf_for_good(world: World, event: FaultEvent) -> bool:
+    """When all else has healed, let a host hear nothing any more, though it can speak: it must go (K3)."""
+    host = event.target
+    if event != _deafening(world.options):
+        return False
+
+    def deafen() -> None:
+        world.network.cut([(name, host) for name in world.nodes if name != host])
+
+    world.at(world.options.fault_ns + DEAF_NS, deafen)
+    return True
+
+
+def _draw_stuck(rng: random.Random, _: Field) -> Parameters:
+    return {"is_meant": rng.random() < DEAF_FOR_GOOD, "is_disk": rng.random() < 0.5}
+
+
+def stuck(options: Options) -> FaultEvent | None:
+    """The host that is stuck in the end, by its disk or by its loop; none where another is deaf."""
+    meant = (event for event in options.faults if event.kind == STUCK and event.parameters["is_meant"])
+    found = next((event for event in meant if event.target != AUTHORITY), None)
+    return found if deaf_host(options) is None else None
+
+
+def lame_host(options: Options) -> str | None:
+    """The host that nothing can be asked of in the end: deaf, or without a disk. One whose loop stood still
+    is started again, and is as good as any."""
+    event = stuck(options)
+    return event.target if event is not None and event.parameters["is_disk"] else deaf_host(options)
+
+
+def _stuck_for_good(world: World, event: FaultEvent) -> bool:
+    """When all else has healed, let a host's syncs never end, or its loop not turn: it must go (K3)."""
+    if event != stuck(world.options):
+        return False
+
+    def stick() -> None:
+        node = world.nodes[event.target]
+        if event.parameters["is_disk"]:
+            node.disk.hung_until_ns = FOR_EVER_NS
+        else:
+            node.hang()
+
+    world.at(world.options.fault_ns + DEAF_NS, stick)
+    return True
+
+
+STICKING: Final = FaultKind(STUCK, _draw_stuck, _stuck_for_good)
+FAULTS: Final = (
+    FaultKind("authority_mute", _draw_turmoil, _mute, needs_target=False),
+    FaultKind("host_away", _draw_turmoil, _away),
+    FaultKind("primary_falls", _draw_turmoil, _fall, needs_target=False),
+    FaultKind("hosts_parted", _draw_pair, _part, needs_target=False),
+    FaultKind(DEAF, _draw_deaf, _deaf_for_good),
+    FaultKind("falls_at_change", _draw_fall, _falls_at_change, needs_target=False),
+)
+
+
+GROUPS_MAX: Final = 100
+"""More than any run has."""
+
+
+def _draw_parting(rng: random.Random, _: Field) -> Parameters:
+    return {"group": rng.randrange(GROUPS_MAX), "for_ns": duration(rng, 300 * MILLISECOND, SECOND)}
+
+
+def _part_primary(world: World, event: FaultEvent) -> bool:
+    """Cut the primary of one group off from every other server, and let a client of the group read there."""
+    known = views(world)
+    if not known:
+        return False
+    view = known[event.parameters["group"] % len(known)]
+    primary, for_ns = view.primary, event.parameters["for_ns"]
+    clients = {name: node.core for name, node in world.nodes.items() if isinstance(node.core, Client)}
+    others = [name for name in world.nodes if name not in clients and name != primary]
+    links = [link for name in others for link in ((primary, name), (name, primary))]
+    world.network.cut(links)
+    later(world, for_ns, world.network.mend, links)
+    readers = [client for client in clients.values() if client.group == view.group]
+    for reader in readers[:1]:
+        reader.read_at(primary, for_ns)
+    return True
+
+
+PARTING: Final = FaultKind("primary_parted", _draw_parting, _part_primary, needs_target=False)
+
+
+LAGS: Final = "lags_under_load"
+LAG_NS: Final = 3 * SECOND
+STEP_NS: Final = 20 * MILLISECOND
+SYNC_NS: Final = 250 * MILLISECOND
+"""Syncs of the slow disk end so seldom: often enough for its host never to be silent."""
+OPEN_NS: Final = 5 * MILLISECOND
+"""For so long they do."""
+POURED: Final = 20
+"""Records per step and group: many more than the slow disk takes."""
+PATIENCE_NS: Final = 1500 * MILLISECOND
+"""For so long a backup may lag: until the primary looks, and for a change of the view or two."""
+
+
+def _draw_lagging(rng: random.Random, field: Field) -> Parameters:
+    return {"host": rng.choice([name for name in field.nodes if name != AUTHORITY])}
+
+
+def _lags(world: World, event: FaultEvent) -> bool:
+    """When all else has healed, slow one host's disk down while every group has much to do."""
+    if deaf_host(world.options) is not None or stuck(world.options) is not None:
+        return False  # the groups cannot do without a second one
+    world.at(world.options.fault_ns + DEAF_NS, _Load(world, event.parameters["host"]).begin)
+    return True
+
+
+class _Load:
+    """The load, the slow disk of *host*, and the watch over who is listed although it lags."""
+
+    def __init__(self, world: World, host: str) -> None:
+        self._world = world
+        self._disk = world.nodes[host].disk
+        self._until_ns = 0
+        self._lagging: dict[tuple[GroupId, Epoch, HostId], int] = {}
+        """Since when, in which view."""
+
+    def begin(self) -> None:
+        self._until_ns = self._world.now + LAG_NS
+        self._slow_down()
+        self._step()
+
+    def _slow_down(self) -> None:
+        world = self._world
+        if world.now < self._until_ns:
+            self._disk.hung_until_ns = world.now + SYNC_NS
+            world.after(SYNC_NS + OPEN_NS, self._slow_down)
+
+    def _step(self) -> None:
+        world = self._world
+        if world.now >= self._until_ns:
+            return
+        for node in list(world.nodes.values()):
+            if isinstance(node.core, Host):
+                node.run(node.life, node.core.pour, POURED)
+        for view in views(world):
+            self._check(view)
+        world.after(STEP_NS, self._step)
+
+    def _check(self, view: View) -> None:
+        lagging = dict(_lags_behind(self._world, view))
+        for member in view.members:
+            key = view.group, view.epoch, member.host
+            if member.host not in lagging:
+                self._lagging.pop(key, None)
+            elif self._world.now - self._lagging.setdefault(key, self._world.now) > PATIENCE_NS:
+                said = f"{member.host} is {lagging[member.host]} positions behind, and is listed"
+                self._world.violation("M4", f"group {view.group}: {said}")
+
+
+def _lags_behind(world: World, view: View) -> Iterator[tuple[HostId, int]]:
+    """The backups that the primary should drop, and by how much they lag. What a backup has received it may
+    not have acknowledged: its primary sees it further behind than this."""
+    cores = {each.host: world.nodes[each.host].core for each in view.members}
+    tails = {host: core.members[view.group].tail for host, core in cores.items() if _has(core, view.group)}
+    if len(tails) < len(view.members) or len(tails) <= CONFIG.min_in_sync:
+        return
+    for host, tail in tails.items():
+        behind = min(other for each, other in tails.items() if each != host) - tail
+        if host != view.primary and behind > CONFIG.lag_limit:
+            world.sometimes("a listed backup lags")
+            yield host, behind
+
+
+def _has(core: Host | None, group: GroupId) -> bool:
+    return core is not None and group in core.members
+
+
+LAGGING: Final = FaultKind(LAGS, _draw_lagging, _lags, needs_target=False)

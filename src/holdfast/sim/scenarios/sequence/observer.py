@@ -1,0 +1,98 @@
+"""The book of a run: what members made final, who served, what clients saw; and every rule that shows in it.
+
+Rules are checked as events come in: a position that two members made final with different contents is found
+at the second of them, not at the end of the run.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from holdfast.authority.views import View
+from holdfast.model.ids import Epoch, GroupId, Position
+from holdfast.sim.checkers import History, exactly_once
+from holdfast.sim.checkers.history import Operation
+from holdfast.sim.checkers.unique import check_list
+from holdfast.sim.engine.world import World
+
+
+@dataclass(slots=True)
+class Book:
+    """One run's observer."""
+
+    world: World
+    min_in_sync: int
+    history: History
+    may_halt: bool = False
+    """Members may stop for good: the authority was put back."""
+    is_ending: bool = False
+    """Clients ask nothing new."""
+    answered: Counter[GroupId] = field(default_factory=Counter)
+    """Operations answered since the healing."""
+    _digests: dict[tuple[GroupId, Epoch, Position], tuple[bytes, str]] = field(default_factory=dict)
+    _primaries: dict[tuple[GroupId, Epoch], str] = field(default_factory=dict)
+    _views: dict[GroupId, View] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, world: World, min_in_sync: int) -> "Book":
+        return cls(world, min_in_sync, History(world.time))
+
+    # --- what members report
+
+    def applied(
+        self, group: GroupId, generation: Epoch, position: Position, digest: bytes, process: str
+    ) -> None:
+        """*process* takes this state at *position* for final: so must everybody of its generation (S3)."""
+        known, by = self._digests.setdefault((group, generation, position), (digest, process))
+        if known != digest:
+            said = f"group {group}: {by} and {process} made different operations final at {position}"
+            self.world.violation("one-history", said)
+
+    def serving(self, group: GroupId, epoch: Epoch, process: str, listed: int) -> None:
+        """*process* is primary of that epoch, in a view that lists so many."""
+        if listed < self.min_in_sync:
+            self.world.violation("S3", f"group {group} is served with {listed} in-sync members")
+        holder = self._primaries.setdefault((group, epoch), process)
+        if holder != process:
+            self.world.violation("one-primary", f"epoch {epoch} of group {group}: {holder} and {process}")
+        self.world.sometimes("a primary serves")
+
+    def saw_view(self, view: View) -> None:
+        before = self._views.get(view.group)
+        if before is not None and view.epoch <= before.epoch:
+            return
+        self._views[view.group] = view
+        if before is not None and before.generation != view.generation:
+            return  # a person went below every bound, and knew it
+        if len(view.members) < self.min_in_sync and before is not None and len(before.members) > 1:
+            self.world.violation("M1", f"{view} lists fewer than {self.min_in_sync}")
+        if before is not None and before.primary != view.primary:
+            self.world.sometimes("the primary changed")
+        elif before is not None and len(before.members) < len(view.members):
+            self.world.sometimes("a learner was let in")
+        elif before is not None and len(before.members) > len(view.members):
+            self.world.sometimes("a backup was dropped")
+
+    # --- what clients report
+
+    def done(self, group: GroupId) -> None:
+        self.world.operation()
+        if self.world.is_healed:
+            self.answered[group] += 1
+
+    # --- at the end
+
+    def check_reads(self) -> None:
+        for violation in check_list(self.history.operations()):
+            self.world.violation(violation.rule, violation.message)
+
+    def check_lists(self, group: GroupId, lists: Mapping[str, Sequence[str]]) -> None:
+        operations: list[Operation] = [
+            each for each in self.history.operations() if each.key == key_of(group)
+        ]
+        for violation in exactly_once.check(operations, lists):
+            self.world.violation(violation.rule, violation.message)
+
+
+def key_of(group: GroupId) -> str:
+    return f"group {group}"

@@ -1,0 +1,135 @@
+"""Bugs planted in leases, heartbeats and reads: who may answer a query, and who must fall silent (R, K3)."""
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from holdfast.authority.views import ViewMember
+from holdfast.model.ids import HostId
+from holdfast.node.heartbeats import Heartbeats, Vitals
+from holdfast.sequence.config import LeaseConfig
+from holdfast.sequence.lease_heartbeats import Lease, LeaseHeartbeats, Peer
+from holdfast.sequence.messages import Beat, BeatAnswer
+from holdfast.sequence.primary import ReadRights
+from holdfast.sim.runner.planted import Planting
+from holdfast.sim.scenarios.sequence.planted import RUNS
+
+_on_beat = LeaseHeartbeats._on_beat
+_end_if_unfit = Heartbeats._end_if_unfit
+
+
+def _lease_is_enough(reads: ReadRights, member: ViewMember) -> bool:
+    return reads._on.ports.leases.lease(member.host) is not None
+
+
+def _any_answer_confirms(reads: ReadRights, member: ViewMember) -> bool:
+    """An answer of this epoch, whenever it was written."""
+    follower = reads._submission.followers.get(member)
+    lease = reads._on.ports.leases.lease(member.host)
+    return follower is not None and lease is not None and follower.answered_in == reads._on.epoch
+
+
+def _lease_revives(beats: LeaseHeartbeats, peer: Peer, answer: BeatAnswer) -> None:
+    sent_at = beats._sent_at.get(answer.number)
+    if answer.of_incarnation == beats._incarnation and sent_at is not None:
+        until = max(peer.lease.until, sent_at + beats.config.lease_ns)
+        peer.lease = Lease(answer.incarnation, peer.lease.first or answer.number, until)
+
+
+def _answer_the_deaf(beats: LeaseHeartbeats, host: HostId, peer: Peer, beat: Beat) -> None:
+    _on_beat(beats, host, peer, msgspec.structs.replace(beat, heard_age_ns=0))
+
+
+def _short_grace(config: LeaseConfig) -> int:
+    return config.lease_ns // 2
+
+
+def _confirm_unasked(reads: ReadRights, then: Callable[[bool], None]) -> None:
+    then(reads._may_serve())
+
+
+def _bear_a_hung_disk(heart: Heartbeats, now: int, vitals: Vitals) -> None:
+    _end_if_unfit(heart, now, Vitals(vitals.loop_age_ns, 0))
+
+
+def _bear_a_standing_loop(heart: Heartbeats, now: int, vitals: Vitals) -> None:
+    _end_if_unfit(heart, now, Vitals(0, vitals.sync_age_ns))
+
+
+_bug: Final = Planting("sequence", runs_max=RUNS)
+
+PLANTED: Final = (
+    _bug(
+        "lease-is-enough",
+        "R1",
+        "A host's lease lets all its primaries read, confirmed or not.",
+        ReadRights,
+        "_is_confirmed",
+        _lease_is_enough,
+        "network",
+    ),
+    _bug(
+        "late-answers-confirm",
+        "R1",
+        "An answer from before the lease began confirms it.",
+        ReadRights,
+        "_is_confirmed",
+        _any_answer_confirms,
+        "network",
+    ),
+    _bug(
+        "lease-revives",
+        "R1",
+        "A lapsed lease goes on with what was confirmed before.",
+        LeaseHeartbeats,
+        "_on_answer",
+        _lease_revives,
+        "network",
+    ),
+    _bug(
+        "reads-unconfirmed",
+        "R2",
+        "A query is answered without asking the authority.",
+        ReadRights,
+        "confirm",
+        _confirm_unasked,
+        "network",
+    ),
+    _bug(
+        "answers-the-deaf",
+        "K3",
+        "A host that hears nothing gets answers to its heartbeats.",
+        LeaseHeartbeats,
+        "_on_beat",
+        _answer_the_deaf,
+        "deaf",
+    ),
+    _bug(
+        "bears-a-hung-disk",
+        "K3",
+        "A host whose sync never ends stays.",
+        Heartbeats,
+        "_end_if_unfit",
+        _bear_a_hung_disk,
+        "stuck",
+    ),
+    _bug(
+        "bears-a-standing-loop",
+        "K3",
+        "A host whose loop stands still stays.",
+        Heartbeats,
+        "_end_if_unfit",
+        _bear_a_standing_loop,
+        "stuck",
+    ),
+    _bug(
+        "short-grace",
+        "R3",
+        "A backup waits for less than the lease it gave.",
+        LeaseConfig,
+        "grace_ns",
+        property(_short_grace),
+        "alone",
+    ),
+)

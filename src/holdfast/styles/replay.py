@@ -1,0 +1,217 @@
+"""What was ordered before, read again page by page, and executed again as it was.
+
+How far a passive backup has looked for what brings it forward: not at every commit, nor twice at a record.
+
+The primary orders *steps* (`State`, `Update`, `Forward`, `Upgraded`) now and then among thousands of other
+records. A backup looks through what is new from time to time; only when a step is among it are the records
+between the object and that step read once more.
+"""
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Final
+
+from holdfast.execution.crash_attempts import CrashSuspicions
+from holdfast.execution.execution import Execution
+from holdfast.execution.records import (
+    Digested,
+    Executed,
+    Forward,
+    Record,
+    State,
+    Update,
+    Upgraded,
+    decode_calls,
+    decode_record,
+    encode_record,
+)
+from holdfast.model.code import UNKNOWN
+from holdfast.model.errors import HoldfastError
+from holdfast.model.ids import MILLISECOND, Position
+from holdfast.model.ports import Clock
+from holdfast.storage.record import ORIGIN
+from holdfast.storage.record import Record as Stored
+from holdfast.styles.admission import CALLS_PER_RECORD_MAX
+from holdfast.styles.config import StyleConfig
+from holdfast.styles.divergence import Diverged
+from holdfast.styles.poison import among_calls
+from holdfast.styles.ports import Sequence, StylePorts
+
+PAGE_POSITIONS: Final = 1024
+"""So many are read from the log at a time."""
+
+
+class CannotReplay(HoldfastError):
+    """Raised when an operation that was acknowledged cannot be executed again: the object is lost here."""
+
+    code = "cannot_replay"
+
+
+def records_after(sequence: Sequence, position: Position, up_to: Position) -> list[Stored]:
+    """Those beyond *position* that end with *up_to* or before. Raises ``Overloaded``."""
+    if position >= up_to:
+        return []
+    return [
+        record
+        for record in sequence.read(Position(position + 1), up_to)
+        if record.first > position and record.last <= up_to
+    ]
+
+
+def pages(sequence: Sequence, position: Position, up_to: Position) -> Iterator[list[Stored]]:
+    """The same, some at a time."""
+    while position < up_to:
+        end = Position(min(up_to, position + PAGE_POSITIONS))
+        records = records_after(sequence, position, end)
+        if not records:
+            end = Position(min(up_to, end + CALLS_PER_RECORD_MAX))  # one record, longer than a page
+            records = records_after(sequence, position, end)
+        if not records:
+            return
+        position = records[-1].last
+        yield records
+
+
+def replay(
+    execution: Execution, records: list[Stored], ports: StylePorts, forgiven: Position = ORIGIN.position
+) -> Iterator[None]:
+    """Execute again what the former primary executed; its outcomes are known, and stand (E1). Raises
+    :class:`CannotReplay`, and ``Diverged`` at the first that comes out otherwise: the object is not the one
+    that answered (E8). What differs up to *forgiven* is only reported: a person has seen it (V4)."""
+    for each in records:
+        record = decode_record(each.body)
+        if ports.attempts.has_suspects and isinstance(record, Executed):
+            _refuse_poisonous(execution, record, ports.attempts)
+        effects = execution.apply(each.first, record)
+        if effects.divergence and each.last > forgiven:
+            raise Diverged(effects.divergence, each.last)
+        if effects.divergence:
+            ports.fault("divergence", effects.divergence)
+        yield None
+
+
+def _refuse_poisonous(execution: Execution, record: Executed, attempts: CrashSuspicions) -> None:
+    """A call that was answered, and that ends the processes in which it is executed again, can neither be
+    given up nor left out: this member has no object, and the host lives on to say so."""
+    for found in among_calls(attempts, record.sent.client, decode_calls(record.sent.calls)):
+        if execution.is_new(found.request, found.expiration_s):
+            raise CannotReplay(f"executed again, {found.call} ended {found.attempts} processes")
+
+
+AGAIN_NS: Final = 200 * MILLISECOND
+"""Between two looks while the log is long."""
+
+_STEPS: Final = tuple(
+    encode_record(each)[1:2] for each in (State(b""), Update(b"", b""), Forward(), Upgraded(UNKNOWN, UNKNOWN))
+)
+"""The tags of what brings backups forward, the second byte of a record: the others need not be decoded."""
+
+
+_DIGESTED: Final = encode_record(Digested(Position(0), b""))[1:2]
+
+
+def is_step(record: Stored) -> bool:
+    return record.body[1:2] in _STEPS
+
+
+class StepScanner:
+    """Of one backup. *grew* is told of the length of every record, once, when it is passed: a checkpoint that
+    is taken at one step does not stand for the records between it and the next. *on_digested* is told of
+    every digest of the primary's, perhaps more than once, as soon as it is seen."""
+
+    def __init__(
+        self,
+        config: StyleConfig,
+        clock: Clock,
+        grew: Callable[[int], None],
+        on_digested: Callable[[Digested], None],
+    ) -> None:
+        self._config = config
+        self._on_digested = on_digested
+        self._clock = clock
+        self._grew = grew
+        self._at = Position(0)
+        self._ended_at = clock.now()
+        self._log_bytes = 0
+        """How long the log was when it last looked."""
+        self._ahead: deque[tuple[Position, int]] = deque()
+        """Records that were looked at and are not passed yet: where each ends, and its length."""
+        self._noted = Position(0)
+        """Up to here they are noted."""
+        self._seen = Position(0)
+        self.without_steps = Position(0)
+        """No step lies between the object, or the checkpoint it is to be loaded from, and here."""
+
+    def is_due(self, up_to: Position, log_bytes: int) -> bool:
+        """Whether enough is committed since it last looked: many positions, or few and long ones; or anything
+        at all, while the log is long. *Without that:* the log is full, so the primary takes no calls and only
+        orders one mark after the other; they never come to enough, and no checkpoint makes room."""
+        self._log_bytes = min(self._log_bytes, log_bytes)  # a checkpoint has made it shorter
+        return (
+            up_to - self._at >= self._config.scan_positions
+            or log_bytes - self._log_bytes >= self._config.scan_bytes
+            or (log_bytes >= self._config.long_log_bytes and up_to > self._at and self.age_ns >= AGAIN_NS)
+        )
+
+    @property
+    def age_ns(self) -> int:
+        """How long ago it last looked."""
+        return self._clock.now() - self._ended_at
+
+    def ended(self, up_to: Position, log_bytes: int) -> None:
+        """It has looked at all that was committed then, whatever came of it."""
+        self._at, self._log_bytes, self._ended_at = up_to, log_bytes, self._clock.now()
+
+    def last_step(self, pages: Iterable[list[Stored]]) -> Generator[None, None, Position]:
+        """Look through *pages*; answers where the last step in them ends, 0 when there is none."""
+        found = Position(0)
+        for records in pages:
+            for record in records:
+                if record.first > self._noted:
+                    self._noted = record.last
+                    self._ahead.append((record.last, len(record.body)))
+                if is_step(record):
+                    found = record.last
+                elif record.body[1:2] == _DIGESTED:
+                    self._tell_of(record)
+            self._seen = records[-1].last
+            yield None
+        return found
+
+    def steps(
+        self, sequence: Sequence, start: Callable[[], Position], up_to: Position
+    ) -> Iterator[tuple[list[Stored], Record] | None]:
+        """Every step between the object, which stands where *start* says, and *up_to*: the records since the
+        one before, up to its own, and what that says. None after each bit of work."""
+        unseen = max(start(), self.without_steps)
+        last_step = yield from self.last_step(pages(sequence, unseen, up_to))
+        passed: list[Stored] = []
+        # Asked for again: what was read may have made a checkpoint count, and the log begins there now.
+        for records in pages(sequence, start(), last_step):
+            for record in records:
+                passed.append(record)
+                if is_step(record):
+                    self.passed(record.last)
+                    yield passed, decode_record(record.body)
+                    passed = []
+            yield None
+        self.took_steps()
+
+    def _tell_of(self, record: Stored) -> None:
+        digested = decode_record(record.body)
+        if isinstance(digested, Digested):
+            self._on_digested(digested)
+
+    def passed(self, position: Position) -> None:
+        """The object is brought beyond the records up to here."""
+        while self._ahead and self._ahead[0][0] <= position:
+            self._grew(self._ahead.popleft()[1])
+
+    def took_steps(self) -> None:
+        """All that were found have been taken."""
+        self.passed(self._seen)
+        self.without_steps = self._seen
+
+    def begin_anew(self) -> None:
+        """The object is another, or none: steps that were taken may have to be taken again."""
+        self._seen = self.without_steps = Position(0)

@@ -1,0 +1,90 @@
+"""Reading a request's body: within bounds of size and time, and into the type that its endpoint takes.
+
+The request headers that endpoints share.
+"""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from starlette.requests import Request
+
+from holdfast.model.errors import InvalidRequest
+from holdfast.model.traceparent import Traceparent
+from holdfast.web.calls import KEEP_S
+from holdfast.web.endpoint import Endpoint, Parameter
+from holdfast.web.problems import Refusal, refuse
+from holdfast.web.settings import BODY_BYTES_MAX, BODY_S, KEY_CHARACTERS_MAX
+
+
+async def read_body(request: Request, endpoint: Endpoint) -> Any:
+    """The body, decoded. Raises :class:`.problems.Refusal`."""
+    try:
+        async with asyncio.timeout(BODY_S):
+            body = await _bytes(request)
+    except TimeoutError:
+        text = f"the body did not come within {BODY_S:g} s"
+        raise refuse(408, "body_late", text, "Send it faster.", connection="close") from None
+    if not body and endpoint.body_default is not None:
+        body = endpoint.body_default
+    elif request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        # Demanded also because no page of another site can send it without being asked first.
+        text = "the body's Content-Type is not application/json"
+        raise refuse(415, "not_json", text, "Send JSON, and say so.")
+    try:
+        return msgspec.json.decode(body, type=endpoint.body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        text = f"the body is not what this takes: {error}"
+        raise refuse(400, "bad_body", text, "GET /openapi.json says what it takes.") from None
+
+
+async def _bytes(request: Request) -> bytes:
+    said = request.headers.get("content-length", "")
+    if said.isascii() and said.isdigit() and int(said) > BODY_BYTES_MAX:
+        raise _too_long()
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > BODY_BYTES_MAX:
+            raise _too_long()
+    return bytes(body)
+
+
+def _too_long() -> Refusal:
+    advice = "The native protocol takes longer arguments."
+    text = f"a body has at most {BODY_BYTES_MAX} bytes"
+    return refuse(413, "body_too_long", text, advice, connection="close")
+
+
+_KEY: Final = re.compile(rf"[!-~]{{1,{KEY_CHARACTERS_MAX}}}")
+
+KEY: Final = Parameter(
+    "Idempotency-Key",
+    "header",
+    {"type": "string", "minLength": 1, "maxLength": KEY_CHARACTERS_MAX, "pattern": "^[!-~]+$"},
+    f"The caller's own name of this request: repeated within {KEEP_S // 60} minutes, it is the same request.",
+)
+
+
+TRACEPARENT: Final = Parameter(
+    "traceparent",
+    "header",
+    {"type": "string"},
+    "The trace that the call belongs to, as W3C has it: its id stands in each line that the call leaves in a "
+    "log. One that is no traceparent is passed over.",
+)
+
+
+def trace_of(headers: Mapping[str, str]) -> Traceparent | None:
+    """The request's trace, if it has one."""
+    return Traceparent.parse(headers.get("traceparent", ""))
+
+
+def key_of(headers: Mapping[str, str]) -> str | None:
+    """The request's key, if it has one. Raises ``InvalidRequest``."""
+    key = headers.get("idempotency-key")
+    if key is not None and not _KEY.fullmatch(key):
+        raise InvalidRequest(f"an Idempotency-Key has 1 to {KEY_CHARACTERS_MAX} visible ASCII characters")
+    return key

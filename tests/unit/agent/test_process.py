@@ -1,0 +1,202 @@
+"""A process in an agent's care: started, watched, proven dead, started again. With real processes."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+
+import pytest
+
+from holdfast.agent import process as wards
+from holdfast.agent.process import Death, ProcessState, SupervisedProcess
+from holdfast.machine import MachineClock
+
+LOCKER = """
+import os, signal, sys, time
+from pathlib import Path
+from holdfast.storage.lock import DirectoryLock, Holder
+if "deaf" in sys.argv:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+holder = Holder(pid=os.getpid(), what="a ward", incarnation=int(sys.argv[2]))
+lock = DirectoryLock.take(Path(sys.argv[1]), holder)
+print("ready", flush=True)
+time.sleep(60)
+"""
+SLEEPER = (sys.executable, "-c", "import time; time.sleep(60)")
+WAIT_S = 60.0
+
+
+class Care:
+    """One ward and what is told of it."""
+
+    def __init__(self, directory: Path, command: tuple[str, ...]) -> None:
+        self.directory = directory
+        self.deaths: list[Death] = []
+        self.ward = SupervisedProcess(
+            "w",
+            directory=directory / "w",
+            command=command,
+            output=directory / "w.log",
+            clock=MachineClock(),
+            on_death=lambda _, death: self.deaths.append(death),
+        )
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        async with asyncio.timeout(WAIT_S):
+            while not holds():
+                await asyncio.sleep(0.01)
+
+
+def run(story: Coroutine[object, object, None]) -> None:
+    asyncio.run(asyncio.wait_for(story, WAIT_S))
+
+
+def locker(directory: Path, incarnation: int, *more: str) -> tuple[str, ...]:
+    return (sys.executable, "-c", LOCKER, str(directory / "w"), str(incarnation), *more)
+
+
+def start_locker(directory: Path, incarnation: int) -> "subprocess.Popen[str]":
+    """One that was started by an earlier agent; it holds the directory when this returns."""
+    process = subprocess.Popen(locker(directory, incarnation), stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def end(process: "subprocess.Popen[str]") -> None:
+    process.kill()
+    process.communicate()
+
+
+def test_a_child_that_ends_is_proven_dead_by_waitpid_and_started_again(tmp_path: Path) -> None:
+    async def story() -> None:
+        care = Care(tmp_path, locker(tmp_path, 7))
+        care.ward.start()
+        await care.until(lambda: (tmp_path / "w.log").read_text() == "ready\n")
+        first = care.ward.pid
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+        await care.until(lambda: care.ward.is_running and care.ward.pid != first)
+        assert care.deaths == [Death(7, "waitpid", "was ended by SIGKILL", is_crash=True)]
+        assert care.ward.restarts.count == 1
+        await care.ward.stop()
+        assert care.ward.state is ProcessState.STOPPED
+
+    run(story())
+
+
+def test_a_process_that_says_why_it_ends_is_quoted(tmp_path: Path) -> None:
+    """Whoever asks for the status must not have to look for a log first."""
+    says = "import sys; print('holdfast: no room', file=sys.stderr); print('later', flush=True); sys.exit(1)"
+
+    async def story() -> None:
+        care = Care(tmp_path, (sys.executable, "-c", says))
+        care.ward.start()
+        await care.until(lambda: bool(care.deaths))
+        assert care.deaths[0] == Death(None, "waitpid", "exited with code 1: no room", is_crash=True)
+        assert care.ward.last_exit == "exited with code 1: no room"
+        await care.ward.stop()
+
+    run(story())
+
+
+def test_a_start_that_fails_is_tried_again(tmp_path: Path) -> None:
+    """A full disk or a missing permission must not end the care, and with it the host, for good."""
+
+    async def story() -> None:
+        care = Care(tmp_path, SLEEPER)
+        in_the_way = tmp_path / "w"
+        in_the_way.write_text("a file where the directory should be")
+        care.ward.start()
+        assert care.ward.state is ProcessState.WAITING
+        assert "could not be started" in (care.ward.last_exit or "")
+        in_the_way.unlink()
+        await care.until(lambda: care.ward.state is ProcessState.RUNNING)
+        await care.ward.stop()
+
+    run(story())
+
+
+def test_a_process_that_died_while_no_agent_ran_is_told_of_once(tmp_path: Path) -> None:
+    """Having obtained the lock is proof (K2): the others need not wait for a grace time."""
+    end(start_locker(tmp_path, 3))
+
+    async def story() -> None:
+        care = Care(tmp_path, SLEEPER)
+        care.ward.start()
+        assert care.deaths == [Death(3, "lock", "ended while no agent ran")]
+        assert care.ward.pid is not None
+        os.kill(care.ward.pid, signal.SIGKILL)
+        await care.until(lambda: len(care.deaths) == 2)
+        # This one ended before it locked anything: whose word is found there is none of its own.
+        assert care.deaths[1].incarnation is None
+        await care.ward.stop()
+
+    run(story())
+
+
+def test_a_running_process_is_taken_into_care_not_started_twice(tmp_path: Path) -> None:
+    older = start_locker(tmp_path, 5)
+
+    async def story() -> None:
+        care = Care(tmp_path, locker(tmp_path, 6))
+        care.ward.start()
+        assert (care.ward.state, care.ward.pid) == (ProcessState.ADOPTED, older.pid)
+        await asyncio.sleep(0.1)
+        assert care.deaths == []
+        older.kill()
+        await care.until(lambda: bool(care.deaths))
+        assert care.deaths[0].incarnation == 5
+        assert care.deaths[0].proof == "lock"
+        await care.until(lambda: care.ward.state is ProcessState.RUNNING)
+        await care.ward.stop()
+
+    try:
+        run(story())
+    finally:
+        end(older)
+
+
+def test_an_adopted_process_is_stopped_in_order(tmp_path: Path) -> None:
+    older = start_locker(tmp_path, 5)
+
+    async def story() -> None:
+        care = Care(tmp_path, SLEEPER)
+        care.ward.start()
+        await care.ward.stop()
+        assert care.ward.state is ProcessState.STOPPED
+        assert care.deaths[0].incarnation == 5
+
+    try:
+        run(story())
+        assert older.wait(WAIT_S) == -signal.SIGTERM
+    finally:
+        end(older)
+
+
+def test_a_process_deaf_to_sigterm_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wards, "STOP_GRACE_S", 0.3)
+
+    async def story() -> None:
+        care = Care(tmp_path, locker(tmp_path, 1, "deaf"))
+        care.ward.start()
+        await care.until(lambda: (tmp_path / "w.log").read_text() == "ready\n")
+        await care.ward.stop()
+        assert care.deaths == [Death(1, "waitpid", "was ended by SIGKILL")]
+
+    run(story())
+
+
+def test_a_ward_stopped_while_it_waits_is_not_started(tmp_path: Path) -> None:
+    async def story() -> None:
+        care = Care(tmp_path, (sys.executable, "-c", "raise SystemExit(1)"))
+        care.ward.start()
+        await care.until(lambda: len(care.deaths) == 3 and care.ward.state is ProcessState.WAITING)
+        await care.ward.stop()
+        await asyncio.sleep(0.5)
+        assert (care.ward.state, len(care.deaths)) == (ProcessState.STOPPED, 3)
+
+    run(story())

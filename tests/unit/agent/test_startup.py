@@ -1,0 +1,124 @@
+"""Describing a domain: once, kept, and with other ports only where nobody relies on the old ones."""
+
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from holdfast.agent.startup import check_hosts, describe, hold, why_not_alive
+from holdfast.model.errors import InvalidRequest
+from holdfast.model.ids import HostId
+from holdfast.net import Address
+from holdfast.node.layout import Layout
+from holdfast.node.messages import AuthorityStatus, DomainStatus, HostStatus
+from holdfast.storage.lock import DirectoryLock, Holder, LockHeld
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    return Layout(tmp_path / "d")
+
+
+@pytest.fixture
+def squatter(layout: Layout) -> Iterator[str]:
+    """Somebody else listens where the domain's agent used to."""
+    address = Address.parse(describe(layout, hosts=2, etcd=()).agent_address)
+    with socket.create_server((address.host, address.port)):
+        yield str(address)
+
+
+@contextmanager
+def held_by_another(directory: Path) -> Iterator[int]:
+    """Another process holds *directory*: a lock of one's own does not show."""
+    child = os.fork()
+    if child == 0:
+        DirectoryLock.take(directory, Holder(pid=os.getpid(), what="another"))
+        os.kill(os.getpid(), signal.SIGSTOP)
+        os._exit(0)
+    try:
+        os.waitpid(child, os.WUNTRACED)
+        yield child
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_a_domain_keeps_its_description(layout: Layout) -> None:
+    first = describe(layout, hosts=2, etcd=())
+    assert first.hosts == ("host1", "host2")
+    assert describe(layout, hosts=None, etcd=()) == first
+    assert describe(layout, hosts=2, etcd=()) == first == layout.read()
+
+
+def test_a_domain_is_not_changed_by_starting_it_otherwise(layout: Layout) -> None:
+    first = describe(layout, hosts=2, etcd=())
+    with pytest.raises(InvalidRequest, match="a domain of 2 hosts, not 3"):
+        describe(layout, hosts=3, etcd=())
+    with pytest.raises(InvalidRequest, match="another authority"):
+        describe(layout, hosts=None, etcd=["http://127.0.0.1:2379"])
+    assert layout.read() == first
+
+
+def test_a_port_that_somebody_took_is_given_up(layout: Layout, squatter: str) -> None:
+    again = describe(layout, hosts=None, etcd=())
+    assert again.agent_address != squatter
+    assert layout.read() == again
+
+
+def test_a_port_that_a_running_process_relies_on_is_kept(layout: Layout, squatter: str) -> None:
+    """A host that outlived its agent looks for the next one where the last one was."""
+    with held_by_another(layout.host(HostId("host1"))):
+        assert describe(layout, hosts=None, etcd=()).agent_address == squatter
+
+
+@pytest.mark.parametrize("hosts", [-1, 0, 65])
+def test_a_number_of_hosts_that_cannot_be_is_refused(hosts: int) -> None:
+    with pytest.raises(InvalidRequest, match="1 to 64 hosts"):
+        check_hosts(hosts)
+    check_hosts(None)
+    check_hosts(64)
+
+
+def test_a_directory_whose_agent_runs_is_held_by_it(layout: Layout) -> None:
+    with held_by_another(layout.agent_directory) as pid, pytest.raises(LockHeld, match=f"pid {pid}"):
+        hold(layout)
+    hold(layout).release()
+
+
+def test_who_did_not_come_up_is_told_with_the_reason_or_else_the_last_words(layout: Layout) -> None:
+    describe(layout, hosts=3, etcd=())
+    layout.output("host3").write_text("waiting for something\n")
+    status = DomainStatus(
+        domain="d",
+        hosts=(host("host1", alive=True), host("host2", last_exit="exited: no room"), host("host3")),
+        authority=AuthorityStatus(
+            kind="sqlite", alive=False, pid=None, address="", restarts=1, last_exit="exited: port taken"
+        ),
+        agent=None,
+    )
+    said = why_not_alive(layout, status)
+    assert said.splitlines() == [
+        "2 of 3 hosts did not come up:",
+        "the authority exited: port taken",
+        "host2 exited: no room",
+        "host3 (starting) has said:",
+        "  waiting for something",
+    ]
+
+
+def host(name: str, *, alive: bool = False, last_exit: str | None = None) -> HostStatus:
+    return HostStatus(
+        id=HostId(name),
+        alive=alive,
+        incarnation=None,
+        pid=None,
+        address=None,
+        restarts=0,
+        uptime_s=None,
+        state="starting",
+        last_exit=last_exit,
+    )

@@ -1,0 +1,87 @@
+"""What is planned for a group is done to exactly the group that it was planned for (T1)."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from holdfast.authority.groups import read_group
+from holdfast.authority.placement import remove_member
+from holdfast.authority.recipe import Seen
+from holdfast.authority.views import View, read_view
+from holdfast.control.replication.planner import Action, Forget, Place, Remove, Tune, take_steps
+from holdfast.control.replication.spec import GroupFact
+from holdfast.model.ids import GroupId, HostId
+from recipe_bench import Bench, Treatment
+
+A, B, C, D, E = map(HostId, "abcde")
+WHY = "for a reason"
+
+
+@dataclass(frozen=True)
+class Domain:
+    """One group on a, b and c."""
+
+    bench: Bench
+    group: GroupId
+
+    def fact(self) -> GroupFact:
+        """As it stands now."""
+        record, view = self.bench.run(read_group(self.group)), self.bench.run(read_view(self.group))
+        assert isinstance(record, Seen)
+        assert isinstance(view, Seen)
+        assert isinstance(view.value, View)
+        return GroupFact(record.value, view.value, record.modified)
+
+    def take(
+        self, planned_for: GroupFact, *actions: Action, treat: Treatment | None = None
+    ) -> tuple[Action, ...]:
+        recipe = take_steps(planned_for, actions, self.bench.nonce, lambda _, host: f'{{"at":"{host}"}}')
+        return self.bench.run(recipe, treat)
+
+    def remove(self, host: HostId) -> None:
+        """A person takes a member away."""
+        done = self.bench.run(remove_member(self.group, host, nonce=self.bench.nonce()))
+        assert isinstance(done, Seen)
+
+
+@pytest.fixture
+def domain(bench: Bench) -> Domain:
+    return Domain(bench, bench.group_on((A, B, C)))
+
+
+def test_all_steps_of_one_plan_are_taken_one_from_the_other(domain: Domain) -> None:
+    group = domain.group
+    steps = (Tune(group, HostId(""), WHY, '{"x":1}'), Place(group, D, WHY), Place(group, E, WHY))
+    assert domain.take(domain.fact(), *steps) == steps
+    record = domain.fact().record
+    assert (record.placed_on, record.tuned) == ((A, B, C, D, E), '{"x":1}')
+    entry = record.placement(E)
+    assert entry is not None
+    assert entry.criteria == '{"at":"e"}'
+
+
+def test_what_was_planned_for_another_record_is_not_done(domain: Domain) -> None:
+    """The plan lets a go, which b and c can do without; before its turn comes a person takes b away."""
+    planned_for = domain.fact()
+    domain.remove(B)
+    assert domain.take(planned_for, Remove(domain.group, A, WHY)) == ()
+    assert domain.fact().record.placed_on == (A, C)
+
+
+def test_a_change_in_between_ends_the_steps(domain: Domain) -> None:
+    """Also one between two of them: those that follow were planned without it."""
+    group, planned_for = domain.group, domain.fact()
+    steps = (Remove(group, A, WHY), Place(group, D, WHY))
+    taken = domain.take(planned_for, *steps, treat=domain.bench.race(lambda: domain.remove(B)))
+    assert taken == ()
+    assert domain.fact().record.placed_on == (A, C)
+
+
+def test_a_host_is_not_forgotten_in_a_later_stay(domain: Domain) -> None:
+    """Its entry was to go as it was planned from; it has stayed since, and is to leave once more."""
+    domain.remove(C)
+    planned_for = domain.fact()
+    domain.take(planned_for, Place(domain.group, C, "it is still listed, and is asked back"))
+    domain.remove(C)
+    assert domain.take(planned_for, Forget(domain.group, C, WHY)) == ()
+    assert domain.fact().record.placement(C) is not None

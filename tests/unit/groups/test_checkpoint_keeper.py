@@ -1,0 +1,76 @@
+"""Checkpoints of a host's groups: the newest is the one that stands for most."""
+
+from collections.abc import Callable
+
+from storage_machine import FIRST, A, Machine
+
+from holdfast.groups.backend import MemoryCheckpoints
+from holdfast.groups.checkpoint_keeper import CheckpointKeeper
+from holdfast.model.ids import Position
+from holdfast.model.ports import Token
+from holdfast.sequence.memory_log import MemoryLog
+from holdfast.sequence.ports import Captured, Durability, Kept
+from holdfast.sim.engine.node import Life
+from holdfast.storage.checkpoints import CheckpointStore
+from holdfast.storage.record import Point
+
+SYNCS_MAX = 10
+"""More than one checkpoint is synced in."""
+
+
+class Silent:
+    """A journal that nobody reads."""
+
+    def info(self, event: str, **fields: object) -> None: ...
+    def warning(self, event: str, **fields: object) -> None: ...
+    def error(self, event: str, **fields: object) -> None: ...
+
+
+def test_a_state_received_is_the_newest_though_an_older_one_is_still_being_written() -> None:
+    """A backup's own checkpoint is on its way to a slow disk; it is dropped, learns, and is given a state
+    that stands for more: that one it must load, for its log begins there."""
+    machine = Machine()
+    machine.open()
+    machine.write(*[b"one operation"] * 8)
+    asked: list[Token] = []
+    disk = machine.disk.open("checkpoints", Life(), lambda token, ok: asked.append(token))
+    store = CheckpointStore(disk, salt=7, on_failed=_fail)
+    keeping = CheckpointKeeper(store, machine.log, Durability(lambda: machine.log.durable), Silent())
+
+    keeping.keep(A, Captured(Position(8), b"as of 8"))
+    machine.run()
+    own, asked[:] = asked[:], []  # the sync of its file, answered late
+    kept: list[Kept] = []
+    receiving = keeping.receive(A, Point(Position(58), FIRST, 1))
+    receiving.write(b"as of 58")
+    receiving.finish(kept.append)
+    for _ in range(SYNCS_MAX):
+        machine.run()
+        for sync in asked:
+            store.on_synced(sync, True)
+        asked.clear()
+    assert kept
+    assert _position(keeping.newest(A)) == 58
+
+    store.on_synced(own[0], True)
+    machine.run()
+    assert _position(keeping.newest(A)) == 58
+
+
+def test_in_memory_a_state_received_is_not_replaced_by_an_older_one() -> None:
+    """What the member captured itself meanwhile stands for less."""
+    later: list[Callable[[], None]] = []
+    keeping = MemoryCheckpoints(MemoryLog(lambda number: None), later.append)
+    receiving = keeping.receive(A, Point(Position(58), FIRST, 1))
+    receiving.write(b"as of 58")
+    receiving.finish(lambda kept: None)
+    keeping.keep(A, Captured(Position(8), b"as of 8"))
+    assert _position(keeping.newest(A)) == 58
+
+
+def _position(kept: Kept | None) -> Position | None:
+    return kept.position if kept is not None else None
+
+
+def _fail(error: Exception) -> None:
+    raise error

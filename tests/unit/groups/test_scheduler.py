@@ -1,0 +1,93 @@
+"""The turns of all groups on a host: those asked for together are taken together (S5)."""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from holdfast.groups.scheduler import Scheduler
+from holdfast.model.ids import GroupId
+from holdfast.model.ports import TimerId
+
+
+@dataclass(frozen=True)
+class FakeHoused:
+    group: GroupId
+    turn: Callable[[], None]
+
+
+class World:
+    """A host's loop by hand, and groups of which one may fail."""
+
+    def __init__(self) -> None:
+        self.taken: list[int] = []
+        self.fails: set[int] = set()
+        self._soon: list[Callable[[], None]] = []
+        self.turns = Scheduler(
+            {},
+            self,
+            lambda _: self,
+            self._soon.append,
+            lambda work: work,
+            flush=lambda: None,
+            after=self._nothing,
+        )
+
+    def now(self) -> int:
+        return 0
+
+    def wall(self) -> int:
+        return 0
+
+    def set(self, delay_ns: int, tag: Hashable) -> TimerId:
+        raise AssertionError("nobody asks to be woken")
+
+    def cancel(self, timer: TimerId) -> None:
+        raise AssertionError("nobody asks to be woken")
+
+    def close(self) -> None:
+        return
+
+    def _nothing(self, housed: object) -> None:
+        return
+
+    def ask(self, number: int) -> None:
+        """Let a group have a turn, which stands for all that a real one does in it."""
+        housed: Any = FakeHoused(GroupId(number), lambda: self._take(number))
+        self.turns.later(housed)
+
+    def _take(self, number: int) -> None:
+        if number in self.fails:
+            raise RuntimeError(f"group {number}")
+        self.taken.append(number)
+
+    def run(self) -> None:
+        """Whatever was asked for."""
+        work, self._soon[:] = list(self._soon), []
+        for each in work:
+            each()
+
+
+def test_groups_behind_one_whose_turn_fails_have_theirs_all_the_same() -> None:
+    """What they have ordered leaves in their turns: without one it would wait for the next call."""
+    world = World()
+    world.fails = {2}
+    for number in (1, 2, 3, 4):
+        world.ask(number)
+    with pytest.raises(RuntimeError, match="group 2"):
+        world.run()
+    world.run()
+    assert world.taken == [1, 3, 4]
+
+
+def test_who_asks_in_a_turn_that_fails_is_not_forgotten_either() -> None:
+    world = World()
+    world.fails = {1}
+    world.ask(1)
+    world.ask(2)
+    with pytest.raises(RuntimeError):
+        world.run()
+    world.ask(5)
+    world.run()
+    assert world.taken == [2, 5]

@@ -1,0 +1,353 @@
+"""The session: handshake, order, one reason for every end, whatever bytes come."""
+
+import random
+from collections.abc import Callable
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from holdfast.model.errors import InvalidRequest
+from holdfast.net import Kind, PeerIdentity, Reason, Role, Why
+from holdfast.net.frame import Frame, FrameDecoder, encode_frame
+from holdfast.net.handshake import (
+    HANDSHAKE_BYTES_MAX,
+    CertifiedName,
+    Expected,
+    Hello,
+    encode_hello,
+    encode_welcome,
+    read_goodbye,
+)
+from holdfast.net.session import ALIVE_FRAME, Session, State
+
+HOST = PeerIdentity("test", Role.HOST, "host1", 7)
+CLIENT = PeerIdentity("test", Role.CLIENT, "client1")
+PAYLOAD_BYTES_MAX = 2000
+EVERYTHING = Expected()
+
+
+def acceptor(expected: Expected = EVERYTHING, certified: CertifiedName | None = None) -> Session:
+    return Session(
+        HOST,
+        is_connector=False,
+        payload_bytes_max=PAYLOAD_BYTES_MAX,
+        idle_ms=15_000,
+        expected=expected,
+        certified=certified,
+    )
+
+
+def connector(expected: Expected = EVERYTHING, certified: CertifiedName | None = None) -> Session:
+    return Session(
+        CLIENT,
+        is_connector=True,
+        payload_bytes_max=PAYLOAD_BYTES_MAX,
+        idle_ms=15_000,
+        expected=expected,
+        certified=certified,
+    )
+
+
+def shake_hands(one: Session, other: Session) -> None:
+    other.receive(one.take_output())
+    one.receive(other.take_output())
+
+
+def open_acceptor() -> Session:
+    session = acceptor()
+    session.receive(encode_frame(Kind.HELLO, encode_hello(CLIENT, PAYLOAD_BYTES_MAX, 15_000)))
+    session.take_output()
+    return session
+
+
+def said(session: Session) -> list[Reason]:
+    """The reasons in the Goodbyes the session sends."""
+    decoder = FrameDecoder(HANDSHAKE_BYTES_MAX)
+    decoder.feed(session.take_output())
+    frames = iter(decoder.take_one, None)
+    return [read_goodbye(payload) for kind, payload in frames if kind is Kind.GOODBYE]
+
+
+def hello(**changes: object) -> bytes:
+    fields = Hello("holdfast", 1, 1, "test", Role.CLIENT, "client1", 0, 1000, 15_000)
+    return encode_frame(Kind.HELLO, msgspec.msgpack.encode(msgspec.structs.replace(fields, **changes)))
+
+
+def test_both_ends_know_each_other_after_the_handshake() -> None:
+    """Each end has the other's identity, and the longest payload the other takes."""
+    one, other = connector(), acceptor()
+    shake_hands(one, other)
+    assert one.state is other.state is State.OPEN
+    assert one.agreed is not None
+    assert other.agreed is not None
+    assert (one.agreed.peer, other.agreed.peer) == (HOST, CLIENT)
+    assert one.agreed.payload_bytes_max == PAYLOAD_BYTES_MAX
+    assert other.receive(one.frame(Kind.STATUS_REQUEST, b"?")) == [(Kind.STATUS_REQUEST, b"?")]
+    assert one.receive(other.frame(Kind.STATUS_REPLY, b"!")) == [(Kind.STATUS_REPLY, b"!")]
+
+
+def test_frames_are_handed_on_until_the_session_ends() -> None:
+    """Those before a frame of the connection itself at once, those behind it as a list, in order; none after
+    the one at which the receiver has ended the session."""
+    session, taken = open_acceptor(), list[bytes]()
+
+    def take(to: list[bytes], kind: Kind, payload: bytes) -> None:
+        to.append(payload)
+        if payload == b"enough":
+            session.end(Reason(Why.DONE, "enough"))
+
+    ordinary = [encode_frame(Kind.HEARTBEAT, b"%d" % number) for number in range(3)]
+    data = ordinary[0] + ordinary[1] + ALIVE_FRAME + ordinary[2]
+    assert session.hand_on(data[:-1], take, taken) == []
+    assert session.hand_on(data[-1:], take, taken) == []
+    assert session.hand_on(ordinary[0] + ALIVE_FRAME + ordinary[1], take, taken) == [(Kind.HEARTBEAT, b"1")]
+    assert taken == [b"0", b"1", b"2", b"0"]
+    assert session.hand_on(encode_frame(Kind.HEARTBEAT, b"enough") + ordinary[0], take, taken) == []
+    assert taken[4:] == [b"enough"]
+    assert session.hand_on(ordinary[1], take, taken) == []
+
+
+def test_a_frame_that_could_not_be_handed_on_is_named() -> None:
+    session = open_acceptor()
+
+    def take(to: None, kind: Kind, payload: bytes) -> None:
+        if kind is Kind.STATUS_REQUEST:
+            raise msgspec.DecodeError("not what it should be")
+
+    data = encode_frame(Kind.HEARTBEAT, b"fine") + encode_frame(Kind.STATUS_REQUEST, b"not")
+    with pytest.raises(msgspec.DecodeError):
+        session.hand_on(data, take, None)
+    assert session.kind_at_hand is Kind.STATUS_REQUEST
+
+
+def test_frames_right_behind_the_welcome_are_given() -> None:
+    """The accepting end may speak at once, with frames longer than a handshake, in the same segment."""
+    one, other = connector(), acceptor()
+    other.receive(one.take_output())
+    long = b"x" * PAYLOAD_BYTES_MAX
+    assert one.receive(other.take_output() + other.frame(Kind.HEARTBEAT, long)) == [(Kind.HEARTBEAT, long)]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (lambda: hello(magic="gopher"), Why.MALFORMED),
+        (lambda: hello(oldest_version=2, newest_version=9), Why.VERSION),
+        (lambda: hello(oldest_version=-3, newest_version=0), Why.VERSION),
+        (lambda: hello(domain="elsewhere"), Why.REFUSED),
+        (lambda: hello(role="king"), Why.MALFORMED),
+        (lambda: hello(id="x" * 101), Why.MALFORMED),
+        (lambda: hello(id="line\n"), Why.MALFORMED),
+        (lambda: hello(incarnation=-1), Why.MALFORMED),
+        (lambda: hello().replace(b"client1", b"client\xff"), Why.MALFORMED),
+        (lambda: encode_frame(Kind.HELLO, b"\x91" * HANDSHAKE_BYTES_MAX), Why.MALFORMED),
+        (lambda: encode_frame(Kind.HELLO, b""), Why.MALFORMED),
+        (lambda: encode_frame(Kind.HELLO, b"x" * (HANDSHAKE_BYTES_MAX + 1)), Why.FRAME_TOO_LONG),
+        (lambda: encode_frame(Kind.WELCOME, encode_welcome(HOST, 1, 1000, 15_000)), Why.OUT_OF_ORDER),
+        (lambda: encode_frame(Kind.HEARTBEAT, b"early"), Why.OUT_OF_ORDER),
+        (lambda: encode_frame(Kind.ALIVE, b""), Why.OUT_OF_ORDER),
+        (lambda: b"\x00\x00\x00\x00\xc8", Why.UNKNOWN_KIND),
+        (lambda: b"GET / HTTP/1.1\r\n\r\n", Why.FRAME_TOO_LONG),
+    ],
+)
+def test_a_bad_beginning_is_refused_with_one_reason(spoil: Callable[[], bytes], why: Why) -> None:
+    """The session ends, says why in one Goodbye, and gives no frame, also of what follows."""
+    session = acceptor()
+    assert session.receive(spoil() + encode_frame(Kind.HEARTBEAT, b"hidden")) == []
+    assert session.state is State.ENDED
+    assert session.reason is not None
+    assert session.reason.why is why
+    assert [reason.why for reason in said(session)] == [why]
+    assert session.receive(hello()) == []
+    assert said(session) == []
+
+
+def test_a_later_version_with_more_fields_is_understood() -> None:
+    """A Hello may grow at its end, and offers that include our version are taken."""
+    fields = ["holdfast", 1, 5, "test", "client", "client1", 0, 1000, 15_000, "a field of tomorrow", {"x": 1}]
+    session = acceptor()
+    session.receive(encode_frame(Kind.HELLO, msgspec.msgpack.encode(fields)))
+    assert session.agreed is not None
+    assert session.agreed.version == 1
+
+
+def test_a_welcome_of_a_version_that_was_not_offered_is_refused() -> None:
+    session = connector()
+    session.receive(encode_frame(Kind.WELCOME, encode_welcome(HOST, 2, 1000, 15_000)))
+    assert session.reason is not None
+    assert session.reason.why is Why.VERSION
+
+
+@pytest.mark.parametrize(
+    ("expected", "certified", "is_open"),
+    [
+        (Expected(roles=frozenset({Role.CLIENT})), None, True),
+        (Expected(roles=frozenset({Role.HOST, Role.AGENT})), None, False),
+        (Expected(id="client1"), None, True),
+        (Expected(id="client2"), None, False),
+        (EVERYTHING, CertifiedName("test", Role.CLIENT, "client1"), True),
+        (EVERYTHING, CertifiedName("test", Role.HOST, "client1"), False),
+        (EVERYTHING, CertifiedName("test", Role.CLIENT, "client2"), False),
+        (EVERYTHING, CertifiedName("other", Role.CLIENT, "client1"), False),
+    ],
+)
+def test_the_peer_must_be_who_is_expected_and_certified(
+    expected: Expected, certified: CertifiedName | None, is_open: bool
+) -> None:
+    """Role and id must be admitted, and agree with the certificate, at the accepting end ..."""
+    one, other = connector(), acceptor(expected, certified)
+    shake_hands(one, other)
+    assert (other.state is State.OPEN) is is_open
+    assert (one.state is State.OPEN) is is_open
+    if not is_open:
+        assert one.reason is not None
+        assert (one.reason.why, one.reason.by_peer) == (Why.REFUSED, True)
+
+
+def test_the_connecting_end_checks_too() -> None:
+    """... and at the connecting end: a server that is someone else is left with a Goodbye."""
+    one, other = connector(Expected(id="host2")), acceptor()
+    shake_hands(one, other)
+    assert one.reason is not None
+    assert (one.reason.why, one.reason.by_peer) == (Why.REFUSED, False)
+    other.receive(one.take_output())
+    assert other.reason is not None
+    assert (other.reason.why, other.reason.by_peer) == (Why.REFUSED, True)
+
+
+VERSION_1_HELLO = bytes.fromhex(
+    "000000270199a8686f6c64666173740101a474657374a6636c69656e74a7636c69656e743100cd07d0cd3a98"
+)
+VERSION_1_WELCOME = bytes.fromhex("00000019029701a474657374a4686f7374a5686f73743107cd07d0cd3a98")
+VERSION_1_GOODBYE = bytes.fromhex("0000000d0392a4646f6e65a6636c6f736564")
+
+
+def test_version_1_stays_as_it_was_on_the_wire() -> None:
+    """The first version's bytes: understood for ever, and sent unchanged while it is spoken."""
+    one, other = connector(), acceptor()
+    assert one.take_output() == VERSION_1_HELLO
+    other.receive(VERSION_1_HELLO)
+    assert other.take_output() == VERSION_1_WELCOME
+    one.receive(VERSION_1_WELCOME)
+    assert one.agreed is not None
+    assert (one.agreed.peer, one.agreed.idle_ms) == (HOST, 15_000)
+    one.receive(VERSION_1_GOODBYE)
+    assert one.reason == Reason(Why.DONE, "closed", by_peer=True)
+
+
+def test_frames_before_a_violation_are_given() -> None:
+    """What was in order is delivered; the violation and what follows it is not."""
+    session = open_acceptor()
+    good, bad = session.frame(Kind.HEARTBEAT, b"1"), encode_frame(Kind.HELLO, b"again")
+    assert session.receive(good + bad + good) == [(Kind.HEARTBEAT, b"1")]
+    assert session.reason is not None
+    assert session.reason.why is Why.OUT_OF_ORDER
+
+
+def test_alive_is_nobodys_business() -> None:
+    """ALIVE frames between others are taken out, and change nothing."""
+    session = open_acceptor()
+    beat, alive = session.frame(Kind.HEARTBEAT, b"1"), encode_frame(Kind.ALIVE, b"")
+    assert session.receive(beat + alive + beat) == [(Kind.HEARTBEAT, b"1")] * 2
+    assert session.state is State.OPEN
+
+
+def test_the_end_of_the_stream_inside_a_frame_is_truncation() -> None:
+    """Between frames it is a loss; inside one it is a truncation, and the peer is told."""
+    cut, clean = open_acceptor(), open_acceptor()
+    cut.receive(cut.frame(Kind.HEARTBEAT, b"12345")[:-1])
+    cut.receive_eof()
+    clean.receive_eof()
+    assert cut.reason is not None
+    assert clean.reason is not None
+    assert (cut.reason.why, clean.reason.why) == (Why.TRUNCATED, Why.LOST)
+    assert [reason.why for reason in said(cut)] == [Why.TRUNCATED]
+    assert said(clean) == []
+
+
+def test_the_first_reason_stands() -> None:
+    """A session ends once: neither a second end nor a late Goodbye changes why."""
+    session = open_acceptor()
+    session.end(Reason(Why.SHUTTING_DOWN, "bye"))
+    session.end(Reason(Why.INTERNAL, "later"))
+    session.receive_eof()
+    assert session.reason == Reason(Why.SHUTTING_DOWN, "bye")
+    assert [reason.why for reason in said(session)] == [Why.SHUTTING_DOWN]
+
+
+def test_a_goodbye_is_read_with_care() -> None:
+    """A code of a later version, control characters and great length are all survived."""
+    session = open_acceptor()
+    text = "\x1b[31m\n" + "x" * 500
+    session.receive(encode_frame(Kind.GOODBYE, msgspec.msgpack.encode(["of_tomorrow", text])))
+    assert session.reason is not None
+    assert session.reason.by_peer
+    assert session.reason.message.isprintable()
+    assert len(session.reason.message) == 300
+
+
+def test_names_that_cannot_travel_are_refused_at_home() -> None:
+    """An identity is checked when it is made, not when the peer refuses it."""
+    with pytest.raises(InvalidRequest):
+        PeerIdentity("test", Role.HOST, "a b")
+    with pytest.raises(InvalidRequest):
+        PeerIdentity("", Role.HOST, "a")
+
+
+@settings(max_examples=400)
+@given(data=st.binary(max_size=600), is_connector=st.booleans())
+def test_random_bytes_never_open_a_session(data: bytes, is_connector: bool) -> None:
+    """Whatever a stranger says: no frame, no exception, at most one Goodbye."""
+    session = connector() if is_connector else acceptor()
+    session.take_output()
+    assert session.receive(data) == []
+    session.receive_eof()
+    assert session.state is State.ENDED
+    assert len(said(session)) <= 1
+
+
+def test_mutated_conversations_end_in_a_documented_way(rounds: Callable[..., int]) -> None:
+    """A good conversation with bytes changed, dropped, doubled or cut: frames and then one reason, never an
+    exception, and never more bytes held than one frame."""
+    script = [
+        encode_frame(Kind.HELLO, encode_hello(CLIENT, PAYLOAD_BYTES_MAX, 15_000)),
+        *(encode_frame(Kind.STATUS_REQUEST, b"payload %d" % n) for n in range(8)),
+        encode_frame(Kind.ALIVE, b""),
+        encode_frame(Kind.GOODBYE, msgspec.msgpack.encode(["done", "closed"])),
+    ]
+    dice = random.Random(20)
+    seen: set[Why] = set()
+    for _ in range(rounds(short=3000, long=100_000)):
+        session = acceptor()
+        frames: list[Frame] = []
+        for piece in mutate(script, dice):
+            frames += session.receive(piece)
+        session.receive_eof()
+        assert session.reason is not None
+        assert len(said(session)) <= 1
+        assert all(kind >= 16 for kind, _ in frames)
+        seen.add(session.reason.why)
+    assert seen >= {Why.DONE, Why.LOST, Why.TRUNCATED, Why.MALFORMED, Why.OUT_OF_ORDER, Why.UNKNOWN_KIND}
+    assert Why.FRAME_TOO_LONG in seen
+
+
+def mutate(script: list[bytes], dice: random.Random) -> list[bytes]:
+    frames = list(script)
+    for _ in range(dice.randrange(3)):
+        at = dice.randrange(len(frames))
+        match dice.randrange(3):
+            case 0:
+                del frames[at]
+            case 1:
+                frames.insert(dice.randrange(len(frames)), frames[at])
+            case _:
+                frames[at] = frames[at][: dice.randrange(len(frames[at]) + 1)]
+        if not frames:
+            return []
+    data = bytearray(b"".join(frames))
+    for _ in range(dice.choice((0, 0, 1, 1, 2, 5)) if data else 0):
+        data[dice.randrange(len(data))] = dice.randrange(256)
+    step = dice.choice((1, 7, 64, 4096))
+    return [bytes(data[i : i + step]) for i in range(0, len(data), step)]

@@ -1,0 +1,160 @@
+"""A host's links to agents: it reports to its own, believes agents only, and counts each death once (K2)."""
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+
+import msgspec
+
+from holdfast.authority.sessions import Session
+from holdfast.model.ids import HostId, Incarnation, Nonce
+from holdfast.net import (
+    Address,
+    Connection,
+    ConnectionSettings,
+    Kind,
+    PeerIdentity,
+    Reason,
+    Role,
+    Server,
+    serve,
+)
+from holdfast.net.handshake import AGENT_ADMITS
+from holdfast.node.agent_links import AgentLinks
+from holdfast.node.messages import HostDied, HostReport, Subscribe, ToAgent
+
+WAIT_S = 60.0
+HERE = Address("127.0.0.1", 0)
+DIED = HostDied(host=HostId("b"), incarnation=Incarnation(3), proof="waitpid", how="was ended by SIGKILL")
+
+
+class FakeAgent:
+    """Listens as *role*; tells every subscriber of one death, twice."""
+
+    def __init__(self, role: Role = Role.AGENT) -> None:
+        self.endpoint = ConnectionSettings(PeerIdentity("d", role, "agent1"))
+        self.reports: list[HostReport] = []
+        self.connections: list[Connection] = []
+
+    async def start(self) -> Server:
+        return await serve(HERE, self._on_connection, self.endpoint, admits=AGENT_ADMITS)
+
+    def _on_connection(self, connection: Connection) -> "FakeAgent":
+        self.connections.append(connection)
+        return self
+
+    def on_frame(self, connection: Connection, kind: Kind, payload: bytes) -> None:
+        match msgspec.msgpack.decode(payload, type=ToAgent):
+            case Subscribe():
+                for _ in range(2):
+                    connection.send(Kind.AGENT_REPORT, msgspec.msgpack.encode(DIED))
+            case HostReport() as report:
+                self.reports.append(report)
+
+    def on_closed(self, connection: Connection, reason: Reason) -> None:
+        self.connections.remove(connection)
+
+
+def report() -> HostReport:
+    return HostReport(
+        host=HostId("a"),
+        incarnation=Incarnation(1),
+        pid=1,
+        address="127.0.0.1:1",
+        store="s",
+        opening=1,
+        log_bytes=0,
+        in_session=True,
+        peers=(),
+    )
+
+
+def agents_of(own: Server) -> AgentLinks:
+    endpoint = ConnectionSettings(PeerIdentity("d", Role.HOST, "a", 1))
+    return AgentLinks(str(own.address), endpoint, random=Random(1), report=report)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(WAIT_S):
+        while not holds():
+            await asyncio.sleep(0.005)
+
+
+def test_a_host_reports_to_its_agent_and_counts_each_death_once() -> None:
+    async def story() -> None:
+        agent = FakeAgent()
+        server = await agent.start()
+        agents = agents_of(server)
+        agents.set_peers({HostId("b"): session("b", str(server.address), incarnation=3)})
+        await until(lambda: bool(agent.reports) and bool(agents.deaths))
+        agents.report_now()
+        await until(lambda: len(agent.reports) == 2)
+        assert [(death.host, death.incarnation) for death in agents.deaths] == [("b", 3)]
+        await agents.close()
+        await server.close()
+
+    asyncio.run(story())
+
+
+def test_who_is_no_agent_is_not_believed() -> None:
+    """Ports are reused: whatever listens where an agent was may call itself anything but an agent."""
+
+    async def story() -> None:
+        impostor = FakeAgent(Role.HOST)
+        server = await impostor.start()
+        agents = agents_of(server)
+        await asyncio.sleep(0.2)
+        assert not agents.deaths
+        assert not impostor.reports
+        await agents.close()
+        await server.close()
+
+    asyncio.run(story())
+
+
+def test_only_a_hosts_own_agent_is_believed_and_only_of_the_process_in_session() -> None:
+    """K2: another machine's agent cannot have waited for it, and an earlier process is not this one."""
+
+    async def story() -> None:
+        agent = FakeAgent()
+        server = await agent.start()
+        for named, incarnation in (("127.0.0.1:1", 3), (str(server.address), 4), (str(server.address), 2)):
+            agents = agents_of(server)
+            agents.set_peers({HostId("b"): session("b", named, incarnation=incarnation)})
+            await until(lambda: bool(agent.reports))
+            await asyncio.sleep(0.1)
+            assert not agents.deaths
+            await agents.close()
+            agent.reports.clear()
+        await server.close()
+
+    asyncio.run(story())
+
+
+def test_the_agents_of_peers_are_followed_while_there_are_such_peers() -> None:
+    async def story() -> None:
+        own, other = FakeAgent(), FakeAgent()
+        own_server, other_server = await own.start(), await other.start()
+        agents = agents_of(own_server)
+        agents.set_peers(
+            {HostId("b"): session("b", str(other_server.address)), HostId("c"): session("c", "")}
+        )
+        await until(lambda: bool(own.connections) and bool(other.connections))
+        agents.set_peers({})
+        await until(lambda: not other.connections)
+        assert own.connections
+        await agents.close()
+        await own_server.close()
+        await other_server.close()
+
+    asyncio.run(story())
+
+
+def session(host: str, agent: str, *, incarnation: int = 1) -> Session:
+    return Session(
+        host=HostId(host),
+        incarnation=Incarnation(incarnation),
+        address="127.0.0.1:1",
+        nonce=Nonce("n"),
+        agent_address=agent,
+    )

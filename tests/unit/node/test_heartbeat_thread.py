@@ -1,0 +1,129 @@
+"""The heart of a host: it beats for leases while the host's loop stands, but not for ever (R4, K3)."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from holdfast.admin.fault_injection import PartitionFilter
+from holdfast.authority.sessions import Session
+from holdfast.machine import MachineClock
+from holdfast.model.ids import MILLISECOND, SECOND, HostId, Incarnation
+from holdfast.net import Address
+from holdfast.node.heartbeat_thread import HeartbeatThread
+from holdfast.node.heartbeats import HeartbeatConfig, Vitals
+from holdfast.sequence.config import LeaseConfig
+from holdfast.sequence.lease_heartbeats import LeaseHeartbeats
+
+A, B = HostId("a"), HostId("b")
+LIMIT_NS = 600 * SECOND
+"""Longer than any test: these hearts do not end their process."""
+LEASES = LeaseConfig(lease_ns=60 * SECOND, interval_ns=10 * MILLISECOND)
+ONE = Incarnation(1)
+WAIT_S = 60.0
+SETTLED_S = 0.5
+"""Many intervals."""
+
+
+class Host:
+    """A heart, and the age of a loop that does not exist."""
+
+    def __init__(self, name: HostId) -> None:
+        self.name = name
+        self.loop_age_ns = 0
+        self.deafness = PartitionFilter()
+        self.heart = HeartbeatThread(
+            name,
+            "main",
+            listen=Address("127.0.0.1", 0),
+            config=HeartbeatConfig(hang_limit_ns=LIMIT_NS),
+            deafness=self.deafness,
+        )
+        self.beats = LeaseHeartbeats(incarnation=ONE, clock=MachineClock(), network=self.heart, config=LEASES)
+        self.address = self.heart.listen()
+
+    def start(self, others: list["Host"]) -> None:
+        self.heart.start(ONE, lambda: Vitals(loop_age_ns=self.loop_age_ns, sync_age_ns=0))
+        self.beats.start([each.name for each in others])
+        self.heart.carry(self.beats)
+        self.meet(others)
+
+    def meet(self, others: list["Host"]) -> None:
+        self.heart.set_peers({each.name: each.session for each in others})
+
+    @property
+    def session(self) -> Session:
+        return Session(
+            host=self.name,
+            incarnation=ONE,
+            address="127.0.0.1:1",
+            heartbeat_address=str(self.address),
+            agent_address="",
+            nonce="",
+        )
+
+    def answered(self, other: HostId) -> int:
+        """The newest heartbeat of *other* that was answered here."""
+        return self.beats.peers[other].promised.beat
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[Host, Host]]:
+    a, b = Host(A), Host(B)
+    try:
+        a.start([b])
+        b.start([a])
+        yield a, b
+    finally:
+        a.heart.stop()
+        b.heart.stop()
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """The test's own thread, on which a host's loop would run, only sleeps."""
+    deadline = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def is_quiet(host: Host, other: HostId) -> bool:
+    before = host.answered(other)
+    time.sleep(SETTLED_S)
+    return host.answered(other) == before
+
+
+def test_leases_are_kept_while_no_loop_turns(pair: tuple[Host, Host]) -> None:
+    """In both directions: promises are made, and answers taken in."""
+    a, b = pair
+    until(lambda: b.answered(A) >= 5 and a.answered(B) >= 5)
+    lease = a.beats.peers[B].lease
+    assert lease.incarnation == ONE
+    assert lease.until > MachineClock().now()
+
+
+def test_nobody_vouches_for_a_loop_that_has_stood_for_too_long(pair: tuple[Host, Host]) -> None:
+    """It does, again, when the loop turns after all: the whole process may have been paused."""
+    a, b = pair
+    until(lambda: b.answered(A) >= 1)
+    a.loop_age_ns = LIMIT_NS + 1
+    until(lambda: is_quiet(b, A))
+    last = b.answered(A)
+    a.loop_age_ns = 0
+    until(lambda: b.answered(A) > last)
+
+
+def test_a_host_that_is_gone_from_the_authority_keeps_its_leases(pair: tuple[Host, Host]) -> None:
+    """It may be cut off from the authority, and from nobody else."""
+    a, b = pair
+    until(lambda: b.answered(A) >= 1)
+    a.meet([])
+    last = b.answered(A)
+    until(lambda: b.answered(A) >= last + 5)
+
+
+def test_the_deaf_hear_no_heartbeats_of_leases(pair: tuple[Host, Host]) -> None:
+    _, b = pair
+    until(lambda: b.answered(A) >= 1)
+    b.deafness.begin([A])
+    until(lambda: is_quiet(b, A))

@@ -1,0 +1,90 @@
+"""A host listens where it did before, if it can: clients find it again after all hosts were gone."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from holdfast.model.errors import DiskFailed, Unavailable
+from holdfast.net import Address, Connection, ConnectionSettings, PeerIdentity, Receiver, Role, Server, serve
+from holdfast.net.handshake import HOST_ADMITS
+from holdfast.node.links import ADDRESS, PORTS, listen, remember
+
+ANY = Address("127.0.0.1", 0)
+
+
+def nobody(_: Connection) -> Receiver:
+    raise AssertionError("nobody connects")
+
+
+async def listening(at: Address, directory: Path) -> Server:
+    endpoint = ConnectionSettings(PeerIdentity("test", Role.HOST, "a", 1))
+    return await listen(at, directory, lambda address: serve(address, nobody, endpoint, admits=HOST_ADMITS))
+
+
+def run(story: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(30):
+            await story()
+
+    asyncio.run(bounded())
+
+
+def test_the_next_process_listens_where_the_last_one_did(tmp_path: Path) -> None:
+    async def story() -> None:
+        first = await listening(ANY, tmp_path)
+        address = first.address
+        assert address.port in PORTS
+        remember(address, tmp_path)
+        await first.close()
+        second = await listening(ANY, tmp_path)
+        assert second.address == address
+        await second.close()
+
+    run(story)
+
+
+def test_where_another_listens_meanwhile_it_goes_elsewhere(tmp_path: Path) -> None:
+    async def story() -> None:
+        first = await listening(ANY, tmp_path)
+        remember(first.address, tmp_path)
+        second = await listening(ANY, tmp_path)
+        assert second.address.port != first.address.port
+        remember(second.address, tmp_path)
+        assert (tmp_path / ADDRESS).read_text() == str(second.address)
+        await first.close()
+        await second.close()
+
+    run(story)
+
+
+def test_a_port_that_was_asked_for_is_the_only_one(tmp_path: Path) -> None:
+    async def story() -> None:
+        other = await listening(ANY, tmp_path)
+        remember(other.address, tmp_path)
+        await other.close()
+        wanted = await listening(ANY, tmp_path / "elsewhere")
+        with pytest.raises(Unavailable):
+            await listening(wanted.address, tmp_path)
+        await wanted.close()
+
+    run(story)
+
+
+@pytest.mark.parametrize("damage", [b"", b"nowhere", b"\xff\x00", b"127.0.0.1:99999"])
+def test_a_damaged_memory_is_no_memory(tmp_path: Path, damage: bytes) -> None:
+    async def story() -> None:
+        (tmp_path / ADDRESS).write_bytes(damage)
+        server = await listening(ANY, tmp_path)
+        assert server.address.port in PORTS
+        await server.close()
+
+    run(story)
+
+
+def test_a_disk_that_cannot_keep_the_address_has_failed(tmp_path: Path) -> None:
+    """D1: who needs it next would be told nothing of the failure."""
+    (tmp_path / f"{ADDRESS}.new").mkdir()
+    with pytest.raises(DiskFailed, match=ADDRESS):
+        remember(Address("127.0.0.1", 20_000), tmp_path)

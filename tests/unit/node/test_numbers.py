@@ -1,0 +1,48 @@
+"""The numbers of new groups: each once, and together for orders that come together."""
+
+import asyncio
+from pathlib import Path
+
+from holdfast.admin.groups import Numbers
+from holdfast.authority.contract import Request, Result, Txn
+from holdfast.model.ids import GroupId
+from recipe_bench import Bench
+
+
+class Slow:
+    """An authority that lets others go first."""
+
+    def __init__(self, directory: Path) -> None:
+        self.bench = Bench(directory)
+        self.changes = 0
+
+    async def ask(self, request: Request) -> Result:
+        self.changes += isinstance(request, Txn)
+        await asyncio.sleep(0)
+        return self.bench.ask(request)
+
+
+def test_orders_that_come_together_get_their_numbers_together(tmp_path: Path) -> None:
+    """One change of the counter for the first, one for all that came meanwhile; no number twice."""
+    authority = Slow(tmp_path)
+    numbers = Numbers(authority, authority.bench.nonce)  # type: ignore[arg-type]  # it watches nothing
+
+    async def take_many() -> list[GroupId]:
+        return list(await asyncio.gather(*(numbers.take() for _ in range(20))))
+
+    assert sorted(asyncio.run(take_many())) == list(range(1, 21))
+    assert authority.changes == 2
+
+
+def test_who_is_gone_leaves_its_number_to_the_next(tmp_path: Path) -> None:
+    authority = Slow(tmp_path)
+    numbers = Numbers(authority, authority.bench.nonce)  # type: ignore[arg-type]  # it watches nothing
+
+    async def story() -> list[GroupId]:
+        first, second = (asyncio.create_task(numbers.take()) for _ in range(2))
+        await asyncio.sleep(0)
+        second.cancel()
+        return [await first, await numbers.take(), await numbers.take()]
+
+    taken = asyncio.run(story())
+    assert len(set(taken)) == 3

@@ -1,0 +1,96 @@
+"""To whom a primary hands over whose host shall not have the group any more (M6)."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from holdfast.authority.views import ViewMember
+from holdfast.model.ids import HostId, Incarnation, Opening, StoreId
+from holdfast.sequence.primary import DOUBLINGS_MAX, WAIT_NS, PrimaryDeparture
+from holdfast.sequence.role import Rank
+
+
+def member(name: str) -> ViewMember:
+    return ViewMember(
+        host=HostId(name), store=StoreId(f"disk-{name}"), incarnation=Incarnation(1), opening=Opening(1)
+    )
+
+
+A, B, C = map(member, "abc")
+LONG_NS = WAIT_NS << DOUBLINGS_MAX
+
+
+class Leaving:
+    """A, which is primary of a group of three and shall be a member no longer."""
+
+    def __init__(self) -> None:
+        self.unwanted = [A]
+        self.silent: list[ViewMember] = []
+        self.acknowledged = {B: 7, C: 9}
+        self.ranks: dict[ViewMember, Rank] = {}
+        self.on: Any = SimpleNamespace(
+            me=A,
+            now=1,
+            standing=SimpleNamespace(
+                listed=(A, B, C), pending=None, joining=None, is_wanted=lambda each: each not in self.unwanted
+            ),
+        )
+        submission: Any = SimpleNamespace(
+            is_answering=lambda each: each not in self.silent,
+            acknowledged_by=self.acknowledged.get,
+            rank_of=lambda each: self.ranks.get(each, Rank.NEAR),
+        )
+        self.departure = PrimaryDeparture(self.on, submission)
+
+    def choose(self, after_ns: int = LONG_NS) -> HostId | None:
+        self.on.now += after_ns
+        return self.departure.take_successor()
+
+
+def test_who_holds_most_comes_first_and_then_they_are_chosen_in_turn() -> None:
+    """C answers and does not claim, since its clock is off: the group must not be offered to it for ever,
+    whatever it holds by then."""
+    leaving = Leaving()
+    assert leaving.choose() == "c"
+    leaving.acknowledged[C] += 5
+    assert leaving.choose() == "b"
+    assert [leaving.choose(), leaving.choose()] == ["c", "b"]
+
+
+def test_one_that_falls_silent_is_passed_over_and_a_single_one_is_tried_again() -> None:
+    leaving = Leaving()
+    leaving.silent = [B]
+    assert [leaving.choose(), leaving.choose()] == ["c", "c"]
+    leaving.silent = [B, C]
+    assert leaving.choose() is None
+    leaving.silent = []
+    assert [leaving.choose(), leaving.choose(), leaving.choose()] == ["b", "c", "b"]
+
+
+def test_attempts_come_seldomer_each_time() -> None:
+    """While one lasts the group takes no calls."""
+    leaving = Leaving()
+    assert leaving.choose() is not None
+    assert leaving.choose(WAIT_NS - 1) is None
+    assert leaving.choose(1) is not None
+    assert leaving.choose(2 * WAIT_NS - 1) is None
+    assert leaving.choose(1) is not None
+
+
+def test_one_that_may_stay_hands_over_to_nobody_and_begins_afresh_when_it_may_not() -> None:
+    leaving = Leaving()
+    assert leaving.choose() == "c"
+    leaving.unwanted = []
+    assert leaving.choose() is None
+    leaving.unwanted = [A]
+    assert leaving.choose() == "c"
+
+
+def test_who_has_no_object_is_chosen_last_and_whose_differs_never() -> None:
+    """O3, E8."""
+    leaving = Leaving()
+    leaving.ranks = {B: Rank.UNABLE}
+    assert leaving.choose() == C.host
+    leaving.ranks = {B: Rank.UNABLE, C: Rank.UNFIT}
+    assert [leaving.choose(), leaving.choose()] == [B.host, B.host]
+    leaving.ranks = {B: Rank.UNFIT, C: Rank.UNFIT}
+    assert leaving.choose() is None

@@ -1,0 +1,22 @@
+"""What a primary knows of a follower: how much is on its way to it."""
+
+from holdfast.authority.views import ViewMember
+from holdfast.model.ids import HostId, Incarnation, Opening, Position, StoreId
+from holdfast.sequence.progress import Progress
+
+
+def test_bytes_in_flight_end_with_their_acknowledgement() -> None:
+    """Acknowledgements are cumulative and may be old; what is sent again is counted anew."""
+    member = ViewMember(host=HostId("b"), store=StoreId("b"), incarnation=Incarnation(1), opening=Opening(1))
+    follower = Progress(member, next=Position(0), agreed=Position(0))
+    for last, size in ((3, 100), (5, 200), (9, 400)):
+        follower.sent(Position(last), size)
+    assert follower.in_flight_bytes == 700
+    follower.has(Position(4))
+    assert (follower.acknowledged, follower.in_flight_bytes) == (4, 600)
+    follower.has(Position(9))
+    follower.has(Position(5))
+    assert (follower.acknowledged, follower.in_flight_bytes) == (9, 0)
+    follower.sent(Position(12), 50)
+    follower.lost_all()
+    assert follower.in_flight_bytes == 0

@@ -1,0 +1,139 @@
+"""Who claims first when several members have the same ground to."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from holdfast.authority.views import View, ViewMember, Why
+from holdfast.model.ids import Epoch, GroupId, HostId, Incarnation, Nonce, Opening, StoreId
+from holdfast.sequence.claim import ClaimOrder, in_order
+from holdfast.sequence.messages import Waived
+from holdfast.sequence.role import FAR, NEAR, Fitness, Rank
+
+TURN_NS, CLOCK_WAIT_NS = 100, 900
+
+
+def member(name: str) -> ViewMember:
+    return ViewMember(
+        host=HostId(name), store=StoreId(f"disk-{name}"), incarnation=Incarnation(1), opening=Opening(1)
+    )
+
+
+A, B, C = map(member, "abc")
+
+
+class Backup:
+    """One of three members of a group whose primary, a, is dead."""
+
+    def __init__(
+        self,
+        me: ViewMember,
+        *,
+        group: int = 1,
+        is_near: bool = True,
+        is_clock_off: bool = False,
+        fitness: Fitness | None = None,
+    ) -> None:
+        self.sent: list[tuple[HostId, object]] = []
+        self.silent: list[HostId] = []
+        view = View(group=GroupId(group), epoch=Epoch(3), primary=A.host, members=(A, B, C), nonce=Nonce("n"))
+        self.on: Any = SimpleNamespace(
+            me=me,
+            group=GroupId(group),
+            epoch=view.epoch,
+            now=1_000,
+            config=SimpleNamespace(turn_ns=TURN_NS, clock_wait_ns=CLOCK_WAIT_NS),
+            application=SimpleNamespace(fitness=lambda: fitness or (NEAR if is_near else FAR)),
+            standing=SimpleNamespace(view=view),
+            is_dead=lambda each: each == A,
+            send=lambda host, message: self.sent.append((host, message)),
+            ports=SimpleNamespace(
+                leases=SimpleNamespace(hears=lambda host: host not in self.silent, is_clock_off=is_clock_off)
+            ),
+        )
+        self.precedence = ClaimOrder(self.on)
+
+    def wait_ns(self, ground: Why = Why.DEAD) -> int:
+        return self.precedence.wait_ns(ground)
+
+
+def test_each_group_begins_with_another_candidate() -> None:
+    """So the groups of a host that died are shared out among those that are left."""
+    assert [in_order((B, C), GroupId(group))[0] for group in range(1, 5)] == [B, C, B, C]
+    assert in_order((C,), GroupId(7)) == (C,)
+
+
+def test_the_claim_is_left_to_who_comes_first() -> None:
+    """Two that claim hold each other up; the wait counts from the moment there was ground."""
+    assert [Backup(B).wait_ns(), Backup(C).wait_ns()] == [0, TURN_NS]
+    assert [Backup(B, group=2).wait_ns(), Backup(C, group=2).wait_ns()] == [TURN_NS, 0]
+    second = Backup(C)
+    second.wait_ns()
+    second.on.now += TURN_NS
+    assert second.wait_ns() == 0, "who waited in vain claims"
+
+
+def test_nobody_waits_for_one_that_is_not_heard() -> None:
+    second = Backup(C)
+    second.silent.append(B.host)
+    assert second.wait_ns() == 0
+
+
+@pytest.mark.parametrize("ground", [Why.RELEASED, Why.OWN])
+def test_who_was_chosen_does_not_wait(ground: Why) -> None:
+    assert Backup(C).wait_ns(ground) == 0
+
+
+def test_who_has_much_to_load_comes_last_and_says_so_once() -> None:
+    far, near = Backup(B, is_near=False), Backup(C)
+    assert far.wait_ns() == TURN_NS
+    far.wait_ns()
+    assert far.sent == [(C.host, Waived(GroupId(1), Epoch(3)))]
+    near.precedence.on_waived(B.host)
+    assert near.wait_ns() == 0
+
+
+@pytest.mark.parametrize("ground", list(Why))
+def test_who_has_the_wrong_time_leaves_the_claim_to_the_others(ground: Why) -> None:
+    """X4: whatever the ground, and they are told not to wait."""
+    wrong = Backup(B, is_clock_off=True)
+    assert wrong.wait_ns(ground) == CLOCK_WAIT_NS
+    assert wrong.sent == [(C.host, Waived(GroupId(1), Epoch(3)))]
+
+
+def test_of_two_with_much_to_load_one_goes_first() -> None:
+    first, second = Backup(B, is_near=False), Backup(C, is_near=False)
+    for one, other in ((first, C), (second, B)):
+        one.wait_ns()
+        one.precedence.on_waived(other.host)
+    assert [first.wait_ns(), second.wait_ns()] == [0, TURN_NS]
+
+
+def test_a_new_view_begins_anew() -> None:
+    second = Backup(C)
+    second.precedence.on_waived(B.host)
+    assert second.wait_ns() == 0
+    second.precedence.on_new_view()
+    second.on.now += 1
+    assert second.wait_ns() == TURN_NS
+
+
+def test_whose_object_differs_never_leads_and_says_so_once() -> None:
+    """E8; the others do not wait for it."""
+    unfit = Backup(B, fitness=Fitness(Rank.UNFIT, "it differs"))
+    assert unfit.precedence.must_not_lead()
+    assert [(host, type(message)) for host, message in unfit.sent] == [(C.host, Waived)]
+    assert unfit.precedence.must_not_lead()
+    assert len(unfit.sent) == 1
+    second = Backup(C)
+    second.precedence.on_waived(B.host)
+    assert second.wait_ns() == 0
+    assert not Backup(B, fitness=Fitness(Rank.UNABLE, "no object")).precedence.must_not_lead()
+
+
+def test_who_has_no_object_comes_last() -> None:
+    """O3: it claims all the same, if nobody else does."""
+    unable = Backup(B, fitness=Fitness(Rank.UNABLE, "no object"))
+    assert unable.wait_ns() == TURN_NS
+    assert [type(message) for _, message in unable.sent] == [Waived]

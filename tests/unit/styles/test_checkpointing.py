@@ -1,0 +1,501 @@
+"""States of every style: when they are captured and kept, and objects that cannot give theirs."""
+
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import pytest
+from fake_group import FakeGroup
+from group_classes import B, Counter, Spy, call, definition, sent
+from style_groups import ALL, CONFIG, INTERVAL_NS, PASSIVE, catch_up, group, lines, pass_interval, told, write
+
+from holdfast.execution.capture import InvalidState, NoStateAvailable
+from holdfast.execution.records import encode_arguments
+from holdfast.model.calls import Request
+from holdfast.model.errors import Corruption, Overloaded, Unavailable
+from holdfast.model.ids import SECOND, Position
+from holdfast.model.outcome import Returned, decode_outcome, encode_outcome
+from holdfast.sequence.ports import Captured
+from holdfast.styles.config import StyleConfig
+
+
+class Fickle:
+    """A Checkpointable whose state is sometimes not to be had, or not to be taken."""
+
+    unavailable = 0
+    taken: int | None = None
+    """So many more states are taken, by any object; None: all."""
+
+    def __init__(self) -> None:
+        self.value = 0
+
+    def add(self) -> int:
+        self.value += 1
+        return self.value
+
+    def get_state(self) -> bytes:
+        if Fickle.unavailable:
+            Fickle.unavailable -= 1
+            raise NoStateAvailable
+        return b"%d" % self.value
+
+    def set_state(self, state: bytes) -> None:
+        if Fickle.taken is not None:
+            Fickle.taken -= 1
+            if Fickle.taken < 0:
+                raise InvalidState("no")
+        self.value = int(state)
+
+
+@pytest.fixture
+def _fickle() -> Any:
+    Fickle.unavailable, Fickle.taken = 0, None
+    yield
+    Fickle.unavailable, Fickle.taken = 0, None
+
+
+@pytest.mark.covers("FTC-293", "FTC-296", "FTC-306", "FTC-311")
+@pytest.mark.usefixtures("_fickle")
+def test_a_state_that_is_not_available_is_asked_for_again_and_nothing_is_pruned_meanwhile() -> None:
+    made = group("cold", Fickle)
+    made.replicas["a"].on_calls("t", sent(call(1, "add")))
+    made.settle()
+    Fickle.unavailable = 1
+    pass_interval(made)
+    assert made.members["a"].checkpoint is None
+    assert [record.first for record in made.members["a"].log] == [1]
+    pass_interval(made)
+    checkpoint = made.members["a"].checkpoint
+    assert checkpoint is not None
+    assert checkpoint.position == 1
+    assert 1 not in [record.first for record in made.members["a"].log], "it was pruned"
+
+
+@pytest.mark.covers("FTC-309")
+@pytest.mark.usefixtures("_fickle")
+@pytest.mark.parametrize("style", ALL)
+def test_an_object_is_asked_for_its_state_once_per_checkpoint(
+    style: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(Fickle, "get_state", lambda self: asked.append(self.value) or b"%d" % self.value)
+    made = FakeGroup(style, definition(Fickle), CONFIG, names="a")
+    made.clock.step_ns = 1000
+    made.replicas["a"].on_calls("t", sent(call(1, "add")))
+    made.settle()
+    asked.clear()
+    made.clock.time_ns += INTERVAL_NS
+    made.settle()
+    assert asked == [1]
+
+
+@pytest.mark.covers("FTC-310")
+@pytest.mark.usefixtures("_fickle")
+def test_an_object_that_refuses_its_state_counts_as_failed() -> None:
+    made = group("warm", Fickle)
+    made.replicas["a"].on_calls("t", sent(call(1, "add")))
+    Fickle.taken = 1  # where the primary tries it
+    pass_interval(made)
+    assert {(name, kind) for name, kind, _ in made.faults} == {("b", "object_failed"), ("c", "object_failed")}
+    assert made.replicas["b"].execution is None
+
+
+@pytest.mark.covers("FTC-295", "FTC-299")
+@pytest.mark.parametrize("style", ALL)
+def test_replies_survive_the_pruning_of_their_records(style: str) -> None:
+    """X1: a repetition after a checkpoint and a failover still gets the first reply."""
+    made = group(style)
+    write(made, 1)
+    pass_interval(made)
+    assert made.members["b"].floor >= 1
+    told(made)
+    made.fail_over("b", is_crash=True)
+    write(made, 1, token="again")
+    made.settle()
+    assert told(made) == [("again", [1], [Returned(1)])]
+
+
+@pytest.mark.covers("FTC-165", "FTC-306")
+@pytest.mark.parametrize("style", ALL)
+def test_a_checkpoint_interval_that_is_set_while_a_group_runs_holds_from_then_on(style: str) -> None:
+    made = group(style)
+    write(made, 1)
+    made.settle()
+    made.clock.time_ns += INTERVAL_NS // 10
+    made.settle()
+    assert made.members["a"].checkpoint is None
+    for replica in made.replicas.values():
+        replica.tune(msgspec.structs.replace(CONFIG, checkpoint_interval_ns=INTERVAL_NS // 20))
+    made.settle()
+    checkpoint = made.members["a"].checkpoint
+    assert checkpoint is not None
+    assert checkpoint.position >= 1
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_a_state_that_never_became_final_is_no_checkpoint(style: str) -> None:
+    """E1: other records may take the places of those it was made of."""
+    made = group(style)
+    write(made, 1)
+    made.clock.time_ns += INTERVAL_NS
+    made.members["a"].refuses = Overloaded("full")
+    with pytest.raises(Overloaded):
+        write(made, 2)
+    made.members["a"].refuses = None
+    made.settle()
+    write(made, 3, 4)
+    pass_interval(made)
+    for name in "abc":
+        checkpoint = made.members[name].checkpoint
+        assert checkpoint is not None
+        assert b"line 2" not in checkpoint.state
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_a_captured_state_is_dropped_with_the_object_it_was_taken_of(style: str) -> None:
+    made = group(style)
+    made.clock.time_ns += INTERVAL_NS
+    write(made, 1)
+    made.replicas["a"].turn()
+    made.members["a"].refuses = Overloaded("full")
+    with pytest.raises(Overloaded):
+        write(made, 2)
+    made.members["a"].refuses = None
+    made.members["a"].log.clear()
+    made.settle()
+    write(made, 3, 4, 5)
+    made.settle()
+    assert made.members["a"].checkpoint is None
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_a_group_that_always_waits_still_gets_checkpoints(style: str) -> None:
+    """Between two operations, though others stand in line."""
+    made = group(style, Counter)
+    for number in range(1, 4):
+        made.replicas["a"].on_calls("t", sent(call(number, "fetch", "h", "x")))
+    pass_interval(made)
+    _, waits = made.outgoing.pop()
+    made.replicas["a"].on_nested_outcome(waits.caller, waits.call, encode_outcome(Returned("x")))
+    made.settle()
+    checkpoint = made.members["a"].checkpoint
+    assert checkpoint is not None
+    made.crash("b")
+    made.restart("b", is_wiped=True)
+    made.fail_over("b", is_crash=True)
+    for _ in range(2):
+        made.settle()
+        _, waits = made.outgoing.pop()
+        made.replicas["b"].on_nested_outcome(waits.caller, waits.call, encode_outcome(Returned("x")))
+    made.settle()
+    execution = made.replicas["b"].execution
+    assert execution is not None
+    assert execution.is_idle
+    assert execution.position == made.members["b"].committed
+    outcome = decode_outcome(execution.query("get", encode_arguments((), {}), Request(B, 1)))
+    assert outcome == Returned(6)
+    assert not made.faults
+
+
+def ask_on(made: FakeGroup, rounds: int) -> None:
+    """Two callers of a method that waits for another group: when one ends, the next one waits already. An
+    interval passes now and then."""
+    number = made.members[made.primary].tail + 1
+    made.replicas[made.primary].on_calls(
+        "t", sent(call(number, "ask", "first"), call(number + 1, "ask", "x"))
+    )
+    made.settle()
+    for index in range(rounds):
+        _, waits = made.outgoing[-1]
+        made.outgoing.clear()
+        primary = made.replicas[made.primary]
+        primary.on_nested_outcome(waits.caller, waits.call, encode_outcome(Returned(5)))
+        primary.on_calls("t", sent(call(number + 2 + index, "ask", f"line {index}")))
+        if index % 5 == 0:
+            made.clock.time_ns += INTERVAL_NS
+        made.settle()
+        execution = primary.execution
+        assert execution is not None
+        assert not execution.is_at_rest, "at the end of a turn it never is"
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_members_of_a_group_in_which_a_method_always_waits_all_get_checkpoints(style: str) -> None:
+    """Every step is ordered in the middle of a call. Without checkpoints, logs grow until they are full, and
+    then also a successor's is."""
+    made = group(style)
+    ask_on(made, rounds=60)
+    for member in made.members.values():
+        assert member.floor > member.committed - 60
+    assert not made.faults
+
+
+def test_a_cold_backup_holds_its_object_until_it_is_captured_and_replays_nothing_twice() -> None:
+    made = group("cold")
+    ask_on(made, rounds=60)
+    assert max(map(Spy.runs.count, Spy.runs)) == 3, "once per member"
+    made.clock.time_ns += INTERVAL_NS
+    made.settle()
+    backup = made.replicas["b"]
+    assert backup.execution is not None, "it waits for its moment of rest"
+    assert not backup.execution.is_at_rest
+    _, waits = made.outgoing.pop()
+    made.outgoing.clear()
+    made.replicas["a"].on_nested_outcome(waits.caller, waits.call, encode_outcome(Returned(5)))
+    made.settle()
+    assert backup.execution is None
+    assert made.members["b"].floor == made.members["a"].floor
+
+
+@pytest.mark.parametrize("is_crash", [True, False])
+def test_a_cold_backup_that_takes_over_goes_on_with_the_object_it_holds(is_crash: bool) -> None:
+    made = group("cold")
+    ask_on(made, rounds=11)
+    made.clock.time_ns += INTERVAL_NS
+    made.settle()
+    held = made.replicas["b"].execution
+    assert held is not None
+    made.fail_over("b", is_crash=is_crash)
+    assert made.replicas["b"].execution is held
+    before = made.members["b"].floor
+    for _ in range(2):
+        made.settle()
+        _, waits = made.outgoing.pop()
+        made.outgoing.clear()
+        made.replicas["b"].on_nested_outcome(waits.caller, waits.call, encode_outcome(Returned(5)))
+    made.settle()
+    assert lines(made, "b") == ["first", "x", *(f"line {index}" for index in range(11))]
+    assert made.members["b"].floor > before, "it was captured as a primary's"
+    assert not made.faults
+
+
+def test_a_cold_backup_gives_up_the_object_it_holds_when_it_follows_another() -> None:
+    made = group("cold")
+    ask_on(made, rounds=11)
+    made.clock.time_ns += INTERVAL_NS
+    made.settle()
+    before = made.members["b"].checkpoint
+    backup = made.replicas["b"]
+    assert backup.execution is not None
+    backup.on_following()
+    assert backup.execution is None
+    assert made.members["b"].checkpoint is before
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_primary_whose_log_cannot_be_read_for_a_moment_serves_a_moment_later(style: str) -> None:
+    made = group(style)
+    write(made, 1)
+    made.replicas["a"].turn()
+    for name in "bc":
+        made.replicate(name)
+    made.members["b"].unreadable = 2
+    made.fail_over("b", is_crash=True)
+    assert "b" in made.woken
+    with pytest.raises(Unavailable):
+        write(made, 2)
+    for _ in range(2):
+        made.replicas["b"].turn()
+    write(made, 2)
+    made.settle()
+    assert lines(made, "b") == ["line 1", "line 2"]
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_log_that_grows_fast_is_cut_before_the_interval_is_over(style: str) -> None:
+    """D4: on every member."""
+    made = group(style, config=msgspec.structs.replace(CONFIG, checkpoint_bytes=300, replay_budget_ns=1))
+    for number in range(1, 40):
+        write(made, number)
+        made.settle()
+    for member in made.members.values():
+        assert member.floor > 20
+    assert lines(made, "a")[-1] == "line 39"
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_a_new_primary_is_ready_once_its_object_has_what_it_lacked(style: str) -> None:
+    """Clients are told of it then: told before, they would be turned away and look elsewhere."""
+    made = group(style, config=msgspec.structs.replace(CONFIG, slice_ns=1))
+    for number in range(1, 10):
+        write(made, number)
+        made.settle()
+    assert [made.replicas[name].is_ready for name in "abc"] == [True, False, False]
+    made.fail_over("b", is_crash=True)
+    assert catch_up(made) > 0
+    write(made, 10)
+    made.settle()
+    assert lines(made, "b")[-1] == "line 10"
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_small_state_is_captured_long_before_a_large_one_would_be(style: str) -> None:
+    """Or whoever starts again replays a long log for it before it can take over."""
+    config = msgspec.structs.replace(CONFIG, checkpoint_bytes_least=2000, replay_budget_ns=1)
+    made = group(style, Counter, config)
+    for number in range(1, 201):
+        made.replicas["a"].on_calls("token", sent(call(number, "add", 1), floor=number))
+        made.settle()
+    for member in made.members.values():
+        assert member.floor > 100
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_few_calls_with_long_arguments_cut_the_log_of_every_member_too(style: str) -> None:
+    """D4: they are soon executed and take few positions, so backups are brought forward for nothing else."""
+    config = StyleConfig(
+        checkpoint_bytes=3000,
+        long_log_bytes=12_000,
+        log_bytes_max=15_000,
+        scan_bytes=1000,
+        sent_state_bytes_max=500,
+    )
+    made = group(style, config=config)
+    for number in range(1, 41):
+        made.replicas["a"].on_calls("token", sent(call(number, "write", "x" * 1000)))
+        made.settle()
+    for member in made.members.values():
+        assert member.log_bytes < config.long_log_bytes
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_long_log_makes_a_checkpoint_due_and_a_longer_one_refuses_calls(style: str) -> None:
+    """D4: what brings about checkpoints still finds room; once they are there calls are taken again."""
+    made = group(style, config=StyleConfig(long_log_bytes=500, log_bytes_max=600))
+    with pytest.raises(Overloaded, match="waits for checkpoints"):
+        for number in range(1, 100):
+            write(made, number)
+    made.settle()
+    write(made, 100)
+    made.settle()
+    assert lines(made, made.primary)[-1] == "line 100"
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_checkpoint_that_is_put_off_comes_though_no_call_does(style: str) -> None:
+    """The process copies itself for another group while this one's log grows too long for calls; nothing is
+    executed from then on, and the checkpoint that lets calls in again is still due."""
+    made = group(style, config=StyleConfig(long_log_bytes=500, log_bytes_max=600, inline_state_bytes_max=1))
+    made.copies["a"].is_busy = True
+    for number in range(1, 100):
+        with suppress(Overloaded):
+            write(made, number)
+        made.settle()
+    made.clock.time_ns += 1 * SECOND
+    made.settle()
+    assert made.members["a"].checkpoint is None, "it was put off once more"
+    made.copies["a"].is_busy = False
+    made.clock.time_ns += 1 * SECOND
+    made.settle()
+    made.copies["a"].end()
+    made.settle()
+    write(made, 100)
+    made.settle()
+    assert lines(made, made.primary)[-1] == "line 100"
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_log_too_long_for_calls_gets_the_second_checkpoint_that_lets_it_go(style: str) -> None:
+    """Calls that were on their way fill it beyond what one takes: the log reaches back to the older of two
+    checkpoints, and no call is executed any more that would make the second one due."""
+    config = StyleConfig(long_log_bytes=500, log_bytes_max=600, sent_state_bytes_max=1)
+    made = group(style, config=config)
+    for member in made.members.values():
+        member.keeps_two = True
+    for first in range(1, 100, 20):
+        with suppress(Overloaded):
+            write(made, *range(first, first + 20))
+    made.settle()
+    for _ in range(4):
+        made.clock.time_ns += 1 * SECOND
+        made.settle()
+    write(made, 100)
+    made.settle()
+    assert lines(made, made.primary)[-1] == "line 100"
+
+
+class Broken:
+    """Its state can be neither given nor, when it *refuses*, taken."""
+
+    refuses = False
+
+    def __init__(self) -> None:
+        self.value = 0
+
+    def add(self) -> int:
+        self.value += 1
+        return self.value
+
+    def get_state(self) -> bytes:
+        if self.value:
+            raise KeyError("get")
+        return b"0"
+
+    def set_state(self, state: bytes) -> None:
+        if self.refuses:
+            raise KeyError("set")
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_an_object_that_cannot_give_its_state_is_reported_and_serves_on(style: str) -> None:
+    made = group(style, Broken)
+    made.replicas["a"].on_calls("t", sent(call(1, "add")))
+    pass_interval(made)
+    assert {kind for _, kind, _ in made.faults} == {"object_failed"}
+    made.replicas["a"].on_calls("t", sent(call(2, "add")))
+    made.settle()
+    assert told(made)[-1] == ("t", [2], [Returned(2)])
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_an_object_that_cannot_give_its_state_is_asked_now_and_then_however_long_its_log_is(
+    style: str,
+) -> None:
+    """What says that a state was to be captured is a record as well: one must not bring about the next."""
+    made = group(style, Broken, StyleConfig(long_log_bytes=100, log_bytes_max=10_000))
+    for number in range(1, 21):
+        made.replicas["a"].on_calls("t", sent(call(number, "add")))
+        made.settle()
+    made.settle()
+    asked = [name for name, kind, _ in made.faults if kind == "object_failed"].count("a")
+    assert 1 <= asked <= 2
+    assert made.members["a"].tail < 20 + 10
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_a_member_that_can_make_no_object_does_not_serve_and_says_so(
+    style: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = group(style, Broken)
+    made.members["b"].checkpoint = made.replicas["a"].capture()
+    monkeypatch.setattr(Broken, "refuses", True)
+    made.replicas["b"].install(Captured(Position(0), b""))
+    made.fail_over("b", is_crash=True)
+    assert [(name, kind) for name, kind, _ in made.faults][-1] == ("b", "object_failed")
+    with pytest.raises(Unavailable):
+        made.replicas["b"].on_calls("t", sent(call(1, "add")))
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_damaged_record_ends_the_host_and_is_no_fault_of_the_object(style: str) -> None:
+    """D2: who meets damage below the mark stops loudly; it is not hidden behind another attempt."""
+    made = group(style, config=msgspec.structs.replace(CONFIG, scan_positions=1))
+    made.members["b"].damage = Corruption("rotten", file="log", offset=0, expected=1, found=2)
+    write(made, 1, 2)
+    with pytest.raises(Corruption):
+        made.settle()
+    assert made.faults == []
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_a_long_log_makes_one_checkpoint_due_while_a_method_waits(style: str) -> None:
+    """What says that one is due is a record itself: it must not make the next one due, until the log is
+    full."""
+    made = group(style, config=StyleConfig(long_log_bytes=1))
+    made.replicas["a"].on_calls("t", sent(call(1, "ask", "asked")))
+    made.settle()
+    pass_interval(made)
+    tail = made.replicas["a"].sequence.tail
+    for _ in range(20):
+        made.settle()
+    assert made.replicas["a"].sequence.tail <= tail + 1

@@ -1,0 +1,298 @@
+"""Cold and warm passive groups in normal operation, at failover, for new and for returning members."""
+
+from contextlib import suppress
+
+import msgspec
+import pytest
+from group_classes import Counter, Spy, call, sent
+from style_groups import ALL, CONFIG, PASSIVE, group, lines, pass_interval, told, write
+
+import holdfast as hf
+from holdfast.model.errors import InvalidRequest, Overloaded, Unavailable
+from holdfast.model.ids import SECOND
+from holdfast.model.outcome import Raised, Returned, encode_outcome
+
+
+@pytest.mark.covers("FTC-11", "FTC-127")
+@pytest.mark.parametrize("style", PASSIVE)
+def test_only_the_primary_of_a_passive_group_executes(style: str) -> None:
+    made = group(style)
+    write(made, 1, 2, 3)
+    pass_interval(made)
+    assert Spy.runs == ["line 1", "line 2", "line 3"]
+
+
+@pytest.mark.covers("FTC-128", "FTC-300", "FTC-316", "FTC-317")
+def test_a_cold_backup_has_no_object_until_it_is_promoted_and_then_applies_the_whole_log() -> None:
+    made = group("cold")
+    write(made, 1, 2)
+    pass_interval(made)
+    checkpoint = made.members["b"].checkpoint
+    assert checkpoint is not None
+    assert checkpoint.position == 2
+    write(made, 3)
+    made.settle()
+    assert made.replicas["b"].execution is None
+    Spy.runs.clear()
+    made.fail_over("b", is_crash=True)
+    assert Spy.runs == ["line 3"], "what the checkpoint holds is not executed again"
+    assert lines(made, "b") == ["line 1", "line 2", "line 3"]
+
+
+@pytest.mark.covers("FTC-9", "FTC-129", "FTC-301", "FTC-308")
+def test_a_warm_backup_is_given_states_and_replays_only_what_follows() -> None:
+    made = group("warm")
+    write(made, 1, 2)
+    pass_interval(made)
+    assert lines(made, "b") == lines(made, "c") == ["line 1", "line 2"]
+    write(made, 3)
+    made.settle()
+    assert lines(made, "b") == ["line 1", "line 2"]
+    Spy.runs.clear()
+    made.fail_over("b", is_crash=True)
+    assert Spy.runs == ["line 3"]
+    assert lines(made, "b") == ["line 1", "line 2", "line 3"]
+
+
+@pytest.mark.parametrize("style", ["cold", "warm"])
+def test_a_backup_looks_at_no_record_twice_until_a_step_is_among_them(style: str) -> None:
+    """It looks after every few commits; going back to the last step each time would cost more the rarer steps
+    are."""
+    made = group(style)
+    for number in range(1, 9):
+        write(made, number)
+        made.settle()
+    looked_at = made.members["b"].read_from
+    assert len(looked_at) >= 8
+    assert looked_at == sorted(set(looked_at))
+    pass_interval(made)
+    write(made, 9)
+    made.settle()
+    made.fail_over("b", is_crash=True)
+    assert lines(made, "b") == [f"line {number}" for number in range(1, 10)]
+
+
+def test_a_commit_calls_for_a_turn_of_who_waits_for_it() -> None:
+    """Most commits do not: a primary had its turn when it executed the call, and a backup has nothing to do
+    in one. A query on what is not final waits, and so does a primary whose object is not ready."""
+    made = group("warm")
+    primary, backup = made.replicas["a"], made.replicas["b"]
+    write(made, 1)
+    assert not primary.awaits_turn
+    primary.on_calls("q", sent(call(2, "read")))
+    assert primary.awaits_turn
+    made.settle()
+    assert not primary.awaits_turn
+    assert not backup.awaits_turn
+
+
+@pytest.mark.covers("FTC-302")
+def test_a_new_warm_backup_takes_states_only() -> None:
+    made = group("warm")
+    write(made, 1)
+    pass_interval(made)
+    made.crash("c")
+    Spy.runs.clear()
+    made.restart("c", is_wiped=True)
+    write(made, 2)
+    pass_interval(made)
+    assert lines(made, "c") == ["line 1", "line 2"]
+    assert Spy.runs == ["line 2"], "once, by the primary"
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_a_primary_that_loses_its_epoch_discards_what_is_not_committed(style: str) -> None:
+    """E1: nobody else had it; its client asks again, and then it is executed for good."""
+    made = group(style)
+    write(made, 1)
+    made.settle()
+    write(made, 2)
+    made.fail_over("b", is_crash=False)
+    assert lines(made, "b") == ["line 1"]
+    write(made, 3)
+    made.settle()
+    made.fail_over("a", is_crash=False)
+    assert lines(made, "a") == ["line 1", "line 3"]
+    write(made, 2)
+    made.settle()
+    assert lines(made, "a") == ["line 1", "line 3", "line 2"]
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_what_was_executed_and_cannot_be_ordered_is_given_up_and_the_group_serves_on(style: str) -> None:
+    made = group(style)
+    write(made, 1)
+    made.settle()
+    made.members["a"].refuses = Overloaded("full")
+    with pytest.raises(Overloaded):
+        write(made, 2)
+    made.members["a"].refuses = None
+    made.settle()
+    assert lines(made, "a") == ["line 1"]
+    write(made, 2)
+    made.settle()
+    assert lines(made, "a") == ["line 1", "line 2"]
+
+
+def test_a_warm_backup_that_is_read_from_keeps_up_and_the_next_state_does_not_confuse_it() -> None:
+    """S7: it replays what it was not sent yet; what it is sent later covers that as well."""
+    made = group("warm")
+    write(made, 1)
+    made.settle()
+    backup = made.replicas["b"]
+    assert backup.reached < made.members["b"].committed
+    backup.keep_up()
+    assert backup.reached == made.members["b"].committed
+    assert lines(made, "b") == ["line 1"]
+    write(made, 2)
+    pass_interval(made)
+    backup.keep_up()
+    assert lines(made, "b") == ["line 1", "line 2"]
+    made.fail_over("b", is_crash=True)
+    write(made, 3)
+    made.settle()
+    assert lines(made, "b") == ["line 1", "line 2", "line 3"]
+    assert made.faults == []
+
+
+def test_a_cold_backup_cannot_be_read_from() -> None:
+    made = group("cold")
+    write(made, 1)
+    made.settle()
+    with pytest.raises(Unavailable):
+        made.replicas["b"].keep_up()
+    made.replicas["a"].keep_up()  # the primary has its object
+
+
+class Giver:
+    """Gives long answers."""
+
+    def __init__(self) -> None:
+        self.given = 0
+
+    def give(self, size: int, taken: bytes = b"") -> bytes:
+        self.given += 1
+        return bytes(size)
+
+    async def ask(self, size: int) -> bytes:
+        await hf.context.group("other").get()
+        return self.give(size)
+
+    @hf.query
+    def read(self) -> int:
+        return self.given
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+@pytest.mark.parametrize("method", ["give", "ask"])
+def test_answers_too_long_for_one_record_go_as_several(style: str, method: str) -> None:
+    """Also those of calls that stood in line. A record has a bound, and calls that came together, each within
+    it, are not refused for what the others return."""
+    made = group(style, Giver, msgspec.structs.replace(CONFIG, record_bytes=1000))
+    calls = [call(1, method, 300), *(call(number, "give", 300) for number in range(2, 11))]
+    made.replicas["a"].on_calls("t", sent(*calls))
+    made.settle()
+    for outgoing in [each for _, each in made.outgoing]:
+        made.replicas["a"].on_nested_outcome(outgoing.caller, outgoing.call, encode_outcome(Returned(1)))
+    made.settle()
+    assert max(len(record.body) for record in made.members["a"].log) < 1500
+    assert sorted(number for _, numbers, _ in made.answers for number in numbers) == list(range(1, 11))
+    made.fail_over("b", is_crash=True)
+    assert lines(made, "b") == 10
+    made.answers.clear()
+    made.replicas["b"].on_calls("again", sent(*calls))
+    made.settle()
+    assert lines(made, "b") == 10, "every call is known to have run"
+    assert [len(outcome) for _, _, outcomes in made.answers for outcome in outcomes] == [305] * 10
+
+
+@pytest.mark.parametrize(("size", "is_too_long"), [(999_000, False), (1_000_001, True)])
+def test_an_answer_that_no_record_takes_is_told_as_such_and_what_was_changed_stays(
+    size: int, is_too_long: bool
+) -> None:
+    made = group("warm", Giver)
+    made.replicas["a"].on_calls("t", sent(call(1, "give", size)))
+    made.settle()
+    ((_, _, [outcome]),) = told(made)
+    assert isinstance(outcome, Raised if is_too_long else Returned)
+    assert lines(made, "a") == 1
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_an_answer_that_no_record_takes_beside_its_call_is_told_as_such(style: str) -> None:
+    """And is told again so, by every member: the call before it in the frame is answered as ever."""
+    made = group(style, Giver)
+    frame = sent(call(1, "give", 10), call(2, "give", 990_000, bytes(100_000)))
+    for token, primary in ("first", "a"), ("again", "b"):
+        if primary != made.primary:
+            made.fail_over(primary, is_crash=True)
+        made.replicas[primary].on_calls(token, frame)
+        made.settle()
+        outcomes = {n: o for t, ns, os in told(made) if t == token for n, o in zip(ns, os, strict=True)}
+        assert isinstance(outcomes[1], Returned)
+        assert isinstance(outcomes[2], Raised)
+        assert lines(made, primary) == 2
+    assert made.faults == []
+
+
+@pytest.mark.parametrize("style", ALL)
+def test_operations_that_no_record_takes_are_refused_before_they_run(style: str) -> None:
+    """*Without it:* a passive member runs it, cannot order it, and gives up its object each time."""
+    made = group(style, Giver)
+    with pytest.raises(InvalidRequest, match="at most 1000000"):
+        made.replicas["a"].on_calls("t", sent(call(1, "give", 1, bytes(1_000_000))))
+    made.settle()
+    assert lines(made, "a") == 0
+    assert (made.replicas["a"].is_ready, made.forsaken) == (True, [])
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_a_frame_that_could_not_be_ordered_whole_is_ordered_bit_by_bit(style: str) -> None:
+    """*Without it:* it is ordered from its beginning each time that it comes, and never gets further."""
+    made = group(style, Giver, msgspec.structs.replace(CONFIG, record_bytes=700))
+    frame = sent(*(call(number, "give", 300) for number in range(1, 9)))
+    member = made.members["a"]
+    for coming in range(4):
+        member.log_bytes_max = member.log_bytes + 1000  # one record of two calls
+        with suppress(Overloaded):
+            made.replicas["a"].on_calls(coming, frame)
+        made.settle()
+    assert sum(record.count for record in member.log) == 8
+    assert lines(made, "a") == 8
+
+
+def test_a_nested_answer_that_no_record_takes_is_raised_in_the_method() -> None:
+    """Queries of other groups may return more than an operation may."""
+    made = group("warm", Giver)
+    made.replicas["a"].on_calls("t", sent(call(1, "ask", 5)))
+    made.settle()
+    (outgoing,) = [each for _, each in made.outgoing]
+    long = encode_outcome(Returned(bytes(2_000_000)))
+    made.replicas["a"].on_nested_outcome(outgoing.caller, outgoing.call, long)
+    made.settle()
+    ((_, _, [outcome]),) = told(made)
+    assert isinstance(outcome, Raised)
+    assert "NotEncodable" in outcome.text
+
+
+@pytest.mark.parametrize("style", PASSIVE)
+def test_a_primary_that_gave_its_object_up_over_a_timer_is_woken_without_any_call(style: str) -> None:
+    """Whoever has only timers is called by nobody: they would never fire again."""
+    made = group(style, Counter)
+    made.replicas["a"].on_calls("t", sent(call(1, "repeat", "* * * * *", "tick")))
+    made.settle()
+    made.clock.time_ns += 60 * SECOND
+    made.members["a"].refuses = Overloaded("the log is full")
+    made.settle()
+    assert not made.replicas["a"].is_ready
+    made.members["a"].refuses = None
+    for _ in range(3):  # it is made anew, and looks at its timers
+        due_ns = made.replicas["a"].next_wake_ns()
+        assert due_ns is not None
+        made.clock.time_ns = max(made.clock.time_ns, due_ns)
+        made.replicas["a"].turn()
+        made.settle()
+    execution = made.replicas["a"].execution
+    assert execution is not None
+    assert isinstance(execution.line.instance, Counter)
+    assert execution.line.instance.seen[:1] == ["tick"]

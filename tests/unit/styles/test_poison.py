@@ -1,0 +1,227 @@
+"""Calls that end the processes which execute them, in every style (E4)."""
+
+from dataclasses import replace
+
+import pytest
+from fake_group import FakeClock
+from group_classes import A, B, Counter, Spy, call, definition, sent
+from slot_notes import Notes
+from style_groups import group, lines, told, write
+
+from holdfast.execution.crash_attempts import NO_GROUP, Attempt, CrashSuspicions
+from holdfast.execution.execution import Execution
+from holdfast.execution.records import Stamp, decode_calls, decode_record, stamp_of
+from holdfast.model.csn import ZERO
+from holdfast.model.errors import Unavailable
+from holdfast.model.ids import SECOND, ClientId, Position
+from holdfast.model.outcome import Poisoned, Returned, decode_outcome
+from holdfast.styles.stateless import Stateless
+
+
+def test_a_passive_call_that_ends_processes_is_given_up() -> None:
+    """E4."""
+    made = group("warm")
+    made.attempts["a"].ended(Attempt(NO_GROUP, A, 1, 1, 2))
+    write(made, 1, 2)
+    made.settle()
+    assert told(made) == [("t", [1], [Poisoned(2, "write('line 1')")]), ("t", [2], [Returned(1)])]
+    assert Spy.runs == ["line 2"]
+    assert [kind for _, kind, _ in made.faults] == ["poisoned"]
+    made.attempts["b"].ended(Attempt(NO_GROUP, A, 1, 1, 2))
+    made.fail_over("b", is_crash=True)
+    write(made, 1, token="again")
+    made.settle()
+    assert told(made)[-1] == ("again", [1], [Poisoned(2, "write('line 1')")])
+    assert lines(made, "b") == ["line 2"]
+
+
+def test_a_call_that_ended_one_process_is_tried_once_more() -> None:
+    """E4: a host may have been killed while it happened to run."""
+    made = group("warm")
+    made.attempts["a"].ended(Attempt(NO_GROUP, A, 1, 100, 1))
+    write(made, 1)
+    made.settle()
+    assert told(made) == [("t", [1], [Returned(1)])]
+
+
+def test_an_operation_that_ends_processes_after_it_waited_is_given_up_where_it_waits() -> None:
+    """E4: it was ordered without an outcome, so every replay meets it; what stands behind it goes on."""
+    made = group("warm")
+    made.replicas["a"].on_calls("t", sent(call(1, "ask", "x"), call(2, "write", "behind")))
+    made.settle()
+    for name in "bc":
+        made.attempts[name].ended(Attempt(NO_GROUP, A, 1, 1, 2))
+    made.outgoing.clear()
+    made.fail_over("b", is_crash=True)
+    made.settle()
+    made.replicas["b"].on_calls("again", sent(call(1, "ask", "x"), call(2, "write", "behind")))
+    made.settle()
+    assert [(numbers, outcomes) for token, numbers, outcomes in told(made) if token == "again"] == [
+        ([1], [Poisoned(2, "ask('x')")]),
+        ([2], [Returned(1)]),
+    ]
+    assert lines(made, "b") == ["behind"]
+
+
+def test_a_call_that_was_answered_and_cannot_be_executed_again_costs_the_object_not_the_host() -> None:
+    """E4: it can neither be given up nor left out."""
+    made = group("warm")
+    write(made, 1)
+    made.settle()
+    made.attempts["b"].ended(Attempt(NO_GROUP, A, 1, 1, 2))
+    made.fail_over("b", is_crash=True)
+    with pytest.raises(Unavailable):
+        write(made, 2)
+    assert [(name, kind) for name, kind, _ in made.faults] == [("b", "object_failed")]
+    assert Spy.runs == ["line 1"]
+
+
+def test_a_query_that_ends_processes_is_given_up_without_a_record() -> None:
+    """E4."""
+    made = group("warm")
+    made.attempts["a"].ended(Attempt(NO_GROUP, A, 1, 1, 2))
+    tail = made.members["a"].tail
+    made.replicas["a"].on_calls("q", sent(call(1, "read")))
+    made.settle()
+    assert told(made) == [("q", [1], [Poisoned(2)])]
+    assert made.members["a"].tail == tail
+
+
+def test_an_active_call_that_ends_processes_is_given_up_by_all() -> None:
+    """E4: the record that says so follows the call, and is known before the call is executed."""
+    made = group("active")
+    write(made, 1, 2)
+    made.replicas["a"].turn()
+    for name in "abc":
+        made.replicate(name)
+    made.attempts["b"].ended(Attempt(NO_GROUP, A, 1, 1, 2))
+    made.attempts["c"].ended(Attempt(NO_GROUP, A, 1, 1, 1))  # it has heard of one death only
+    made.fail_over("b", is_crash=True)
+    assert Spy.runs == []
+    with pytest.raises(Unavailable):
+        made.replicas["b"].on_calls("q", sent(call(1, "read"), client=B))
+    made.settle()
+    assert Spy.runs == ["line 2"] * 2
+    write(made, 1, 2, token="again")
+    made.settle()
+    assert told(made)[-2:] == [
+        ("again", [1], [Poisoned(2, "write('line 1')")]),
+        ("again", [2], [Returned(1)]),
+    ]
+
+
+@pytest.mark.parametrize("is_one_batch", [False, True])
+def test_an_active_timer_that_ends_processes_is_given_up_by_all(is_one_batch: bool) -> None:
+    """E4: its firing was committed before it was known for what it is. *Without it:* every host replays the
+    firing, and none comes back."""
+    made = group("active", Counter)
+    made.replicas["a"].on_calls("t", sent(call(1, "remind", 1, "deadly")))
+    made.settle()
+    made.clock.time_ns += 2 * SECOND
+    made.replicas["a"].turn()
+    for name in "abc":
+        made.replicate(name)
+        made.attempts[name].ended(Attempt(NO_GROUP, ClientId("timer/1"), 1, 1, 2))
+    if is_one_batch:  # b executes nothing before it knows all of it, and the timer is set there as well
+        made.start("b")
+    made.fail_over("b", is_crash=True)
+    made.settle()
+    made.restart("a")
+    made.replicas["b"].on_calls("t", sent(call(2, "add", 5)))
+    made.settle()
+    assert told(made)[-1] == ("t", [2], [Returned(5)])
+    assert [(name, kind) for name, kind, _ in made.faults] == [("b", "poisoned")]
+    for name in "abc":
+        execution = made.replicas[name].execution
+        assert execution is not None
+        assert execution.position == made.members["b"].tail
+        assert execution.line.instance.seen == []  # type: ignore[attr-defined]  # a Counter
+        assert len(execution.timers) == 0
+        assert execution.line.poisoned == {}
+
+
+def test_an_active_call_given_up_before_it_was_ordered_leaves_nothing_behind() -> None:
+    """Its end comes first in the sequence and is all there is to it: calls go the short way again."""
+    made = group("active")
+    made.attempts["a"].ended(Attempt(NO_GROUP, A, 1, 1, 2))
+    write(made, 1, 2)
+    made.settle()
+    assert told(made) == [("t", [1, 2], [Poisoned(2, "write('line 1')"), Returned(1)])]
+    for name in "abc":
+        execution = made.replicas[name].execution
+        assert execution is not None
+        assert execution.line.poisoned == {}
+
+
+def test_a_call_behind_one_that_may_wait_is_noted_as_it_runs() -> None:
+    """E4: methods that may wait are noted one by one, and what follows in their frame is noted again."""
+
+    class Seen(Notes):
+        def __init__(self) -> None:
+            super().__init__()
+            self.at_look: list[object] = []
+
+    notes = Seen()
+
+    class Mixed:
+        def __init__(self) -> None:
+            self.looks = 0
+
+        def look(self) -> None:
+            self.looks += 1
+            notes.at_look.append(notes.written[-1])
+
+        async def pause(self) -> None:
+            return None
+
+    made = Execution(replace(definition(Mixed), attempts=CrashSuspicions(slot=notes)))
+    frame = sent(call(1, "look"), call(2, "pause"), call(3, "look"))
+    made.calls(Position(1), Stamp(ZERO), frame, decode_calls(frame.calls))
+    assert notes.at_look == [(A, 1, 3, 1)] * 2
+
+
+def test_stamps_go_on_from_what_was_ordered_behind_a_call_that_may_not_run() -> None:
+    """S1: the object of the next primary stands before that call, and has not seen the newest stamp; the host
+    that gave it was ahead in time. *Without it:* requests expire before their time, by the older stamps."""
+    made = group("active")
+    made.clock.jump_ns = 5 * SECOND
+    write(made, 1, 2)
+    made.replicas["a"].turn()
+    for name in "abc":
+        made.replicate(name)
+    made.clock.jump_ns = 0
+    made.attempts["b"].ended(Attempt(NO_GROUP, A, 1, 1, 2))
+    made.fail_over("b", is_crash=True)
+    made.settle()
+    member = made.members["b"]
+    records = [decode_record(each.body) for each in member.read(Position(1), member.tail)]
+    csns = [stamp.csn for stamp in map(stamp_of, records) if stamp is not None]
+    assert len(csns) >= 2
+    assert csns == sorted(set(csns))
+
+
+def test_a_stateless_call_that_ended_two_processes_is_not_run_by_a_third() -> None:
+    """There is no record of it: each member goes by what it was told of the deaths."""
+    runs: list[int] = []
+
+    class Fragile:
+        def go(self) -> int:
+            runs.append(1)
+            return 1
+
+    attempts, faults = CrashSuspicions(), list[tuple[str, str]]()
+    member = Stateless(
+        definition(Fragile),
+        FakeClock(),
+        attempts=attempts,
+        fault=lambda kind, what: faults.append((kind, what)),
+    )
+    for host in (1, 2):
+        member.execute(sent(call(7, "go")))
+        assert len(runs) == host
+        attempts.ended(Attempt(NO_GROUP, A, 7, 7, 1))
+    _, (outcome,) = member.execute(sent(call(7, "go")))
+    assert len(runs) == 2
+    assert decode_outcome(outcome) == Poisoned(2, "go()")
+    assert faults == [("poisoned", "go() of request a/7 ended 2 processes and is not tried again")]
+    assert decode_outcome(member.execute(sent(call(8, "go")))[1][0]) == Returned(1)

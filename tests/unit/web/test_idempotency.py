@@ -1,0 +1,141 @@
+"""A repeated Idempotency-Key is one request, judged by the group's own table (X1 to X4)."""
+
+import heapq
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.model.calls import RequestId
+from holdfast.model.ids import GroupId, Position
+from holdfast.sequence.retention import NEVER, Fresh, Repeated, Retention, Verdict
+from holdfast.web.calls import KEEP_S, SLACK_S, WINDOW_S, keyed
+
+GROUP = GroupId(7)
+NOW_S = 1_700_000_000
+SKEW_S = SLACK_S // 2
+"""Two hosts differ by no more than the slack."""
+
+
+def test_the_same_key_is_the_same_id_at_every_host() -> None:
+    """Nothing but the key, the group and the group's time goes into it."""
+    assert keyed("shop", GROUP, "k", NOW_S) == keyed("shop", GROUP, "k", NOW_S)
+
+
+@pytest.mark.parametrize(
+    "other", [("ops", GROUP, "k"), ("shop", GroupId(8), "k"), ("shop", GROUP, "l"), ("shop\0k", GROUP, "")]
+)
+def test_another_caller_group_or_key_is_another_request(other: tuple[str, GroupId, str]) -> None:
+    """One caller's key can neither be repeated nor be asked for by another's."""
+    assert keyed(*other, NOW_S).request.client != keyed("shop", GROUP, "k", NOW_S).request.client
+
+
+@given(st.text("abc", min_size=1, max_size=3), st.integers(0, 3 * WINDOW_S), st.integers(0, KEEP_S))
+def test_a_key_repeated_in_time_meets_its_first_id(key: str, first_s: int, later_s: int) -> None:
+    """Within KEEP_S the first id is the one used now, or the one asked for first; it has not expired."""
+    first = keyed("shop", GROUP, key, NOW_S + first_s).request
+    again = keyed("shop", GROUP, key, NOW_S + first_s + later_s)
+    assert first in (again.request, again.before)
+    assert first.expiration_s > NOW_S + first_s + later_s + SLACK_S
+
+
+@given(st.text("abc", min_size=1, max_size=3), st.integers(0, WINDOW_S), st.integers(0, WINDOW_S))
+def test_an_id_has_one_expiration(key: str, one_s: int, other_s: int) -> None:
+    """FTC-93: every copy of a request carries the same expiration."""
+    one, other = keyed("shop", GROUP, key, NOW_S + one_s), keyed("shop", GROUP, key, NOW_S + other_s)
+    assert (one.request.client == other.request.client) == (one.request == other.request)
+
+
+class Group:
+    """A group's table, how often the one call has run, and what is still on its way to it."""
+
+    def __init__(self) -> None:
+        self._table = Retention()
+        self._late: list[tuple[int, int, RequestId, bool]] = []
+        self.runs = 0
+
+    def at(self, time_s: int) -> None:
+        """It is *time_s*: what was to arrive by now has, and nobody waits for the answer any more."""
+        while self._late and self._late[0][0] <= time_s:
+            late_s, _, request, is_question = heapq.heappop(self._late)
+            self._table.advance(late_s)
+            self._take(request, is_question)
+        self._table.advance(time_s)
+
+    def send(self, request: RequestId, is_question: bool, fate: "Fate") -> Verdict | None:
+        """A copy that arrives now, or later, or both; what is answered now."""
+        if fate.again_s:
+            again_s = self._table.time_s + fate.again_s
+            heapq.heappush(self._late, (again_s, len(self._late), request, is_question))
+        return None if fate.is_lost else self._take(request, is_question)
+
+    def _take(self, request: RequestId, is_question: bool) -> Verdict:
+        number, expiration_s = request.request, request.expiration_s
+        if is_question:
+            return self._table.settle(*number, expiration_s)
+        verdict = self._table.judge(*number, expiration_s)
+        if isinstance(verdict, Fresh):
+            self.runs += 1
+            self._table.begin(*number, Position(self.runs), expiration_s)
+            self._table.finish(*number, b"first")
+        return verdict
+
+
+@dataclass(frozen=True)
+class Fate:
+    """Of what one door sends: lost now, and held up on the way for so long (0: not at all)."""
+
+    is_lost: bool
+    again_s: int
+
+
+def repeat(group: Group, time_s: int, skew_s: int, fate: Fate) -> bool:
+    """What a door does with a call under the key; whether it has an answer."""
+    group.at(time_s)
+    ids = keyed("shop", GROUP, "k", time_s + skew_s)
+    if ids.before is not None:
+        verdict = group.send(ids.before, True, fate)
+        if verdict is None or isinstance(verdict, Repeated):
+            return verdict is not None
+    for request in (ids.request, ids.after):
+        verdict = None if request is None else group.send(request, False, fate)
+        if verdict is not NEVER:
+            return isinstance(verdict, Fresh | Repeated)
+    return False
+
+
+fates = st.builds(Fate, st.booleans(), st.sampled_from([0, 60, 900, 1700, 7200]))
+
+
+@given(
+    st.integers(0, WINDOW_S),
+    st.lists(st.tuples(st.integers(0, KEEP_S), st.integers(-SKEW_S, SKEW_S), fates), max_size=6),
+)
+def test_repetitions_run_once_whatever_is_lost_or_held_up(
+    start_s: int, repetitions: list[tuple[int, int, Fate]]
+) -> None:
+    """Doors send the call at some time, by clocks that differ a little. What they send is lost, or arrives
+    hours later as well, from a host that was paused. It runs at most once; whoever has an answer, once."""
+    group = Group()
+    first_s = NOW_S + start_s
+    tries = [(0, 0, Fate(False, 0)), *sorted(repetitions, key=lambda each: each[0])]
+    answered = [repeat(group, first_s + later_s, skew_s, fate) for later_s, skew_s, fate in tries]
+    assert answered[0]
+    group.at(first_s + 10 * WINDOW_S)
+    assert group.runs == 1
+
+
+@given(
+    st.integers(0, WINDOW_S),
+    st.lists(st.tuples(st.integers(0, KEEP_S), st.integers(-SKEW_S, SKEW_S), fates), min_size=1, max_size=6),
+)
+def test_a_call_that_is_lost_at_first_runs_at_most_once(
+    start_s: int, repetitions: list[tuple[int, int, Fate]]
+) -> None:
+    """As above, where nobody knows which copy will be the first to arrive."""
+    group = Group()
+    for later_s, skew_s, fate in sorted(repetitions, key=lambda each: each[0]):
+        repeat(group, NOW_S + start_s + later_s, skew_s, fate)
+    group.at(NOW_S + start_s + 10 * WINDOW_S)
+    assert group.runs <= 1

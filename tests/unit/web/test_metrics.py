@@ -1,0 +1,62 @@
+"""What operators watch of detectors, in Prometheus' form."""
+
+import re
+from types import SimpleNamespace
+from typing import Any
+
+from holdfast.faults.backlog import Backlog
+from holdfast.machine.trace import CountingTrace
+from holdfast.model.ids import SECOND
+from holdfast.model.ports import NoTrace
+from holdfast.web.metrics import Metrics
+from means import ROOT
+
+
+def test_failovers_and_detections_are_histograms() -> None:
+    """Of what members note: each step of a failover, and how long who is suspected had been silent."""
+    metrics, trace = Metrics(), CountingTrace(NoTrace())
+    trace.listeners.append(metrics.on_note)
+    steps = {"claimed_ns": SECOND // 100, "committed_ns": SECOND // 50, "ready_ns": None}
+    trace.note("failed_over", **steps, silent_ns=SECOND)
+    trace.note("first_answer", after_ns=SECOND // 4)
+    trace.note("promise_lapsed", host="a", incarnations=[1], silent_ns=SECOND // 2)
+    trace.note("heard_again", host="a")
+    trace.note("death_proven", host="b", incarnation=1, silent_ns=SECOND // 4)
+    trace.note("member_suspected", group=1, why="no", is_new=True, waited_ns=0)
+    trace.note("member_suspected", group=1, why="no answer", is_new=True, waited_ns=SECOND)
+    trace.note("member_suspected", group=1, why="no answer", is_new=False, waited_ns=SECOND)
+    lines = metrics.text().decode().splitlines()
+    assert 'holdfast_failover_seconds_count{until="claimed"} 1.0' in lines
+    assert 'holdfast_failover_seconds_sum{until="committed"} 0.02' in lines
+    assert not any('until="ready"' in line for line in lines)
+    phases = {"noticed": "1.0", "claimed": "0.01", "committed": "0.01", "answered": "0.25"}
+    for phase, took_s in phases.items():
+        assert f'holdfast_failover_phase_seconds_sum{{phase="{phase}"}} {took_s}' in lines
+    assert not any('phase="ready"' in line for line in lines)
+    assert 'holdfast_detection_seconds_sum{of="host"} 0.5' in lines
+    assert 'holdfast_detection_seconds_sum{of="process"} 0.25' in lines
+    assert "holdfast_false_suspicions_total 1.0" in lines
+    assert 'holdfast_detection_seconds_count{of="member"} 1.0' in lines
+    assert (trace.counts["failed_over"], trace.counts["member_suspected"]) == (1, 3)
+
+
+def test_the_page_of_metrics_lists_what_a_host_tells_and_nothing_else() -> None:
+    metrics = Metrics()
+    metrics.watch(interior())
+    told = {line.split()[2] for line in metrics.text().decode().splitlines() if line.startswith("# TYPE")}
+    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `(holdfast_\w+)`", page, re.MULTILINE)
+    assert sorted(listed) == sorted(name for name in told if not name.endswith("_created"))
+
+
+def interior() -> Any:
+    """Of a host without groups."""
+    report = SimpleNamespace(host="a", incarnation=1, in_session=True, log_bytes=1, peers=())
+    return SimpleNamespace(
+        domain="main",
+        report=lambda: report,
+        groups=SimpleNamespace(housed={}, directory=SimpleNamespace(sessions={})),
+        notes={"won": 1},
+        reports=Backlog(1),
+        listeners=[],
+    )

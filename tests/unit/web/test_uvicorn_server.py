@@ -1,0 +1,168 @@
+"""The HTTP server on a loop, with real connections: bounds before there is a request, and certificates."""
+
+import asyncio
+import datetime
+import ssl
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from holdfast.net import Address, Role, Tls
+from holdfast.net.certificates import create_domain, issue
+from holdfast.web import door
+from holdfast.web.access import AccessPolicy
+from holdfast.web.app import make_app
+from holdfast.web.context import WebContext
+from holdfast.web.coordinator import NoCoordinator
+from holdfast.web.door import UvicornServer, bind
+from holdfast.web.endpoint import Asked, Endpoint, Reply
+from holdfast.web.metrics import Metrics
+from holdfast.web.settings import HEAD_BYTES_MAX, Client, HttpSettings
+
+BOUND_S = 60.0
+"""Nothing here takes so long, on any machine."""
+ASK = b"GET /who HTTP/1.1\r\nhost: localhost\r\n\r\n"
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Work = Callable[[Callable[[], Awaitable[Streams]]], Awaitable[None]]
+
+
+async def who(site: WebContext, asked: Asked) -> Reply:
+    return Reply(asked.caller.name)
+
+
+def served(
+    work: Work,
+    settings: HttpSettings | None = None,
+    tls: ssl.SSLContext | None = None,
+    client: ssl.SSLContext | None = None,
+) -> None:
+    """Run *work* against a server; it is given a way to connect."""
+
+    async def run() -> None:
+        site = WebContext(AccessPolicy(settings or HttpSettings(), "main"), Metrics(), NoCoordinator())
+        app = make_app(site, [Endpoint("GET", "/who", "who", "Who", "Who.", who, str, "client")])
+        listening = await bind(Address("127.0.0.1", 0))
+        port = listening.getsockname()[1]
+        server = UvicornServer(app, listening, tls)
+        opened: list[asyncio.StreamWriter] = []
+
+        async def connect() -> Streams:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client)
+            opened.append(writer)
+            return reader, writer
+
+        try:
+            async with asyncio.timeout(BOUND_S):
+                await work(connect)
+        finally:
+            for writer in opened:
+                writer.close()
+            await asyncio.gather(*(writer.wait_closed() for writer in opened), return_exceptions=True)
+            await server.close()
+
+    asyncio.run(run())
+
+
+async def said(streams: Streams, *sent: bytes) -> bytes:
+    """Everything that comes until the other end closes."""
+    reader, writer = streams
+    for each in sent:
+        writer.write(each)
+    answer = bytearray()
+    with suppress(ConnectionError):  # an end that closes while we still send
+        while chunk := await reader.read(1 << 16):
+            answer += chunk
+    return bytes(answer)
+
+
+def problem_in(answer: bytes) -> str:
+    body = answer.partition(b"\r\n\r\n")[2]
+    code: str = msgspec.json.decode(body)["error"]["code"]
+    return code
+
+
+@pytest.mark.parametrize(
+    "sent", [b"hello\r\n\r\n", b"GET / HTTP/1.1\r\nx: " + b"y" * 2 * HEAD_BYTES_MAX, b"\x16\x03\x01\x00\x00"]
+)
+def test_what_is_no_http_is_told_so_and_hung_up_on(sent: bytes) -> None:
+    """In the same form as every problem; a head that does not end is cut off at its bound."""
+
+    async def work(connect: Callable[[], Awaitable[Streams]]) -> None:
+        answer = await said(await connect(), sent, b"\r\n\r\n")
+        assert (answer[:12], problem_in(answer)) == (b"HTTP/1.1 400", "bad_http")
+
+    served(work)
+
+
+def test_whoever_connects_and_says_nothing_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also after a beginning, and after a request that was answered."""
+    monkeypatch.setattr(door, "HEAD_S", 0.2)
+
+    async def work(connect: Callable[[], Awaitable[Streams]]) -> None:
+        assert await said(await connect()) == b""
+        assert await said(await connect(), ASK[:10]) == b""
+        reader, writer = await connect()
+        writer.write(ASK)
+        assert (await reader.readuntil(b'"loopback"')).startswith(b"HTTP/1.1 200")
+        assert await said((reader, writer), ASK[:10]) == b""
+
+    served(work)
+
+
+def test_only_so_many_connections_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next one is told why; when one has gone there is room."""
+    monkeypatch.setattr(door, "CONNECTIONS_MAX", 2)
+
+    async def work(connect: Callable[[], Awaitable[Streams]]) -> None:
+        kept = [await connect(), await connect()]
+        for reader, writer in kept:
+            writer.write(ASK)
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+        assert problem_in(await said(await connect())) == "overloaded"
+        kept[0][1].close()
+        while True:  # the server hears of it when it does
+            reader, writer = await connect()
+            writer.write(ASK)
+            if (await reader.readline()).startswith(b"HTTP/1.1 200"):
+                break
+
+    served(work)
+
+
+@pytest.mark.parametrize(
+    ("id", "token", "status"),
+    [("card", "", 200), ("stranger", "", 401), (None, "secret", 200), (None, "", 401)],
+)
+def test_beyond_loopback_a_certificate_or_a_token_says_who_it_is(
+    tmp_path: Path, id: str | None, token: str, status: int
+) -> None:
+    """Mutual TLS with certificates of `holdfast certs`; who has a token needs no certificate."""
+    now = datetime.datetime.now(datetime.UTC)
+    create_domain(tmp_path, "main", now)
+    issue(tmp_path, Role.HOST, "host1", now, addresses=("localhost",))
+    for each in ("card", "stranger"):
+        issue(tmp_path, Role.CLIENT, each, now)
+    acceptor = Tls.load(tmp_path, Role.HOST, "host1").acceptor
+    acceptor.verify_mode = ssl.CERT_OPTIONAL
+    connector = ssl.create_default_context(cafile=tmp_path / "ca.pem")
+    connector.check_hostname = False
+    if id is not None:
+        connector.load_cert_chain(tmp_path / f"client-{id}.pem", tmp_path / f"client-{id}.key")
+    digest = "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"  # of "secret"
+    clients = {"card": Client(), "bearer": Client(token_sha256=digest)}
+    settings = HttpSettings(loopback="nobody", certs="certs", clients=clients)
+
+    async def work(connect: Callable[[], Awaitable[Streams]]) -> None:
+        reader, writer = await connect()
+        authorization = f"authorization: Bearer {token}\r\n" if token else ""
+        writer.write(f"GET /who HTTP/1.1\r\nhost: h\r\n{authorization}connection: close\r\n\r\n".encode())
+        answer = await reader.read()
+        assert int(answer[9:12]) == status
+        if status == 200:
+            assert answer.endswith(b'"card"' if id else b'"bearer"')
+
+    served(work, settings, acceptor, connector)
