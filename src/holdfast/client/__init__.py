@@ -1,6 +1,6 @@
 """Calling groups from a program: domains, proxies, and a face for programs without an event loop.
 
-Owns futures and names: ``domain`` finds groups, ``proxy`` makes their methods awaitable, ``caller`` and
-``queueing`` bind the machine of :mod:`holdfast.calling` to an event loop, ``sync`` hides it, ``ordering``
-gives orders about groups. What becomes of a call is decided in ``calling``, not here.
+`domain` finds groups, `proxy` makes their methods awaitable, `routing` keeps connections and looks groups up,
+`sync` hides the event loop, `admin_client` gives orders about groups, `resources` has members, properties and
+factories, `faults` what goes wrong. What becomes of a call is decided in :mod:`holdfast.calling`.
 """

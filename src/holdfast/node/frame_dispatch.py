@@ -103,7 +103,7 @@ class FrameDispatch:
         is_host = peer.role is Role.HOST
         if is_host and peer.id in self._deafness.to:
             return
-        # Whether that role may send this kind was seen to at the door (net.admission).
+        # Whether that role may send this kind was seen to at the door (net.handshake).
         if kind is Kind.SEQUENCE:
             self._groups.on_sequence(HostId(peer.id), decode_sequence(payload))
         elif kind is Kind.CONTROL:

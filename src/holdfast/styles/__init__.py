@@ -1,14 +1,11 @@
-"""Who executes a group's operations, and what a class must be like to be one.
+"""Who executes a group's operations: the replication styles.
 
-A core. What a class is: `interface` reads its operations, `capture` turns its state into bytes and back,
-`definition` is both together, `context` is what its methods may ask for instead of a clock, a die or a
-socket. What is executed: `operation` has the records of a sequence, `execution` applies them, `line` runs
-methods one at a time. Who executes when: `cold` and `warm` (both `passive`), `active`, `stateless`; each but
-the last is a `replica`, the application of a sequence. Of a replica, `office` says whether it takes calls,
-`admission` which frames of them, and `answering` tells their callers.
+`cold` and `warm` are both `passive`: only the primary executes. In `active` every member does. `stateless`
+has nothing to replicate, `app_controlled` leaves consistency to the application. All but `stateless` are a
+`replica`, the application of a sequence: `serving_state` says whether it takes calls, `admission` which,
+`replies` tells their callers, `checkpointing` captures its state, `divergence` and `readiness` say whether
+that is the group's, `code_change` and `code_replay` what happens when its class has changed.
 
-Invariants. The same records give the same state and the same replies on every member. Nothing is told to a
-client, sent to another group or kept as a checkpoint before it is committed.
-
-Order and replication belong to `sequence`; loading classes and running them in a process belong to `node`.
+Nothing is told to a client, sent to another group or kept as a checkpoint before it is committed. Order and
+replication belong to `sequence`, running a class to `execution`.
 """
