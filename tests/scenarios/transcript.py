@@ -5,9 +5,9 @@ runs the commands and compares. After a change that is meant, rewrite them:
 
     .venv/bin/python tests/scenarios/transcript.py --rewrite
 
-The domain is the scenario's own (:mod:`holdfast.sim.sequence`): hosts a, b, c on the production cores, the
-embedded authority, one group. Its network takes 100 µs for every message, so that the same commands give the
-same text. A host may be called ``primary``: the one the authority's view names.
+The domain is the scenario's own (:mod:`holdfast.sim.scenarios.sequence`): hosts a, b, c on the production
+cores, the embedded authority, one group. Its network takes 100 µs for every message, so that the same
+commands give the same text. A host may be called ``primary``: the one the authority's view names.
 """
 
 import argparse

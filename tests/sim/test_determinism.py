@@ -15,7 +15,7 @@ PROGRAM = """
 import gc
 import sys
 from holdfast.sim import expand, simulate
-from holdfast.sim.world import World
+from holdfast.sim.engine.world import World
 for seed in range(int(sys.argv[2])):
     outcome = simulate(expand(sys.argv[1], seed), keep_trace=True)
     print(*outcome.lines, sep="\\n")

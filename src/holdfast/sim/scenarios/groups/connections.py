@@ -13,7 +13,7 @@ from holdfast.sim.engine.node import NodePorts
 class Connections:
     """One to every host of those named, made anew when it ends; heartbeats give up the silent.
 
-    The Network port of :mod:`holdfast.calling`, and the Callees of :mod:`holdfast.housing`.
+    The Network port of :mod:`holdfast.calling`, and the Callees of :mod:`holdfast.groups`.
     """
 
     def __init__(
