@@ -120,11 +120,6 @@ def _take_up_nothing(sending: Outbox, sends: Sends) -> None:
         sending._in_flight[each.number] = (each.group, each.caller)
 
 
-def _forget_ends(sending: Outbox, sends: Sends, reached: Position, committed: Position) -> None:
-    """The next call of an operation leaves as soon as the one before has ended, final or not."""
-    sending._in_flight = {number: to for number, to in sending._in_flight.items() if sends.has(number)}
-
-
 def _by_process(nesting: OutboundCalls, awaited: Any, reference: Reference) -> None:
     """Name a nested call by the process that makes it: another primary makes another of it."""
 
@@ -220,15 +215,6 @@ PLANTED = (
         Outbox,
         "take_up",
         _take_up_nothing,
-    ),
-    _bug(
-        "sent-before-the-last-end-is-final",
-        "E13",
-        "the next call of an operation is sent before the end of the one before it is committed",
-        Outbox,
-        "_note_ends",
-        _forget_ends,
-        profile="blackouts",
     ),
     _bug(
         "newest-sent-first",
