@@ -288,7 +288,8 @@ class Asker:
 
 
 class Outdated:
-    """As a client knows the class that has another version of it."""
+    """As a client knows the class that has another version of it: a declaration, which the client checks
+    results against. The hosts have the real one."""
 
     def give_back(self, number: int) -> int:
         raise NotImplementedError

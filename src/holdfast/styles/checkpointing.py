@@ -30,7 +30,8 @@ BUSY_NS: Final = 100 * MILLISECOND
 """When no copy can be begun now, as another group has one, it is tried again after this."""
 
 AGAIN_NS: Final = 200 * MILLISECOND
-"""While a log is too long a state is captured again after this, though nothing was executed meanwhile."""
+"""While a log is too long a state is captured again after this, though nothing was executed meanwhile; and a
+passive backup looks for it as often."""
 
 STATES_IN_LOG: Final = 4
 """A log so many times as long as the state is replayed in longer than the state is written, by far."""

@@ -27,11 +27,12 @@ from holdfast.execution.records import (
 )
 from holdfast.model.code import UNKNOWN
 from holdfast.model.errors import HoldfastError
-from holdfast.model.ids import MILLISECOND, Position
+from holdfast.model.ids import Position
 from holdfast.model.ports import Clock
 from holdfast.storage.record import ORIGIN
 from holdfast.storage.record import Record as Stored
 from holdfast.styles.admission import CALLS_PER_RECORD_MAX
+from holdfast.styles.checkpointing import AGAIN_NS
 from holdfast.styles.config import StyleConfig
 from holdfast.styles.divergence import Diverged
 from holdfast.styles.poison import among_calls
@@ -97,9 +98,6 @@ def _refuse_poisonous(execution: Execution, record: Executed, attempts: CrashSus
         if execution.is_new(found.request, found.expiration_s):
             raise CannotReplay(f"executed again, {found.call} ended {found.attempts} processes")
 
-
-AGAIN_NS: Final = 200 * MILLISECOND
-"""Between two looks while the log is long."""
 
 _STEPS: Final = tuple(
     encode_record(each)[1:2] for each in (State(b""), Update(b"", b""), Forward(), Upgraded(UNKNOWN, UNKNOWN))

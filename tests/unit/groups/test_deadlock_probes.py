@@ -101,6 +101,18 @@ def host(request: pytest.FixtureRequest) -> Host:
     return Host(request.param)
 
 
+def test_a_question_goes_on_for_a_call_that_the_full_log_keeps_out(host: Host) -> None:
+    """E10: it stands in no line, and waits for the one that waits here all the same."""
+    probe = Probe(HERE, A, 9, (far(7),))
+    host.circling.on_message(OTHER, probe)
+    assert host.take() == []
+    host.replica.tune(StyleConfig(log_bytes_max=0))
+    host.circling.on_message(OTHER, probe)
+    (found,) = host.take()
+    assert (found.group, found.path[-1]) == (CALLED, host.own)
+    assert not found.path[0].is_in_line
+
+
 def test_a_call_is_asked_about_when_it_has_waited_and_not_any_more_when_it_has_ended(host: Host) -> None:
     host.circling.watch(host.housed, host.outgoing)
     assert host.take() == []

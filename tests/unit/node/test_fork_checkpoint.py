@@ -341,6 +341,7 @@ def test_a_copy_has_not_the_short_slices_of_its_host(tmp_path: Path) -> None:
         ask_for_slices(USUAL_NS)
 
 
+# A kernel may be built without autogroups: then there is nothing that niceness could be read off.
 @pytest.mark.skipif(not Path("/proc/self/autogroup").exists(), reason="no autogroups in this kernel")
 def test_a_copy_leaves_the_processor_to_its_host_but_not_for_ever(tmp_path: Path) -> None:
     """It steps back at first; one that takes long gets its share, or it would never end on a busy machine."""

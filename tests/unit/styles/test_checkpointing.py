@@ -499,3 +499,25 @@ def test_a_long_log_makes_one_checkpoint_due_while_a_method_waits(style: str) ->
     for _ in range(20):
         made.settle()
     assert made.replicas["a"].sequence.tail <= tail + 1
+
+
+def test_a_copy_that_waits_for_its_digest_is_not_dropped_for_the_next() -> None:
+    """E8: marks may follow each other faster than a primary writes. *Without it:* a backup that lags drops
+    each copy before it was compared, and its log is never let go. Once the primary has told a later digest
+    the word will not come, and the next state takes its place."""
+    made = group(
+        "active", config=StyleConfig(inline_state_bytes_max=0, checkpoint_interval_ns=10**6 * SECOND)
+    )
+    backup, copies = made.replicas["b"], made.copies["b"]
+    begun: list[int] = []
+    for number in (1, 2, 3):
+        write(made, number)
+        made.settle()
+        execution = backup.execution
+        assert execution is not None
+        if number == 3:
+            backup._checkpointing.told(execution.position)
+        backup._checkpointing.capture(execution)
+        copies.end()
+        begun.append(copies.begun)
+    assert begun == [1, 1, 2]
