@@ -1,4 +1,4 @@
-"""`python -m holdfast` is `holdfast`."""
+"""`python -m holdfast` runs the same command line as `holdfast`."""
 
 from holdfast.cli.main import main
 

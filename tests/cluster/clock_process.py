@@ -1,7 +1,7 @@
 """A process with a generator on the machine's own disk and clock, made to be killed.
 
 ``python clock_process.py DIRECTORY PEER_CSN CLOCK_OFFSET_S SEED`` writes to stdout, unbuffered, one line for
-each CSN it hands out, and ``known CSN`` once what the peer showed is sure to survive a crash.
+each CSN it assigns, and ``known CSN`` once the CSN received from the peer is certain to survive a crash.
 """
 
 import asyncio

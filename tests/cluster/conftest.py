@@ -1,4 +1,4 @@
-"""Fixtures of real faults. Each skips its test, loudly, where the machine lacks the means."""
+"""Fixtures of real faults. Each skips its test, with a reason, where the machine lacks the means."""
 
 from collections.abc import Iterator
 from pathlib import Path

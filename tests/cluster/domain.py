@@ -1,4 +1,5 @@
-"""A domain of real processes for a test: started and stopped by the command line, looked at by its agent."""
+"""A domain of real processes for a test: started and stopped by the command line, observed through its
+agent."""
 
 import asyncio
 import os
@@ -20,9 +21,9 @@ WAIT_S = 120.0
 
 
 class Domain:
-    """A domain in *directory*. Use it as a context manager: nothing of it runs afterwards.
+    """A domain in *directory*. Use it as a context manager: none of its processes runs afterwards.
 
-    *is_whole*: whether every host is expected to live once it is up.
+    *is_whole*: whether every host is expected to live once the domain is up.
     """
 
     def __init__(self, directory: Path, *options: str, is_whole: bool = True) -> None:
@@ -52,7 +53,7 @@ class Domain:
         return done
 
     def status(self) -> dict[str, Any]:
-        """What `holdfast status --output json` prints, without the price of starting it each time."""
+        """Return what `holdfast status --output json` prints, without starting the command each time."""
         layout = Layout(self.directory)
         found: dict[str, Any] = msgspec.to_builtins(asyncio.run(status_of(layout, layout.read())))
         self._pids += [host["pid"] for host in found["hosts"] if host["pid"]]
@@ -64,7 +65,7 @@ class Domain:
         return found
 
     def wait(self, what: str, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """Ask for the status until *holds*; fails saying *what* did not come true."""
+        """Ask for the status until *holds* is true of it; fails with *what* did not happen."""
         deadline = time.monotonic() + WAIT_S
         while time.monotonic() < deadline:
             status = self.status()
@@ -75,7 +76,7 @@ class Domain:
 
 
 def is_whole(status: dict[str, Any]) -> bool:
-    """Every host lives and hears every other."""
+    """Whether every host lives and hears every other."""
     return all(
         host["alive"]
         and len(host["report"]["peers"]) == len(status["hosts"]) - 1

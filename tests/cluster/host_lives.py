@@ -1,8 +1,8 @@
 """A program that starts one host over and over and kills each at a random moment of its start.
 
 Usage: ``host_lives.py DIR LIVES SEED``: DIR is a described domain whose authority runs. After each life it
-prints one line of JSON: what the store's own record says, and the incarnation the host left word of.
-It imports once and forks, so that the kills fall into what a host does and not into what Python does.
+prints one line of JSON: what the store's own record says, and the incarnation that the host recorded. It
+imports once and forks, so that the kills hit the start of the host and not that of Python.
 """
 
 import asyncio

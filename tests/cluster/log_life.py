@@ -1,4 +1,4 @@
-"""One life of a process that appends to the real log (``log_writer.py``), and what it promised in it."""
+"""One life of a process that appends to the real log (``log_writer.py``), and what it promised."""
 
 import sys
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ WRITER = Path(__file__).with_name("log_writer.py")
 
 
 class LogLife:
-    """Runs the writer on *directory*; when it has ended, what it said is in *promises*."""
+    """Runs the writer on *directory*; when it has ended, its output is in *promises*."""
 
     def __init__(
         self, directory: Path, promises: Promises, *options: str, env: Mapping[str, str] | None = None
@@ -30,11 +30,12 @@ class LogLife:
         self.victim.kill()
         before = dict(self._promises.acknowledged)
         self._promises.read("".join(f"{line}\n" for line in self.victim.lines).encode())
-        # A position acknowledged in an earlier life and now again: the log had lost it and gave it away.
+        # A position was acknowledged in an earlier life and again now: the log had lost it and assigned it
+        # again.
         again = [place for place, serial in before.items() if self._promises.acknowledged[place] != serial]
         assert not again, f"acknowledged twice: {again[:5]}"
 
     @property
     def last_words(self) -> str:
-        """``stopped CODE`` of a writer that ended itself."""
+        """Return ``stopped CODE`` of a writer that ended itself."""
         return self.victim.lines[-1] if self.victim.lines else ""

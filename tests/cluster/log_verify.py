@@ -1,6 +1,7 @@
-"""Reads a log's files on its own account, sharing no code with the log: does it hold what was promised?
+"""Reads a log's files independently, sharing no code with the log, and checks that they contain what was
+promised.
 
-It knows the layout and nothing of the recovery: every whole batch in the files counts, wherever it lies.
+It knows the layout and nothing of the recovery: every complete batch in the files counts, wherever it is.
 """
 
 import struct
@@ -18,7 +19,7 @@ RECORD = struct.Struct("<IIQQQIII")
 
 @dataclass
 class Promises:
-    """What a writer printed over all its lives."""
+    """Everything that a writer printed over all its lives."""
 
     seed: int
     acknowledged: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -26,7 +27,8 @@ class Promises:
     floors: dict[int, int] = field(default_factory=dict)
 
     def read(self, output: bytes) -> int:
-        """Take what one life printed; how many records it acknowledged. A torn last line is no promise."""
+        """Take what one life printed; return how many records it acknowledged. A torn last line is no
+        promise."""
         count = 0
         for line in output[: output.rfind(b"\n") + 1].decode().splitlines():
             word, *numbers = line.split()
@@ -41,7 +43,7 @@ class Promises:
 
 
 def records_in(directory: Path) -> dict[tuple[int, int], set[bytes]]:
-    """The bodies in all whole batches, by (group, first position)."""
+    """Return the bodies in all complete batches, by (group, first position)."""
     found: dict[tuple[int, int], set[bytes]] = {}
     for path in sorted(directory.glob("log-*")):
         data = path.read_bytes()
@@ -66,7 +68,7 @@ def _batch(data: bytes, offset: int) -> Iterable[tuple[int, int, bytes]]:
 
 
 def lost(directory: Path, promises: Promises) -> list[tuple[int, int]]:
-    """Acknowledged records above the floors that the files do not hold."""
+    """Return acknowledged records above the floors that are not in the files."""
     found = records_in(directory)
     return [
         (group, first)
@@ -77,7 +79,7 @@ def lost(directory: Path, promises: Promises) -> list[tuple[int, int]]:
 
 
 def invented(directory: Path, promises: Promises) -> list[tuple[int, int]]:
-    """Records that no writer with this seed can have written there."""
+    """Return records that no writer with this seed can have written there."""
     wrong = []
     for (group, first), bodies in records_in(directory).items():
         for body in bodies:
@@ -88,6 +90,6 @@ def invented(directory: Path, promises: Promises) -> list[tuple[int, int]]:
 
 
 def verify(directory: Path, promises: Promises) -> None:
-    """No acknowledged record lost, none invented."""
+    """Require that no acknowledged record is lost, and none invented."""
     assert not lost(directory, promises), f"lost: {lost(directory, promises)[:5]}"
     assert not invented(directory, promises), f"invented: {invented(directory, promises)[:5]}"

@@ -43,12 +43,12 @@ def body_of(seed: int, group: int, first: int, serial: int) -> bytes:
 
 
 class LogWriter:
-    """Runs on the main thread; the disk's thread hands its answers over by a queue."""
+    """Runs on the main thread; the disk's thread passes its results through a queue."""
 
     def __init__(self, directory: Path, seed: int) -> None:
         self.calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
         self._seed = seed
-        self._rng = random.Random()  # every life does something else
+        self._rng = random.Random()  # every life does something different
         self._serial = self._rng.randrange(1 << 48)
         self._disk = FileDisk(directory, self._on_synced, self.calls.put)
         self._log: Log | None = None
@@ -79,7 +79,8 @@ class LogWriter:
         self._log.open()
 
     def _begin_turns(self) -> None:
-        """Lives too short to reach a floor of their own must not fill the log in the long run."""
+        """Set the floors first: lives too short to set a floor themselves must not fill the log in the long
+        run."""
         assert self._log is not None
         for group in self._log.groups():
             tail = self._log.tail(group).position

@@ -1,4 +1,4 @@
-"""The replication manager of a domain of real processes, reached through its hosts' HTTP doors."""
+"""The replication manager of a domain of real processes, reached through its hosts' HTTP endpoints."""
 
 import time
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from holdfast.node.layout import Layout
 
 
 class Manager:
-    """The replication manager, as a program finds it behind the doors of its domain (FTC-220)."""
+    """The replication manager, as a program reaches it through the endpoints of its domain (FTC-220)."""
 
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
@@ -29,12 +29,12 @@ class Manager:
         return answer.json()
 
     def refused(self, method: str, path: str, body: object = None, door: int = 0) -> str:
-        """The source's name of why it was."""
+        """Return the exception name that the source gives for the refusal."""
         found: str = self.ask(method, path, body, door).json()["error"]["exception"]
         return found
 
     def until(self, path: str, holds: Callable[[Any], bool]) -> Any:
-        """What is at *path* once that *holds*."""
+        """Return what is at *path* once *holds* is true of it."""
         deadline = time.monotonic() + WAIT_S
         while time.monotonic() < deadline:
             found = self.done("GET", path)
@@ -44,7 +44,7 @@ class Manager:
         raise AssertionError(f"did not happen within {WAIT_S:g} s: {found}")
 
     def in_sync(self, name: str, count: int) -> Any:
-        """The group's reference once so many members hold everything."""
+        """Return the group's reference once that many members have everything."""
         return self.until(
             f"/v1/groups/{name}/reference",
             lambda found: [each["in_sync"] for each in found["members"]] == [True] * count,
@@ -55,7 +55,7 @@ class Manager:
         return found
 
     def call(self, name: str, method: str, *arguments: object, door: int = 0) -> Any:
-        """What a method of the group returns."""
+        """Call a method of the group and return its result."""
         path = f"/v1/groups/{name}/calls/{method}?duration_s=60"
         answer = self.ask("POST", path, list(arguments), door)
         assert answer.status_code == 200, answer.text

@@ -1,4 +1,4 @@
-"""What a stopped host's files say of a ledger: read without the host, and compared with what callers know."""
+"""Reads a ledger from a stopped host's files, to compare it with what callers know."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,8 @@ class Kept:
 
 
 def ledger_of(host_directory: Path, group: GroupId) -> Kept:
-    """The newest checkpoint and the records behind it. Fails on damage and where a replay differs."""
+    """Return the newest checkpoint with the records after it executed. Fails on damage and where a replay
+    differs."""
     disk = Directory(host_directory / STORE)
     execution = _newest_checkpoint(disk, group)
     for record in records(disk, group):
@@ -40,7 +41,8 @@ def ledger_of(host_directory: Path, group: GroupId) -> Kept:
 
 
 def _newest_checkpoint(disk: Directory, group: GroupId) -> Execution:
-    """Its object, by the class of the examples: by its own account these files were made by no other."""
+    """Return the object of the newest checkpoint, by the class of the examples, which these files say made
+    them."""
     offer_classes(EXAMPLES)
     cls = load_code("ledger:Ledger")[0]
     for name in reversed(disk.list()):

@@ -1,5 +1,5 @@
-"""Objects that are asked whether they are alive (``apps/patient.py``), told how to answer; and what is told
-of them then."""
+"""Objects that are asked whether they are alive (``apps/patient.py``) and told how to answer, and the reports
+about them."""
 
 import asyncio
 from pathlib import Path
@@ -15,26 +15,26 @@ from holdfast.model.ids import HostId
 from holdfast.model.system_groups import MANAGER
 
 INTERVAL_AND_TIMEOUT = {
-    # In units of 100 ns. So long a busy machine does not let a loop stand that only waits for its turn.
+    # In units of 100 ns. Longer than a busy machine keeps a loop waiting for its turn.
     "FaultMonitoringIntervalAndTimeout": {"monitoring_interval": 2_000_000, "timeout": 40_000_000}
 }
 SAID_NO = "is_alive answered False"
 
 
 def mark(marks: Path, pid: int, word: str) -> None:
-    """The object in that process shall answer so, once; the word is there as a whole or not at all."""
+    """Tell the object in that process to answer so, once; the file appears complete or not at all."""
     aside = marks / "aside"
     aside.write_text(word)
     aside.rename(marks / str(pid))
 
 
 async def say_no(client: Client, marks: Path, host: HostId) -> None:
-    """The next object that is asked on *host* shall say no."""
+    """Tell the next object that is asked on *host* to say no."""
     mark(marks, await client.pid(host), "no")
 
 
 async def wait_history(client: Client, name: str, words: str) -> None:
-    """Until the group's history says so; it is written at leisure."""
+    """Wait until the group's history says so; it is written with a delay."""
     async with asyncio.timeout(WAIT_S):
         while words not in await _history(client, name):
             await asyncio.sleep(0.1)
@@ -46,8 +46,8 @@ async def _history(client: Client, name: str) -> str:
 
 
 async def wait_told(client: Client, group: int, why: str, host: str = "", after: int = 0) -> int:
-    """Until the notifier was told that a member of the group, on *host*, crashed, and why; the number of
-    that, which is beyond *after*. The notifier is made, and told, at leisure."""
+    """Wait until the notifier was told that a member of the group on *host* crashed, and why; return the
+    number of that report, which is beyond *after*. The notifier is created, and told, with a delay."""
     async with asyncio.timeout(WAIT_S):
         while not (number := await _told(client, group, why, host, after)):
             await asyncio.sleep(0.1)
@@ -66,7 +66,7 @@ async def _told(client: Client, group: int, why: str, host: str, after: int) -> 
 
 
 async def wait_heard_by_manager(client: Client, number: int) -> None:
-    """Until the manager, which has registered for notifications, has heard of that."""
+    """Wait until the manager, which has registered for notifications, has received that."""
     async with asyncio.timeout(WAIT_S):
         while not await _is_heard(client, number):
             await asyncio.sleep(0.1)

@@ -1,11 +1,11 @@
-"""A TCP proxy on loopback that can hold back what a client sends, or swallow what it is answered."""
+"""A TCP proxy on loopback that can hold back what a client sends, or drop the answers."""
 
 import asyncio
 import contextlib
 
 
 class SlowProxy:
-    """Forwards to one target. What it holds back survives the client's giving up."""
+    """Forwards to one target. What it holds back is kept even if the client gives up."""
 
     def __init__(self, host: str, port: int) -> None:
         self._target = (host, port)
@@ -16,21 +16,21 @@ class SlowProxy:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> int:
-        """The port it listens on."""
+        """Start the proxy and return the port it listens on."""
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
     def hold(self) -> None:
-        """Keep back everything clients send from now on."""
+        """Hold back everything that clients send from now on."""
         self._is_open.clear()
 
     def release(self) -> None:
-        """Deliver what was kept back, though its senders may be gone."""
+        """Deliver what was held back, though its senders may be gone."""
         self._is_open.set()
 
     def swallow_answers(self) -> None:
-        """Let requests through, and nothing back, from now on."""
+        """From now on let requests through, and drop the answers."""
         self._swallows = True
 
     async def close(self) -> None:
@@ -60,7 +60,7 @@ class SlowProxy:
             writer.close()
 
     async def _carry_answers(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Until the target closes; a client that has gone no longer matters to it."""
+        """Forward answers until the target closes; it does not matter if a client has gone."""
         while data := await reader.read(65_536):
             if not self._swallows:
                 with contextlib.suppress(ConnectionError):

@@ -1,7 +1,7 @@
-"""A domain whose hosts are on machines of their own, joined by a network that fails on command.
+"""A domain whose hosts are on separate machines, joined by a network that fails on command.
 
 Hosts ``a``, ``b`` and ``c`` are on the machines of those names, the authority on ``authority``, and callers
-on ``callers``. There are no agents: nobody can prove a death, and who is killed stays dead.
+on ``callers``. There are no agents: nobody can prove a death, and a killed host stays dead.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ _HOST = Path(__file__).with_name("spread_host.py")
 
 
 class SpreadDomain:
-    """Runs on *net*, which has the ``MACHINES``; its files are below *directory*."""
+    """A domain on *net*, which has the ``MACHINES``; its files are below *directory*."""
 
     def __init__(self, net: Internet, directory: Path) -> None:
         self.net = net
@@ -75,14 +75,14 @@ class SpreadDomain:
         self._run(host, program)
 
     def stop(self) -> None:
-        """End the hosts in order, so that their files can be read; the network must be whole."""
+        """End the hosts in an orderly way, so that their files can be read; the network must be whole."""
         for host in HOSTS:
             self._processes[host].terminate()
         for host in HOSTS:
             assert self._processes[host].wait(WAIT_S) == 0, self.said(host)
 
     def said(self, host: str) -> str:
-        """The end of what *host* has written."""
+        """Return the end of what *host* has written."""
         return self.layout.output(host).read_text(errors="replace")[-3000:]
 
     def _run(self, machine: str, argv: list[str]) -> None:
@@ -92,7 +92,7 @@ class SpreadDomain:
     # --- its callers
 
     def call(self, work: Callable[["SpreadClient"], Awaitable[T]]) -> T:
-        """Do *work* on the callers' machine, connected to the domain."""
+        """Run *work* on the callers' machine, connected to the domain."""
 
         async def connected() -> T:
             addresses = await asyncio.gather(*map(self._address, HOSTS))
@@ -104,7 +104,7 @@ class SpreadDomain:
         return self.net.inside(CALLERS, lambda: asyncio.run(connected()))
 
     async def _address(self, host: str) -> str:
-        """Where it listens, once it has opened its store."""
+        """Return where the host listens, once it has opened its store."""
         hint = self.layout.host(HostId(host)) / "address"
         deadline = time.monotonic() + WAIT_S
         while time.monotonic() < deadline:
@@ -128,7 +128,8 @@ class SpreadClient(GroupClient):
         await asyncio.to_thread(self._domain.stop)
 
     async def info(self, name: str) -> GroupInfo:
-        """From whichever host answers first: some may be cut off from the authority, and cannot."""
+        """Return the group from whichever host answers first: some may be cut off from the authority, and
+        cannot answer."""
         deadline = time.monotonic() + WAIT_S
         while time.monotonic() < deadline:
             asked = [self._info_from(address, name) for address in self._addresses.values()]

@@ -1,6 +1,7 @@
-"""A program that runs a host on a machine of its own. Usage: ``spread_host.py DIR ID ADDRESS``.
+"""A program that runs a host on a separate machine. Usage: ``spread_host.py DIR ID ADDRESS``.
 
-The machines are namespaces of one test: nobody else can listen to what they say, so they say it without TLS.
+The machines are namespaces of one test: nobody else can listen to their messages, so they send them without
+TLS.
 """
 
 import asyncio

@@ -23,7 +23,7 @@ CALLERS = 4
 
 @pytest.fixture(scope="module")
 def domains(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Domain, Domain]]:
-    """One that calls, and one that is called."""
+    """Two domains: one that calls, and one that is called."""
     directory, options = tmp_path_factory.mktemp("abroad"), ("--app", str(APPS), "--hosts", "2")
     home, there = (Domain(directory / name, *options) for name in "ab")
     with contextlib.ExitStack() as stack, ThreadPoolExecutor() as pool:
@@ -47,7 +47,7 @@ def make(domain: Domain, cls: str, name: str, *args: str) -> None:
 
 @pytest.fixture(scope="module")
 def market(domains: tuple[Domain, Domain]) -> tuple[Domain, Domain]:
-    """A shop here sells what there is in a stock there."""
+    """A shop in one domain that sells from a stock in the other."""
     home, there = domains
     make(there, "market:Stock", "stock")
     make(home, "market:Shop", "shop", "stock", url(there))
@@ -55,7 +55,7 @@ def market(domains: tuple[Domain, Domain]) -> tuple[Domain, Domain]:
 
 
 async def reserved(client: Client) -> dict[str, int]:
-    """How often each order has reserved something."""
+    """Return how often each order has reserved something."""
     found: dict[str, int] = await (await client.group("stock")).times()
     return found
 
@@ -64,7 +64,8 @@ async def reserved(client: Client) -> dict[str, int]:
 def test_a_method_calls_a_group_of_another_domain_and_goes_on_with_its_answer(
     market: tuple[Domain, Domain],
 ) -> None:
-    """And is told what that one raises, that there is none of that name, and that they call in a circle."""
+    """It also learns what the called group raises, that no group of a name exists, and that calls form a
+    circle."""
     home, there = market
     address, elsewhere = url(home), Layout(there.directory).read().domain
 
@@ -89,8 +90,8 @@ def test_a_method_calls_a_group_of_another_domain_and_goes_on_with_its_answer(
 def test_a_call_whose_caller_dies_before_it_is_answered_is_made_again_and_happens_once(
     market: tuple[Domain, Domain], tmp_path: Path
 ) -> None:
-    """The stock executes it while the shop's primary is killed: nobody hears the answer. The next primary
-    makes the call again, and is told what came of the first."""
+    """The stock executes the call while the shop's primary is killed, so nobody receives the answer. The next
+    primary makes the call again, and gets the result of the first."""
     home, there = market
 
     async def work(client: Client) -> int:
@@ -113,8 +114,8 @@ def test_a_call_whose_caller_dies_before_it_is_answered_is_made_again_and_happen
 def test_a_call_to_another_domain_happens_once_though_primaries_of_both_die(
     market: tuple[Domain, Domain], rounds: Callable[..., int]
 ) -> None:
-    """kill -9 of the calling group's primary, of the called one's, and of the calling one's again, while
-    orders go through both."""
+    """The calling group's primary, the called one's, and the calling one's again are killed -9 while orders
+    go through both."""
     home, there = market
     orders = rounds(short=40, long=1_000)
 

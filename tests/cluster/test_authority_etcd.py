@@ -1,4 +1,4 @@
-"""What only an etcd can do wrong: endpoints that die, hang, lose their leader, or are not what we need."""
+"""What only an etcd can do wrong: endpoints that die, hang, lose their leader, or are unsuitable."""
 
 import asyncio
 import datetime
@@ -44,8 +44,8 @@ pytestmark = [
     pytest.mark.cluster,
     pytest.mark.etcd,
     pytest.mark.anyio,
-    # A time-out that ends an attempt while its connection is being made leaves the socket to the collector:
-    # httpx gives nobody a handle to it. On a busy machine these tests meet that.
+    # A timeout that ends an attempt while its connection is being made leaves the socket to the garbage
+    # collector, because httpx gives no handle to it. On a busy machine these tests meet that.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
@@ -66,7 +66,7 @@ def domain(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 async def authority(etcd_backend: EtcdBackend, domain: str) -> AsyncIterator[EtcdAuthority]:
-    """Asks the leader first."""
+    """An authority client that asks the leader first."""
     made = etcd_backend.connect_to(etcd_backend.leader_first(), domain, silence_s=SILENCE_S, call_s=1.0)
     yield made
     await made.close()
@@ -84,7 +84,8 @@ async def put(authority: EtcdAuthority, key: str) -> Revision:
 async def test_a_read_is_answered_elsewhere_when_its_endpoint_hangs(
     etcd_backend: EtcdBackend,
 ) -> None:
-    """Rotation on time-out, not only on error: a stopped follower costs one attempt, not the call."""
+    """Endpoints rotate on a timeout, not only on an error: a stopped follower costs one attempt, not the
+    call."""
     cluster = etcd_backend.cluster
     leader = cluster.leader()
     follower = next(member for member in cluster.members if member is not leader)
@@ -103,12 +104,13 @@ async def test_a_read_is_answered_elsewhere_when_its_endpoint_hangs(
 async def test_a_change_to_an_endpoint_that_hangs_is_unknown_and_not_sent_again(
     etcd_backend: EtcdBackend,
 ) -> None:
-    """It may be applied when the endpoint wakes, so it must not be applied by another one now (A1)."""
+    """The change may be applied when the endpoint wakes, so another endpoint must not apply it now (A1)."""
     cluster = etcd_backend.cluster
     leader = cluster.leader()
     follower = next(member for member in cluster.members if member is not leader)
     endpoints = [follower.client, leader.client]
-    # Patient with each endpoint, or a busy machine would let it change to the leader before the test begins.
+    # Long timeouts for each endpoint; otherwise a busy machine would switch to the leader before the test
+    # begins.
     authority = etcd_backend.connect_to(endpoints, "hung-change/", attempt_s=10, connect_s=10, call_s=1.5)
     assert isinstance(await authority.ask(Get("a")), Got)
     cluster.pause(follower)
@@ -125,7 +127,8 @@ async def test_a_change_to_an_endpoint_that_hangs_is_unknown_and_not_sent_again(
 async def test_a_change_whose_connection_breaks_is_unknown_and_not_sent_again(
     etcd_backend: EtcdBackend,
 ) -> None:
-    """An endpoint that took it and died may have passed it on; a read is simply asked elsewhere (A1)."""
+    """An endpoint that took the change and died may have passed it on; a read is simply repeated elsewhere
+    (A1)."""
 
     async def take_and_die(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(asyncio.IncompleteReadError):
@@ -135,7 +138,7 @@ async def test_a_change_whose_connection_breaks_is_unknown_and_not_sent_again(
     server = await asyncio.start_server(take_and_die, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     endpoints = [f"http://127.0.0.1:{port}", *etcd_backend.cluster.endpoints]
-    # On a busy machine it takes a while to connect, and what nobody took goes elsewhere.
+    # Connecting takes a while on a busy machine, and a change that nobody took goes elsewhere.
     changing = etcd_backend.connect_to(endpoints, "broken/", connect_s=10)
     reading = etcd_backend.connect_to(endpoints, "broken/", connect_s=10)
     try:
@@ -160,7 +163,7 @@ async def test_a_change_goes_elsewhere_when_it_was_certainly_not_taken(etcd_back
 
 
 async def test_every_call_ends_within_its_deadline_when_nobody_is_there() -> None:
-    """All endpoints dead: reads and changes alike end as Unknown, in time."""
+    """All endpoints are dead: reads and changes alike end as Unknown, in time."""
     authority = EtcdAuthority(
         ["http://127.0.0.1:1", "http://127.0.0.1:2"], deadlines=Deadlines(call_s=0.3, connect_s=0.1)
     )
@@ -173,8 +176,9 @@ async def test_every_call_ends_within_its_deadline_when_nobody_is_there() -> Non
 async def test_without_a_leader_nothing_is_taken_and_no_lease_is_lost(
     etcd_backend: EtcdBackend, authority: EtcdAuthority
 ) -> None:
-    """Two of three are dead: 'no leader' is a reason to ask elsewhere and then to say Unknown, never that
-    a lease has gone; when they are back the lease is alive, and a watch has gone on without a gap."""
+    """Two of three are dead: 'no leader' is a reason to ask elsewhere and then to answer Unknown, never to
+    say that a lease has gone; when they are back the lease is alive, and a watch has continued without a gap.
+    """
     granted = await authority.ask(LeaseGrant(120))
     assert isinstance(granted, LeaseGranted)
     start = await put(authority, "before")
@@ -197,15 +201,15 @@ async def test_without_a_leader_nothing_is_taken_and_no_lease_is_lost(
         if member is not survivor:
             cluster.kill(member)
     try:
-        # Until its election time is over the survivor believes in the leader that it had, and a request to
-        # it only times out; how long that is on a busy machine nobody can say, so it is asked until it knows.
+        # Until its election time is over the survivor believes in its old leader, and a request to it only
+        # times out; on a busy machine that takes an unknown time, so it is asked until it knows.
         await asyncio.sleep(2 * ELECTION_MS / 1000)
         for _ in range(20):
             refused = await alone.ask(Txn((), (Put("during", b""),)))
             assert isinstance(refused, Unknown)
             if "no leader" in refused.reason:
                 break
-        assert "no leader" in refused.reason  # it was turned away at the door, not left to hang
+        assert "no leader" in refused.reason  # the request was refused at once, not left to hang
         assert isinstance(await authority.ask(LeaseKeep(granted.lease)), Unknown)
     finally:
         await alone.close()
@@ -218,7 +222,8 @@ async def test_without_a_leader_nothing_is_taken_and_no_lease_is_lost(
 
 
 async def test_a_watch_on_an_endpoint_that_hangs_is_opened_elsewhere(etcd_backend: EtcdBackend) -> None:
-    """A stopped peer neither ends its streams nor refuses new ones: silence ends both; nothing is missed."""
+    """A stopped peer neither ends its streams nor refuses new ones: silence ends both, and nothing is
+    missed."""
     cluster = etcd_backend.cluster
     leader = cluster.leader()
     follower = next(member for member in cluster.members if member is not leader)
@@ -243,7 +248,7 @@ async def test_a_watch_on_an_endpoint_that_hangs_is_opened_elsewhere(etcd_backen
 
 
 async def revision_of(watch: AsyncIterator[WatchEvent]) -> Revision:
-    """Of its next event."""
+    """Return the revision of the watch's next event."""
     event = await anext(watch)
     assert isinstance(event, Events), event
     return event.revision
@@ -265,7 +270,8 @@ async def test_a_quiet_watch_is_opened_again_and_misses_nothing(authority: EtcdA
 async def test_a_watch_from_the_compacted_revision_itself_is_not_trusted(
     etcd_backend: EtcdBackend, authority: EtcdAuthority
 ) -> None:
-    """What that revision removed may be forgotten though the watch would be accepted: Compacted instead."""
+    """What that revision removed may be forgotten though the watch would be accepted; the answer is Compacted
+    instead."""
     await put(authority, "a")
     removed = await authority.ask(Txn((), (Delete("a"),)))
     assert isinstance(removed, Applied)
@@ -278,7 +284,7 @@ async def test_a_watch_from_the_compacted_revision_itself_is_not_trusted(
 
 
 async def test_domains_share_an_etcd_without_seeing_each_other(etcd_backend: EtcdBackend) -> None:
-    """Each stands below its own prefix; the same key is two keys."""
+    """Each domain is below its own prefix; the same key is two keys."""
     one = etcd_backend.connect_to(etcd_backend.cluster.endpoints, "one/")
     other = etcd_backend.connect_to(etcd_backend.cluster.endpoints, "one0/")
     await put(one, "a")
@@ -290,7 +296,7 @@ async def test_domains_share_an_etcd_without_seeing_each_other(etcd_backend: Etc
         await authority.close()
 
 
-# --- what it must be
+# --- requirements of an etcd
 
 
 @pytest.fixture(scope="module")
@@ -312,7 +318,7 @@ def deaf_etcd(etcd_program: str, tmp_path_factory: pytest.TempPathFactory) -> It
 async def test_an_etcd_that_demands_certificates_is_served_over_tls(
     etcd_program: str, tmp_path: Path
 ) -> None:
-    """With the domain's certificates calls and watches work; without one nothing is told."""
+    """With the domain's certificates calls and watches work; without one nothing is answered."""
     certs = tmp_path / "certs"
     now = datetime.datetime.now(datetime.UTC)
     create_domain(certs, "test", now)
@@ -352,7 +358,7 @@ async def test_an_etcd_that_demands_certificates_is_served_over_tls(
 
 
 async def test_a_gateway_that_is_switched_off_is_told_plainly(deaf_etcd: EtcdCluster) -> None:
-    """At the check, and at the first call by those who did not check."""
+    """The check says so, and so does the first call without a check."""
     authority = EtcdAuthority(deaf_etcd.endpoints, deadlines=Deadlines(call_s=5))
     async with asyncio.timeout(60):
         while isinstance(await _outcome(authority), Unknown):
@@ -372,7 +378,7 @@ async def _outcome(authority: EtcdAuthority) -> object:
 
 
 class OldEtcd(BaseHTTPRequestHandler):
-    """Says its version, and knows nothing else."""
+    """A server that reports an old version, and knows nothing else."""
 
     asked: ClassVar[list[str]] = []
 
@@ -390,8 +396,8 @@ class OldEtcd(BaseHTTPRequestHandler):
 
 @contextmanager
 def old_etcd() -> Iterator[str]:
-    """Where it listens. On threads, all of which have ended afterwards: a server on the test's own loop may
-    still hold a connection when that ends."""
+    """Yield where it listens. It runs on threads that have all ended afterwards: a server on the test's own
+    loop may still have a connection when the loop ends."""
     with ThreadingHTTPServer(("127.0.0.1", 0), OldEtcd) as server:
         server.daemon_threads = False
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
@@ -404,7 +410,7 @@ def old_etcd() -> Iterator[str]:
 
 
 async def test_an_etcd_that_is_too_old_is_told_plainly() -> None:
-    """Its version decides, before anything else is asked of it."""
+    """The version decides, before anything else is requested."""
     with old_etcd() as url:
         authority = EtcdAuthority([url], deadlines=Deadlines(attempt_s=PATIENCE_S, connect_s=PATIENCE_S))
         with pytest.raises(InvalidRequest, match=r"3\.3\.11"):
@@ -414,7 +420,7 @@ async def test_an_etcd_that_is_too_old_is_told_plainly() -> None:
 
 
 async def test_a_good_etcd_passes_the_check(authority: EtcdAuthority) -> None:
-    """Also while one of its endpoints is down."""
+    """It passes also while one of its endpoints is down."""
     await authority.check()
 
 
@@ -422,7 +428,7 @@ async def test_a_good_etcd_passes_the_check(authority: EtcdAuthority) -> None:
 
 
 def test_a_revision_cut_into_fragments_is_put_together() -> None:
-    """One Events for each revision, however the responses are cut."""
+    """There is one Events for each revision, however the responses are split."""
 
     def event(key: str, revision: int) -> WatchedEvent:
         return WatchedEvent(StoredKey(f"d/{key}".encode(), mod_revision=revision))
@@ -444,12 +450,12 @@ def test_a_revision_cut_into_fragments_is_put_together() -> None:
     ("prefix", "end"), [(b"a/", b"a0"), (b"a\xff", b"b"), (b"\xff", b"\0"), (b"", b"\0")]
 )
 def test_the_end_of_a_range_is_the_first_key_beyond_it(prefix: bytes, end: bytes) -> None:
-    """Zero stands for the end of all keys, as etcd has it."""
+    """Zero stands for the end of all keys, as in etcd."""
     assert range_end(prefix) == end
 
 
 def test_an_authority_needs_an_endpoint() -> None:
-    """One clear error at the start."""
+    """It gives one clear error at the start."""
     with pytest.raises(InvalidRequest):
         EtcdAuthority([])
 

@@ -1,4 +1,4 @@
-"""The embedded authority on a disk that fails: what it applied is there; a failed sync is its end (A6)."""
+"""The embedded authority on a disk that fails: what it applied is there; a failed sync ends it (A6)."""
 
 import asyncio
 import random
@@ -41,7 +41,7 @@ async def connected(address: Address) -> RemoteAuthority:
 
 
 async def write_until_it_fails(address: Address, prefix: str, on_applied: Callable[[str], None]) -> None:
-    """Several writers put one key after the other until their authority has gone."""
+    """Let several writers put one key after the other until their authority has ended."""
     client = await connected(address)
 
     async def write(number: int) -> None:
@@ -66,7 +66,7 @@ async def absent(address: Address, keys: list[str]) -> list[str]:
 
 
 def test_no_applied_change_is_lost_to_power_cuts(faulty_disk: FaultyDisk, rounds: Callable[..., int]) -> None:
-    """The power goes after any number of writes and syncs; whatever was answered "applied" is there."""
+    """The power fails after any number of writes and syncs; everything answered "applied" is there."""
     directory = faulty_disk.path / "made" / "by" / "nobody"
     dice = random.Random(1)
     applied: list[str] = []
@@ -83,7 +83,7 @@ def test_no_applied_change_is_lost_to_power_cuts(faulty_disk: FaultyDisk, rounds
 
 
 def test_power_cuts_lose_changes_on_a_lying_disk(faulty_disk: FaultyDisk) -> None:
-    """The same test sees the loss when the disk only pretends to sync: it can fail."""
+    """The same test sees the loss when the disk only pretends to sync, so it can fail."""
     directory = faulty_disk.path / "authority"
     applied: list[str] = []
     with authority(directory) as (_, address):
@@ -97,7 +97,8 @@ def test_power_cuts_lose_changes_on_a_lying_disk(faulty_disk: FaultyDisk) -> Non
 
 
 def test_a_failed_sync_ends_the_authority(faulty_disk: FaultyDisk) -> None:
-    """It says why, answers nobody "applied" for it, and what it applied before is there afterwards."""
+    """It says why, answers nobody "applied" for that change, and what it applied before is there
+    afterwards."""
     directory = faulty_disk.path / "authority"
     applied: list[str] = []
     with authority(directory) as (victim, address):

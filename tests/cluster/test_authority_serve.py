@@ -41,7 +41,8 @@ def run(*arguments: str, answer: str = "") -> subprocess.CompletedProcess[str]:
 def serving(
     directory: Path, *options: str, before: Callable[[], None] | None = None
 ) -> Iterator[tuple[subprocess.Popen[str], Address]]:
-    """A process that serves *directory*, and where; killed at the end if it still runs."""
+    """Start a process that serves *directory*, and yield its address; it is killed at the end if it still
+    runs."""
     process = subprocess.Popen(
         [*HOLDFAST, "serve", "--dir", str(directory), *options],
         stdout=subprocess.PIPE,
@@ -93,7 +94,7 @@ async def test_what_was_applied_survives_kill_and_termination(tmp_path: Path) ->
 
 
 def test_a_second_one_says_who_holds_the_directory(tmp_path: Path) -> None:
-    """Two cannot serve, inspect or restore one file; the message names the holder's pid."""
+    """No two processes can serve, inspect or restore one file; the message names the holder's pid."""
     with serving(tmp_path) as (process, _):
         for verb in (["serve"], ["inspect"], ["restore", "--above-epoch", "1", "--yes"]):
             refused = run(verb[0], "--dir", str(tmp_path), *verb[1:])
@@ -102,7 +103,7 @@ def test_a_second_one_says_who_holds_the_directory(tmp_path: Path) -> None:
 
 
 def test_other_addresses_need_tls_or_an_explicit_word(tmp_path: Path) -> None:
-    """Loopback unless told otherwise: refused as misuse, before anything listens."""
+    """Only loopback is allowed by default: other addresses are refused as misuse, before anything listens."""
     refused = run("serve", "--dir", str(tmp_path), "--listen", "0.0.0.0:0")
     assert refused.returncode == 2
     assert "--insecure" in refused.stderr
@@ -130,7 +131,7 @@ async def test_with_certificates_it_speaks_tls_only(tmp_path: Path) -> None:
 
 
 async def test_a_certificate_opens_the_authority_by_its_role(tmp_path: Path) -> None:
-    """Whoever is let in reads and writes every key: programs that call groups are not."""
+    """A client that is admitted reads and writes every key, so programs that call groups are not admitted."""
     now = datetime.now(UTC)
     create_domain(tmp_path, "holdfast", now)
     for role in Role:
@@ -149,7 +150,8 @@ async def test_a_certificate_opens_the_authority_by_its_role(tmp_path: Path) -> 
 
 
 async def test_an_error_of_the_disk_ends_the_process(tmp_path: Path) -> None:
-    """A6: exit code 1 and one clear line; the change that met the error is unknown, the others are there."""
+    """A6: the exit code is 1, with one clear line; the change that met the error is unknown, the others are
+    there."""
 
     def small_files() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES_MAX, FILE_BYTES_MAX))

@@ -1,4 +1,5 @@
-"""Bad calls and orders on real hosts: one clear error each, nothing changed, and the connection goes on."""
+"""Bad calls and orders on real hosts: each gives one clear error, changes nothing, and the connection stays
+open."""
 
 import asyncio
 import subprocess
@@ -45,7 +46,7 @@ def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
 
 
 def with_strict(domain: Domain, work: Callable[[Client, Group[Any]], Awaitable[None]]) -> None:
-    """Do *work* with a group in which nothing may have changed afterwards."""
+    """Run *work* with a group in which nothing may have changed afterwards."""
 
     async def begin(client: Client) -> None:
         names = [each.name for each in await client.connection.groups()]
@@ -78,7 +79,7 @@ def with_strict(domain: Domain, work: Callable[[Client, Group[Any]], Awaitable[N
 def test_a_call_that_does_not_fit_is_refused(
     domain: Domain, method: str, arguments: tuple[Any, ...], said: str
 ) -> None:
-    """By the group itself: this client knows nothing of its class."""
+    """The group itself refuses it, since this client knows nothing of its class."""
 
     async def work(client: Client, strict: Group[Any]) -> None:
         with pytest.raises(CallRefused) as refused:
@@ -113,7 +114,7 @@ def test_a_payload_over_the_limit_is_refused_before_it_is_sent(domain: Domain) -
 
 
 def test_a_request_past_its_expiration_is_never_executed(domain: Domain) -> None:
-    """By the group's time, whatever the client says (X2)."""
+    """The group's time decides, whatever the client says (X2)."""
 
     async def work(client: Client, strict: Group[Any]) -> None:
         found = await client.info("strict")
@@ -123,7 +124,7 @@ def test_a_request_past_its_expiration_is_never_executed(domain: Domain) -> None
             outcome = await caller.outcome_of("keep", "x", expiration_s=1)
             assert isinstance(outcome, Refused)
             assert outcome.code == "expired"
-            assert await caller.send("placed") is not None  # the connection goes on
+            assert await caller.send("placed") is not None  # the connection stays open
         finally:
             caller.close()
 
@@ -177,7 +178,7 @@ def test_a_name_that_is_taken_is_refused(domain: Domain) -> None:
 
 
 def test_many_bad_calls_among_good_ones_harm_nobody(domain: Domain) -> None:
-    """They share frames: each gets its own outcome."""
+    """They share frames, and each gets its own outcome."""
 
     async def work(client: Client, strict: Group[Any]) -> None:
         calls = [strict.call("nosuch") if n % 2 else strict.give_back(n) for n in range(300)]
@@ -189,7 +190,7 @@ def test_many_bad_calls_among_good_ones_harm_nobody(domain: Domain) -> None:
 
 
 def test_the_command_line_says_it_in_one_line_and_ends_with_a_code(domain: Domain) -> None:
-    """Nothing on standard output, no traceback: 1 for what failed, 2 for what was misused."""
+    """Nothing is on standard output and there is no traceback; the code is 1 for failures, 2 for misuse."""
 
     async def nothing(client: Client, strict: Group[Any]) -> None:
         return None
@@ -225,7 +226,7 @@ def test_a_primary_that_can_make_no_object_hands_over_and_the_history_says_why(
         broken = next(host for host in before.in_sync if host != before.primary)
         (tmp_path / str(await client.pid(broken))).touch()
         order = SetPrimary(name="fragile", host=broken)
-        # It is primary for too short a time to be seen, so the order may last until it is given up.
+        # That host is primary for too short a time to be seen, so the order may last until it is given up.
         handing = asyncio.create_task(give_at(client.layout, order, HandedOver))
         assert await fragile.write("two") == 2
         after = await client.wait(
@@ -247,8 +248,8 @@ LATER_ORDER = msgspec.msgpack.encode({"type": "added_later"})
 
 
 def test_what_a_later_version_says_is_passed_over(domain: Domain) -> None:
-    """While a domain is upgraded, hosts of a later version send what this one does not know: it is as if it
-    had been lost, and an order is refused. The connection goes on."""
+    """While a domain is upgraded, hosts of a later version send messages that this one does not know: they
+    count as lost, and an order is refused. The connection stays open."""
 
     async def work(client: Client) -> None:
         description = client.layout.read()
@@ -271,7 +272,7 @@ def test_what_a_later_version_says_is_passed_over(domain: Domain) -> None:
 
 
 class Asker:
-    """Asks on a connection of its own."""
+    """Asks on a separate connection."""
 
     requests: Requests
 
@@ -288,8 +289,8 @@ class Asker:
 
 
 class Outdated:
-    """As a client knows the class that has another version of it: a declaration, which the client checks
-    results against. The hosts have the real one."""
+    """The class as a client with another version of it knows it: a declaration that the client checks results
+    against. The hosts have the real class."""
 
     def give_back(self, number: int) -> int:
         raise NotImplementedError
@@ -298,7 +299,7 @@ class Outdated:
 def test_a_client_with_another_version_of_the_class_is_told_what_came_and_of_which_call(
     domain: Domain,
 ) -> None:
-    """The call was executed: its id is one that the group knows the outcome of."""
+    """The call was executed: the group knows the outcome of its id."""
 
     async def work(client: Client, strict: Group[Any]) -> None:
         outdated = await client.connection.group("strict", Outdated)

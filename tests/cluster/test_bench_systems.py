@@ -1,4 +1,4 @@
-"""The systems that are measured start, answer, survive their leader's death, and are gone afterwards."""
+"""The measured systems start, answer, survive their leader's death, and are gone afterwards."""
 
 from pathlib import Path
 
@@ -58,7 +58,8 @@ def test_pysyncobj_is_measured(tmp_path: Path) -> None:
 
 
 def test_idle_groups_are_measured(tmp_path: Path) -> None:
-    """Rows for ever more groups, each with all members in sync; a group takes no descriptor of its own."""
+    """There are rows for more and more groups, each with all members in sync; a group needs no descriptor of
+    its own."""
     few, more = uvloop.run(measure_idle([1, 8], 0.1, lambda _: None))
     assert (few.groups, more.groups) == (1, 8)
     assert more.descriptors < few.descriptors + 7
@@ -73,7 +74,7 @@ def test_redis_is_measured(tmp_path: Path) -> None:
 
 
 def test_a_hand_over_is_measured() -> None:
-    """Callers that never pause see a gap, and no call of theirs fails."""
+    """Callers that never pause see a gap, and none of their calls fails."""
     found = run_handover_bench(rounds=1, callers=4)
     assert found["calls"] >= 4
     assert found["calls_failed"] == 0
@@ -82,8 +83,8 @@ def test_a_hand_over_is_measured() -> None:
 
 
 def test_groups_that_wait_for_groups_are_measured() -> None:
-    """All calls arrive once, circles come about and are broken without anybody waiting in vain, and queries
-    meanwhile see the state before the operation that waits."""
+    """All calls arrive once, circles occur and are broken without anyone waiting in vain, and queries
+    meanwhile see the state before the waiting operation."""
     found = run_nested_bench(rounds=1, calls=50)
     assert found["failures"] == []
     together, circles, queries = found["results"]

@@ -1,4 +1,4 @@
-"""A process that finds an invariant broken ends, though its event loop would have gone on."""
+"""A process that finds an invariant broken ends, though its event loop would have continued."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""kill -9 of a real process that hands out CSNs, with its clock moved, again and again (CSN-21)."""
+"""kill -9 of a real process that assigns CSNs, with its clock moved, again and again (CSN-21)."""
 
 import os
 import random
@@ -23,7 +23,7 @@ START_LIMIT_S = 30
 
 @pytest.mark.covers("CSN-21", "CSN-37")
 def test_first_csn_after_a_kill_is_greater_than_any_seen(tmp_path: Path, rounds: Callable[..., int]) -> None:
-    """Whatever the process handed out or was sure to know before it was killed, it goes on above that."""
+    """The process continues above every CSN that it assigned or certainly knew before it was killed."""
     rng = random.Random(21)
     greatest = Csn(0, 0, ReplicaId(0))
     handed_out = 0
@@ -43,7 +43,7 @@ def test_first_csn_after_a_kill_is_greater_than_any_seen(tmp_path: Path, rounds:
 def run_and_kill(
     directory: Path, number: int, peer_csn: Csn, *, offset_s: int, rng: random.Random
 ) -> list[str]:
-    """What the process said until it was killed, some time after its first CSN."""
+    """Return what the process printed until it was killed, some time after its first CSN."""
     output = directory / f"said-{number}"
     command = [sys.executable, PROGRAM, directory / "store", peer_csn.text(), str(offset_s), str(number)]
     with output.open("wb") as said:

@@ -1,4 +1,4 @@
-"""`holdfast demo`: real kills and a pause under load, nothing lost; and nothing of it is left behind."""
+"""`holdfast demo`: real kills and a pause under load, nothing lost, and nothing left behind."""
 
 import os
 import signal
@@ -15,12 +15,12 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 
 def surroundings(tmp_path: Path) -> dict[str, str]:
-    """Its temporary directory is the test's."""
+    """An environment whose temporary directory is the test's."""
     return {**os.environ, "TMPDIR": str(tmp_path)}
 
 
 def of_domains_in(tmp_path: Path) -> list[str]:
-    """Processes that a demo started there."""
+    """Return the processes that a demo started there."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -35,7 +35,8 @@ def of_domains_in(tmp_path: Path) -> list[str]:
 def test_nothing_is_lost_while_the_primary_is_killed_and_paused(
     tmp_path: Path, rounds: Callable[..., int]
 ) -> None:
-    """Counted from the files of the stopped members: every acknowledged call once, all members alike."""
+    """Counted from the files of the stopped members: every acknowledged call is there once, and all members
+    are equal."""
     seconds = rounds(short=8, long=120)
     command = [*HOLDFAST, "demo", "--seconds", str(seconds), "--every", "2", "--callers", "16"]
     done = subprocess.run(
@@ -74,7 +75,7 @@ def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path) -> None:
             assert time.monotonic() < deadline, "no host was started"
             time.sleep(0.05)
         demo.send_signal(signal.SIGINT)
-        # Usually it has called nobody yet; where it has, it counts first.
+        # Usually it has made no call yet; if it has, it counts first.
         assert demo.wait(2 * WAIT_S) in (0, 130)
     finally:
         demo.kill()

@@ -1,4 +1,5 @@
-"""A host on which a class computes otherwise: it has no object, says so, leads nobody, comes back (E8)."""
+"""A host on which a class computes different results: it has no object, says so, is never primary, and comes
+back (E8)."""
 
 import asyncio
 import json
@@ -35,7 +36,7 @@ def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
 
 
 class Adder:
-    """Adds 1 again and again, and knows what that comes to."""
+    """Adds 1 again and again, and knows the expected total."""
 
     def __init__(self, group: Any) -> None:
         self.group = group
@@ -49,7 +50,7 @@ class Adder:
 async def explained(
     client: Client, adder: Adder, name: str, holds: Callable[[GroupExplained], bool]
 ) -> GroupExplained:
-    """Go on adding until *holds* of what is said of the group."""
+    """Continue adding until *holds* is true of the group's explanation."""
     deadline = time.monotonic() + WAIT_S
     found = None
     while time.monotonic() < deadline:
@@ -64,7 +65,7 @@ async def explained(
 
 
 def told(domain: Domain, *words: str) -> "subprocess.CompletedProcess[str]":
-    """What `holdfast` says to a person."""
+    """Return what `holdfast` tells a person."""
     command = [*HOLDFAST, *words, "--dir", str(domain.directory)]
     return subprocess.run(command, capture_output=True, text=True, timeout=2 * WAIT_S, check=False)
 
@@ -75,8 +76,9 @@ def lacking(found: GroupInfo) -> list[HostId]:
 
 @pytest.mark.parametrize("style", ["active", "warm_passive"])
 def test_a_host_that_computes_otherwise_leads_nobody(domain: Domain, tmp_path: Path, style: str) -> None:
-    """It stays in sync and acknowledges; `explain`, `group show` and `status` say why; it is not handed the
-    group, and when the primary dies another takes over. Put right and started anew, it is a member again."""
+    """It stays in sync and acknowledges; `explain`, `group show` and `status` say why; the group is not
+    handed to it, and when the primary dies another takes over. Repaired and restarted, it is a full member
+    again."""
     name = f"swayed-{style}"
 
     async def work(client: Client) -> None:
@@ -94,7 +96,8 @@ def test_a_host_that_computes_otherwise_leads_nobody(domain: Domain, tmp_path: P
         mark = tmp_path / str(await client.pid(swayed))
         mark.touch()
         if style == "warm_passive":
-            # It executes nothing again before it takes over, and then finds other replies than were given.
+            # It executes nothing again before it takes over, and then computes replies that differ from those
+            # given.
             await asyncio.to_thread(told, domain, "group", "handover", name, swayed)
 
         def stays_without(said: GroupExplained) -> bool:
@@ -144,8 +147,8 @@ def test_a_host_that_computes_otherwise_leads_nobody(domain: Domain, tmp_path: P
 
 @pytest.mark.parametrize("style", ["active", "warm_passive"])
 def test_sets_within_replies_part_nobody_from_the_group(domain: Domain, style: str) -> None:
-    """Each host walks through a set in an order of its own, and gives the same replies when it executes
-    again: as a member beside the primary, and as the next primary."""
+    """Each host iterates over a set in its own order, and gives the same replies when it executes again, as a
+    member next to the primary and as the next primary."""
     name = f"tagged-{style}"
 
     async def work(client: Client) -> None:

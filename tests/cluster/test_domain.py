@@ -1,4 +1,4 @@
-"""A domain of real processes: it comes up, survives kill -9 of anything, says what it sees, goes down."""
+"""A domain of real processes: it starts, survives kill -9 of anything, reports what it sees, and stops."""
 
 import os
 import signal
@@ -65,7 +65,7 @@ def test_a_killed_host_is_back_with_a_new_incarnation_on_the_same_store(whole: D
 
 
 def test_the_others_are_told_exactly_which_incarnation_died(whole: Domain) -> None:
-    """K2: the agent's word names the incarnation that ended, and no other."""
+    """K2: the agent's report names the incarnation that ended, and no other."""
     before = whole.host("host3")
     kill(before["pid"])
     status = whole.wait("host3 is back", is_whole)
@@ -85,7 +85,7 @@ def test_the_others_are_told_exactly_which_incarnation_died(whole: Domain) -> No
 
 
 def test_every_thread_of_its_processes_asks_for_short_slices(whole: Domain) -> None:
-    """A host beside one that computes answers at once: its loop, its disk's thread, its heart."""
+    """A host next to a busy process answers at once: its loop, its disk's thread, its heart."""
     status = whole.status()
     pids = [host["pid"] for host in status["hosts"]]
     if slice_ns(pids[0]) == slice_ns():
@@ -102,7 +102,7 @@ def deaths(host: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def test_a_paused_host_is_silent_but_not_reported_dead(whole: Domain) -> None:
-    """SIGSTOP gives no proof: the agent says nothing, the peers only notice the silence (K2)."""
+    """SIGSTOP gives no proof: the agent reports nothing, and the peers only notice the silence (K2)."""
     before = whole.host("host1")
     os.kill(before["pid"], signal.SIGSTOP)
     try:
@@ -161,7 +161,7 @@ def test_a_second_up_says_who_holds_the_directory(whole: Domain) -> None:
 
 
 def test_a_restarted_agent_takes_the_running_hosts_into_care(whole: Domain) -> None:
-    """K2: the new agent neither starts a second process on a held store nor reports anybody dead."""
+    """K2: the new agent neither starts a second process on a held store nor reports a host dead."""
     before = whole.status()
     kill(before["agent"]["pid"])
     whole.up()
@@ -170,7 +170,7 @@ def test_a_restarted_agent_takes_the_running_hosts_into_care(whole: Domain) -> N
     assert [host["incarnation"] for host in after["hosts"]] == [
         host["incarnation"] for host in before["hosts"]
     ]
-    # And its proof for a process that is not its child is the lock.
+    # Its proof for a process that is not its child is the lock.
     victim = after["hosts"][0]
     kill(victim["pid"])
     again = whole.wait(

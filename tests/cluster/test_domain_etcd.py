@@ -1,4 +1,4 @@
-"""The same domain on a real etcd: hosts live on while etcd loses its leader."""
+"""A domain on a real etcd: hosts continue while etcd loses its leader."""
 
 import asyncio
 import os
@@ -35,7 +35,7 @@ def domain(tmp_path_factory: pytest.TempPathFactory, etcd_backend: EtcdBackend) 
 def test_a_domain_on_etcd_survives_the_loss_of_etcds_leader(
     domain: Domain, etcd_backend: EtcdBackend
 ) -> None:
-    """No host ends with the leader, and one killed meanwhile gets its new incarnation from the rest."""
+    """No host ends with the leader, and a host killed meanwhile gets its new incarnation from the others."""
     before = domain.wait("whole", is_whole)
     assert before["authority"]["kind"] == "etcd"
     try:
@@ -52,7 +52,7 @@ def test_a_domain_on_etcd_survives_the_loss_of_etcds_leader(
 
 
 async def insist(ask: Callable[[], Awaitable[T]]) -> T:
-    """Until somebody can answer."""
+    """Repeat a request until a host can answer."""
     async with asyncio.timeout(WAIT_S):
         while True:
             try:
@@ -63,9 +63,9 @@ async def insist(ask: Callable[[], Awaitable[T]]) -> T:
 
 @pytest.mark.covers("FTC-1")
 def test_no_part_of_a_domain_is_the_only_one_of_its_kind(domain: Domain, etcd_backend: EtcdBackend) -> None:
-    """One host coordinates, and leads the fault notifier and a group; it stands still, and so does etcd's
-    leader. Without them the group serves, a property is set, a group is made, reports are told, and the host
-    that does not answer is found out."""
+    """One host coordinates, and is primary of the fault notifier and a group; it is stopped, and so is etcd's
+    leader. Without them the group serves, a property is set, a group is created, reports are delivered, and
+    the host that does not answer is found."""
     cluster = etcd_backend.cluster
 
     async def work(client: Client) -> None:

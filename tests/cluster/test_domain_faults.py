@@ -1,4 +1,5 @@
-"""What goes wrong around a domain: rivals, lost agents, spoilt disks, readers that leave. Nothing remains."""
+"""What goes wrong around a domain: rivals, lost agents, failing disks, readers that leave. Nothing
+remains."""
 
 import os
 import signal
@@ -37,7 +38,7 @@ def nothing_runs(directory: Path) -> bool:
 
 
 def test_of_two_who_start_one_domain_one_does(tmp_path: Path) -> None:
-    """Both would describe it, each with an id of its own; its processes would refuse each other."""
+    """Otherwise both would describe it, each with its own id, and its processes would refuse each other."""
     directory = tmp_path / "d"
     rivals = [foreground(directory, "--hosts", "1", "--detach") for _ in range(3)]
     talk = [rival.communicate(timeout=60)[1] for rival in rivals]
@@ -51,7 +52,7 @@ def test_of_two_who_start_one_domain_one_does(tmp_path: Path) -> None:
 
 
 def test_a_host_that_dies_while_no_agent_runs_is_told_of_by_the_next(tmp_path: Path) -> None:
-    """K2: the lock it no longer holds is proof. Its peer hears of exactly that incarnation."""
+    """K2: the lock that it no longer holds is proof. Its peer learns of exactly that incarnation."""
     with Domain(tmp_path / "d", "--hosts", "2") as domain:
         before = domain.wait("whole", is_whole)
         os.kill(before["agent"]["pid"], signal.SIGKILL)
@@ -72,7 +73,7 @@ def test_a_host_that_dies_while_no_agent_runs_is_told_of_by_the_next(tmp_path: P
         )
         assert after["hosts"][1]["pid"] == before["hosts"][1]["pid"]
         assert after["hosts"][0]["incarnation"] > victim["incarnation"]
-        # And what a killed agent leaves running, `down` stops.
+        # What a killed agent leaves running, `down` stops.
         os.kill(after["agent"]["pid"], signal.SIGKILL)
         domain.run("down")
         assert nothing_runs(domain.directory)
@@ -105,14 +106,14 @@ def test_a_host_with_a_damaged_store_says_so_and_the_other_goes_on(tmp_path: Pat
 def test_a_host_whose_disk_fails_says_so_and_the_other_goes_on(
     tmp_path: Path, failing_calls: Path, monkeypatch: pytest.MonkeyPatch, faults: CallFaults, reason: str
 ) -> None:
-    """D1: loudly, and the reason is where people look first."""
+    """D1: it fails visibly, and the reason is where people look first."""
     spoilt = tmp_path / "d" / "hosts" / "host1"
     for name, value in environment(failing_calls, spoilt, faults).items():
         monkeypatch.setenv(name, value)
     with Domain(tmp_path / "d", "--hosts", "2", is_whole=False) as domain:
 
         def says_why(status: dict[str, Any]) -> bool:
-            """It is started again and again, and fails each time."""
+            """Whether it is restarted again and again, and fails each time."""
             host1, host2 = status["hosts"]
             said = host1["last_exit"] or ""
             return reason in said and str(spoilt) in said and host2["alive"] and not host1["alive"]
@@ -165,7 +166,7 @@ def test_a_start_that_is_cut_short_leaves_nothing(tmp_path: Path, number: signal
         starting.communicate(timeout=WAIT_S)
     while not nothing_runs(directory) and time.monotonic() < deadline:
         time.sleep(0.05)
-    time.sleep(0.5)  # an agent that was just about to lock would have by now
+    time.sleep(0.5)  # an agent that was about to lock would have done so by now
     assert nothing_runs(directory)
 
 

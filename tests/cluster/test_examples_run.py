@@ -60,7 +60,7 @@ def test_an_example_plays_on_the_domain_that_is_there(
 
 
 def test_banks_keep_their_money_while_primaries_are_killed(domain: Domain, tmp_path: Path) -> None:
-    """In rings and both ways at once, plain and interleaved."""
+    """Transfers go in rings and both ways at once, with plain and interleaved banks."""
     domain.wait("every host hears every other", is_whole)
     options = ("--seconds", "12", "--chaos", "--dir", str(domain.directory))
     done = played("transfers", *options, tmp_path=tmp_path)

@@ -1,4 +1,4 @@
-"""The faulty disk fails, fills up and rots as told, and is an ordinary file system otherwise."""
+"""The faulty disk fails, fills up and is corrupted as told, and is otherwise an ordinary file system."""
 
 import errno
 import fcntl
@@ -25,7 +25,8 @@ PYTHONPATH = str(Path(__file__).parent)
 
 
 def test_a_failed_sync_is_told_once_and_its_data_is_lost(faulty_disk: FaultyDisk) -> None:
-    """EIO once; the next sync succeeds and writes nothing; readers see the data until the power goes."""
+    """EIO is reported once; the next sync succeeds and writes nothing; readers see the data until the power
+    fails."""
     path = write_durably(faulty_disk.path / "file", b"old")
     descriptor = os.open(path, os.O_RDWR)
     os.pwrite(descriptor, b"new", 0)
@@ -42,7 +43,7 @@ def test_a_failed_sync_is_told_once_and_its_data_is_lost(faulty_disk: FaultyDisk
 
 
 def test_what_is_written_again_after_a_failed_sync_is_durable(faulty_disk: FaultyDisk) -> None:
-    """Only the data of the failed sync is lost; the disk itself goes on."""
+    """Only the data of the failed sync is lost; the disk itself continues to work."""
     path = write_durably(faulty_disk.path / "file", b"old")
     faulty_disk.fail_syncs(1)
     with pytest.raises(OSError):
@@ -53,7 +54,7 @@ def test_what_is_written_again_after_a_failed_sync_is_durable(faulty_disk: Fault
 
 
 def test_the_sync_that_fails_can_be_chosen(faulty_disk: FaultyDisk) -> None:
-    """After two good ones the third fails, the fourth does not; or all fail from now on."""
+    """After two good syncs the third fails, the fourth does not; or all fail from now on."""
     path = write_durably(faulty_disk.path / "file", b"")
     faulty_disk.fail_syncs(1, after=2)
     outcomes = []
@@ -85,7 +86,7 @@ def test_a_lying_disk_says_synced_and_loses(faulty_disk: FaultyDisk) -> None:
 
 
 def test_a_hanging_sync_ends_when_resumed(faulty_disk: FaultyDisk) -> None:
-    """Other calls go on while it hangs; resumed, it is done and durable."""
+    """Other calls continue while it hangs; resumed, it is done and durable."""
     path = write_durably(faulty_disk.path / "file", b"")
     faulty_disk.hang_syncs()
     syncing = threading.Thread(target=write, args=(path, b"slow"), kwargs={"sync": True})
@@ -101,7 +102,7 @@ def test_a_hanging_sync_ends_when_resumed(faulty_disk: FaultyDisk) -> None:
 
 
 def test_a_synced_write_fails_and_hangs_like_a_sync(faulty_disk: FaultyDisk) -> None:
-    """RWF_DSYNC: the write itself answers EIO, or does not answer."""
+    """RWF_DSYNC: the write itself returns EIO, or does not return."""
     path = write_durably(faulty_disk.path / "file", b"old")
     descriptor = os.open(path, os.O_RDWR)
     faulty_disk.fail_syncs(1)
@@ -125,11 +126,12 @@ def test_a_synced_write_fails_and_hangs_like_a_sync(faulty_disk: FaultyDisk) -> 
     assert path.read_bytes() == b"new"
 
 
-# -- full disks, rotten disks --------------------------------------------------------------------
+# -- full disks, corrupted disks -------------------------------------------------------------------
 
 
 def test_a_full_disk_refuses_growth_and_allows_overwriting(faulty_disk: FaultyDisk) -> None:
-    """A write at the edge is short, the next fails, allocation is all or nothing; freed, all goes on."""
+    """A write at the limit is short, the next fails, allocation is all or nothing; with space again, all
+    continues."""
     path = write_durably(faulty_disk.path / "file", b"x" * 1000)
     faulty_disk.fill_up(free_bytes=600)
     descriptor = os.open(path, os.O_RDWR)
@@ -161,7 +163,7 @@ def test_removing_a_file_makes_room(faulty_disk: FaultyDisk) -> None:
 
 
 def test_a_flipped_bit_is_seen_by_all_and_for_good(faulty_disk: FaultyDisk) -> None:
-    """Readers that had the file open see it, and it is still there after a cut; nothing else changed."""
+    """Readers that had the file open see it, and it is still there after a cut; nothing else has changed."""
     path = write_durably(faulty_disk.path / "file", b"abc" * 1000)
     with open(path, "rb", buffering=0) as reader:
         assert os.pread(reader.fileno(), 3, 1500) == b"abc"
@@ -188,7 +190,7 @@ def test_a_spoilt_sector_cannot_be_read_until_written(faulty_disk: FaultyDisk) -
 
 
 def test_large_writes_and_long_listings(faulty_disk: FaultyDisk) -> None:
-    """More than fits in one request comes back as it went in."""
+    """More than fits in one request is read back unchanged."""
     data = os.urandom(3 << 20) + b"odd"
     path = write_durably(faulty_disk.path / "file", data)
     assert path.read_bytes() == data
@@ -204,7 +206,7 @@ def test_large_writes_and_long_listings(faulty_disk: FaultyDisk) -> None:
 
 
 def test_links_times_and_modes(faulty_disk: FaultyDisk) -> None:
-    """What a state directory may hold beside plain files works as elsewhere."""
+    """Everything that a state directory may contain besides plain files works as elsewhere."""
     path = write_durably(faulty_disk.path / "file", b"data")
     os.symlink("file", faulty_disk.path / "soft")
     os.link(path, faulty_disk.path / "hard")
@@ -218,7 +220,7 @@ def test_links_times_and_modes(faulty_disk: FaultyDisk) -> None:
 
 
 def test_a_lock_excludes_until_its_holder_dies(faulty_disk: FaultyDisk) -> None:
-    """flock works on it, and kill -9 frees it: hosts prove a death by that (K2)."""
+    """flock works on it, and kill -9 frees the lock: hosts prove a death by that (K2)."""
     path = write_durably(faulty_disk.path / "file", b"")
     program = (
         "import fcntl, sys, time; file = open(sys.argv[1]); fcntl.flock(file, fcntl.LOCK_EX)\n"
@@ -233,7 +235,7 @@ def test_a_lock_excludes_until_its_holder_dies(faulty_disk: FaultyDisk) -> None:
 
 
 def test_sqlite_keeps_its_promise_on_it_and_cannot_on_a_lying_one(faulty_disk: FaultyDisk) -> None:
-    """A program nobody here wrote: committed rows survive torn cuts, and do not when syncs are ignored."""
+    """An independent program: committed rows survive torn cuts, and do not when syncs are ignored."""
     path = faulty_disk.path / "db"
 
     def insert_and_cut() -> int:
@@ -277,7 +279,7 @@ def is_mounted(path: Path) -> bool:
 
 
 def test_it_is_unmounted_when_a_test_fails(tmp_path: Path) -> None:
-    """Whatever happened inside, also with files still open."""
+    """It is unmounted whatever happened inside, even with files still open."""
     require_fuse()
     path = tmp_path / "disk"
     with pytest.raises(ZeroDivisionError), FaultyDisk(path, seed=1) as disk:
@@ -289,7 +291,7 @@ def test_it_is_unmounted_when_a_test_fails(tmp_path: Path) -> None:
 
 
 def test_it_is_unmounted_when_the_tester_is_killed(tmp_path: Path) -> None:
-    """kill -9 of the process that mounted it takes the mount away, and the fault process with it."""
+    """kill -9 of the process that mounted it removes the mount, and the fault process with it."""
     require_fuse()
     path = tmp_path / "disk"
     program = (

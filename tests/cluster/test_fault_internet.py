@@ -1,4 +1,4 @@
-"""The faulty network does what it says to real programs' packets."""
+"""The faulty network does what it says to the packets of real programs."""
 
 import os
 import sys
@@ -36,7 +36,8 @@ def send(net: Internet, source: str, goal: str, count: int) -> None:
 
 
 def received(victim: Victim, *, expect: int | None = None) -> list[int]:
-    """The numbers that arrived; waits for *expect* of them, or for a moment in which more might come."""
+    """Return the numbers that arrived; waits for *expect* of them, or for a moment in which more might
+    come."""
     if expect is None:
         victim.wait_until_silent()
     else:
@@ -63,7 +64,7 @@ def test_machines_reach_each_other_and_nobody_else_sees_them(internet: Internet)
 
 
 def test_delay_is_what_was_told(internet: Internet) -> None:
-    """A quarter of a second each way makes half a second there and back, and what a busy machine adds."""
+    """A quarter of a second each way makes half a second there and back, plus what a busy machine adds."""
     internet.set(delay_ms=250, jitter_ms=50)
     assert min(round_trips_ms(internet, "a", "b", 3)) >= 500
     internet.heal()
@@ -71,7 +72,7 @@ def test_delay_is_what_was_told(internet: Internet) -> None:
 
 
 def test_loss_and_duplication(internet: Internet) -> None:
-    """Of 300 packets about a third vanish, and some of the others come twice; the counters agree."""
+    """Of 300 packets about a third is lost, and some of the others arrive twice; the counters agree."""
     internet.set("a", "b", loss=0.3, duplicate=0.2)
     with receiver(internet, "b") as inlet:
         send(internet, "a", "b", 300)
@@ -84,7 +85,7 @@ def test_loss_and_duplication(internet: Internet) -> None:
 
 
 def test_reordering(internet: Internet) -> None:
-    """Everything arrives, but not as it was sent."""
+    """Everything arrives, but in another order than it was sent."""
     internet.set(reorder=0.2, reorder_ms=10)
     with receiver(internet, "b") as inlet:
         send(internet, "a", "b", 200)
@@ -94,7 +95,7 @@ def test_reordering(internet: Internet) -> None:
 
 
 def test_a_one_way_cut_lets_the_other_direction_through(internet: Internet) -> None:
-    """a to b nothing, b to a everything, and a to c everything; healed, a to b everything."""
+    """Nothing passes from a to b, everything from b to a and from a to c; healed, everything from a to b."""
     internet.cut("a", "b", one_way=True)
     with receiver(internet, "a") as at_a, receiver(internet, "b") as at_b, receiver(internet, "c") as at_c:
         send(internet, "a", "b", 20)
@@ -109,7 +110,7 @@ def test_a_one_way_cut_lets_the_other_direction_through(internet: Internet) -> N
 
 
 def test_a_machine_cut_from_all(internet: Internet) -> None:
-    """Nothing to it and nothing from it, while the others go on."""
+    """Nothing passes to it or from it, while the others continue."""
     internet.cut("a")
     with receiver(internet, "a") as at_a, receiver(internet, "b") as at_b:
         send(internet, "a", "b", 20)
@@ -159,7 +160,7 @@ else:
 
 
 def test_tcp_works_through_bad_weather(internet: Internet) -> None:
-    """A byte stream arrives whole through loss, duplicates and reordering."""
+    """A byte stream arrives complete through loss, duplicates and reordering."""
     internet.set(delay_ms=1, loss=0.03, duplicate=0.05, reorder=0.02, reorder_ms=3)
     program = [sys.executable, "-S", "-c", STREAM]
     with Victim(internet.command("a", [*program, "serve", internet.address("a")])) as server:
@@ -171,7 +172,7 @@ def test_tcp_works_through_bad_weather(internet: Internet) -> None:
 
 
 def test_programs_end_with_their_network() -> None:
-    """Whoever was started on it is killed when it goes, also when the test fails."""
+    """Programs started on it are killed when it ends, also when the test fails."""
     require_tun()
     with pytest.raises(ZeroDivisionError), Internet(["a"], seed=1) as net:
         sleeper = net.run("a", ["sleep", "60"])

@@ -1,4 +1,4 @@
-"""The faulty disk's power cuts leave what was synced and take what was not."""
+"""The faulty disk's power cuts keep what was synced and lose what was not."""
 
 import errno
 import os
@@ -64,7 +64,7 @@ def test_a_new_file_needs_a_sync_of_its_directory(faulty_disk: FaultyDisk) -> No
 
 
 def test_a_rename_needs_a_sync_of_its_directory(faulty_disk: FaultyDisk) -> None:
-    """Without it the old name and what the new name stood for return; with it the rename stays."""
+    """Without it the old name and the file that the new name had return; with it the rename stays."""
     path = write_durably(faulty_disk.path / "file", b"old")
     aside = faulty_disk.path / "aside"
     write(aside, b"new", sync=True)
@@ -113,7 +113,7 @@ def test_torn_directories_keep_a_beginning_of_their_changes(faulty_disk: FaultyD
 
 
 def test_a_directory_in_a_directory(faulty_disk: FaultyDisk) -> None:
-    """Each level needs its own sync; one that has it survives with what it holds."""
+    """Each level needs its own sync; one that has it survives with its content."""
     inner = faulty_disk.path / "outer" / "inner"
     inner.mkdir(parents=True)
     write(inner / "file", b"deep", sync=True)
@@ -126,7 +126,7 @@ def test_a_directory_in_a_directory(faulty_disk: FaultyDisk) -> None:
 
 
 def test_a_preallocated_file_keeps_its_size_and_loses_unsynced_writes(faulty_disk: FaultyDisk) -> None:
-    """Allocation is durable with its sync; the zeros of what was not synced come back."""
+    """Allocation is durable with its sync; unsynced parts are zeros again."""
     size = 64 << 20
     path = faulty_disk.path / "log"
     with open(path, "xb", buffering=0) as file:
@@ -143,7 +143,7 @@ def test_a_preallocated_file_keeps_its_size_and_loses_unsynced_writes(faulty_dis
 
 
 def test_a_truncation_needs_a_sync(faulty_disk: FaultyDisk) -> None:
-    """An unsynced truncation is undone, bytes and all."""
+    """An unsynced truncation is undone, including the bytes."""
     path = write_durably(faulty_disk.path / "file", b"x" * 2000)
     os.truncate(path, 100)
     assert path.stat().st_size == 100
@@ -152,7 +152,7 @@ def test_a_truncation_needs_a_sync(faulty_disk: FaultyDisk) -> None:
 
 
 def test_writes_through_a_synchronous_descriptor_are_durable(faulty_disk: FaultyDisk) -> None:
-    """O_DSYNC syncs with each write, so it must survive without any further call."""
+    """O_DSYNC syncs with each write, so the data must survive without any further call."""
     path = write_durably(faulty_disk.path / "file", b"")
     descriptor = os.open(path, os.O_WRONLY | os.O_DSYNC)
     os.write(descriptor, b"at once")
@@ -162,8 +162,8 @@ def test_writes_through_a_synchronous_descriptor_are_durable(faulty_disk: Faulty
 
 
 def test_a_write_that_asks_to_be_synced_is_durable(faulty_disk: FaultyDisk) -> None:
-    """RWF_DSYNC does for one write what O_DSYNC does for all of a descriptor's: the log relies on it. What a
-    plain write left unsynced in the same file may be lost."""
+    """RWF_DSYNC does for one write what O_DSYNC does for all writes of a descriptor; the log relies on it.
+    What a plain write left unsynced in the same file may be lost."""
     path = write_durably(faulty_disk.path / "file", bytes(2048))
     descriptor = os.open(path, os.O_RDWR)
     os.pwrite(descriptor, b"later", 1024)
@@ -176,7 +176,8 @@ def test_a_write_that_asks_to_be_synced_is_durable(faulty_disk: FaultyDisk) -> N
 
 
 def test_the_power_may_go_between_a_write_and_its_sync(faulty_disk: FaultyDisk) -> None:
-    """One call to the program, two changes to the disk: otherwise no such write could ever be torn."""
+    """It is one call to the program but two changes to the disk: otherwise no such write could ever be
+    torn."""
     path = write_durably(faulty_disk.path / "file", bytes(4096))
     descriptor = os.open(path, os.O_RDWR)
     faulty_disk.power_off_after(changes=1)
@@ -189,7 +190,7 @@ def test_the_power_may_go_between_a_write_and_its_sync(faulty_disk: FaultyDisk) 
 
 
 def test_files_open_at_the_cut_stay_dead(faulty_disk: FaultyDisk) -> None:
-    """A process from before the cut cannot reach the disk from after it."""
+    """A process from before the cut cannot use the disk after it."""
     path = write_durably(faulty_disk.path / "file", b"alive")
     descriptor = os.open(path, os.O_RDWR)
     faulty_disk.power_cut()
@@ -201,7 +202,7 @@ def test_files_open_at_the_cut_stay_dead(faulty_disk: FaultyDisk) -> None:
 
 
 def test_the_power_goes_at_an_exact_change(faulty_disk: FaultyDisk) -> None:
-    """Set to let two changes pass, it fails the third and all after it, and keeps what it let pass."""
+    """Told to let two changes pass, it fails the third and all after it, and keeps those that passed."""
     path = write_durably(faulty_disk.path / "file", b"")
     descriptor = os.open(path, os.O_RDWR)
     faulty_disk.power_off_after(changes=2)

@@ -43,7 +43,8 @@ ALL_WELL = ["write 10", "sync None"] * 4 + ["allocate None"]
 def run_writer(
     library: Path, tmp_path: Path, faults: CallFaults, *, under: str = "here", program: str = WRITER
 ) -> tuple[int, list[str]]:
-    """Exit status and lines of a program that writes below ``here`` and suffers *faults* below *under*."""
+    """Return the exit status and lines of a program that writes below ``here`` and suffers *faults* below
+    *under*."""
     (tmp_path / "here").mkdir()
     settings = environment(library, tmp_path / under, faults)
     command = [sys.executable, "-S", "-c", program, str(tmp_path / "here" / "file")]
@@ -56,13 +57,13 @@ def test_without_faults_nothing_changes(failing_calls: Path, tmp_path: Path) -> 
 
 
 def test_files_elsewhere_are_left_alone(failing_calls: Path, tmp_path: Path) -> None:
-    """Neither failed nor counted."""
+    """They neither fail nor are counted."""
     faults = CallFaults(sync_eio_at=1, write_enospc_at=1)
     assert run_writer(failing_calls, tmp_path, faults, under="elsewhere") == (0, ALL_WELL)
 
 
 def test_the_nth_sync_fails_once(failing_calls: Path, tmp_path: Path) -> None:
-    """fsync and fdatasync count together; the one after it succeeds, as on Linux."""
+    """fsync and fdatasync count together; the next one succeeds, as on Linux."""
     expected = [*ALL_WELL]
     expected[3] = "sync EIO"
     assert run_writer(failing_calls, tmp_path, CallFaults(sync_eio_at=2)) == (0, expected)
@@ -84,7 +85,8 @@ def test_the_nth_write_is_short(failing_calls: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("faults", [CallFaults(sync_kill_at=2), CallFaults(sync_kill_after=2)])
 def test_the_process_dies_at_its_nth_sync(failing_calls: Path, tmp_path: Path, faults: CallFaults) -> None:
-    """In place of the sync or just after it: either way it can no longer say that it synced."""
+    """It is killed instead of the sync or just after it: either way it can no longer report that it
+    synced."""
     status, lines = run_writer(failing_calls, tmp_path, faults)
     assert status == -signal.SIGKILL
     assert lines == ALL_WELL[:3]
@@ -123,7 +125,7 @@ def counter() -> Victim:
 
 
 def test_everything_said_before_a_kill_is_heard(counter: Victim) -> None:
-    """The lines are a run without a gap, and the process is gone."""
+    """The lines have no gap, and the process is gone."""
     with counter:
         assert counter.wait_for_lines(20, timeout_s=60)
         counter.kill()
@@ -138,7 +140,7 @@ def test_a_stopped_process_stands_still_until_it_goes_on(counter: Victim) -> Non
     with counter:
         assert counter.wait_for_lines(5, timeout_s=60)
         counter.stop()
-        before = counter.wait_until_silent()  # what was already in the pipe is read
+        before = counter.wait_until_silent()  # what was already in the pipe has been read
         time.sleep(0.1)
         assert len(counter.lines) == before
         counter.go_on()
@@ -154,7 +156,7 @@ def test_a_stopped_process_can_be_killed(counter: Victim) -> None:
 
 
 def test_a_new_life_starts_afresh(counter: Victim) -> None:
-    """Another process, and none of the words of the old one."""
+    """It is another process, with none of the output of the old one."""
     with counter:
         assert counter.wait_for_lines(5, timeout_s=60)
         counter.kill()

@@ -1,4 +1,4 @@
-"""The faulty disk's memory and the faulty network's dice, against the plainest model of each."""
+"""The faulty disk's memory and the faulty network's randomness, compared with the simplest model of each."""
 
 import random
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ steps = st.one_of(
 
 @dataclass
 class TwoImages:
-    """What programs see and what the disk holds, each kept whole; all a file has of cleverness is absent."""
+    """The simplest model of a file: what programs see and what the disk has, each kept as a whole."""
 
     seen: bytearray = field(default_factory=bytearray)
     disk: bytearray = field(default_factory=bytearray)
@@ -63,7 +63,7 @@ def both(history: list[tuple[object, ...]]) -> tuple[Content, TwoImages]:
 @settings(max_examples=300, deadline=None)
 @given(st.lists(steps, max_size=12))
 def test_a_cut_leaves_exactly_the_synced_image(history: list[tuple[object, ...]]) -> None:
-    """After any calls, programs see the one image, and after a cut the other."""
+    """After any calls programs see the one image, and after a cut the other."""
     content, model = both(history)
     assert content.data == model.seen
     content.cut(None)
@@ -73,7 +73,7 @@ def test_a_cut_leaves_exactly_the_synced_image(history: list[tuple[object, ...]]
 @settings(max_examples=300, deadline=None)
 @given(st.lists(steps, max_size=12), st.integers(0, 1000))
 def test_a_torn_cut_mixes_the_two_images_by_sector(history: list[tuple[object, ...]], seed: int) -> None:
-    """Each sector is the old or the new one, whole; the size lies between the two sizes."""
+    """Each sector is the old or the new one, whole; the size is between the two sizes."""
     content, model = both(history)
     content.cut(random.Random(seed))
     low, high = sorted([len(model.seen), len(model.disk)])
@@ -85,7 +85,7 @@ def test_a_torn_cut_mixes_the_two_images_by_sector(history: list[tuple[object, .
 
 
 def test_a_damaged_byte_is_damaged_in_both_images() -> None:
-    """Rot does not go away with a power cut, even under data that had not been synced."""
+    """Corruption is not undone by a power cut, even under data that had not been synced."""
     content = Content()
     content.write(0, b"aaaa")
     content.sync()
@@ -109,7 +109,7 @@ def test_a_clean_link_passes_everything_at_once() -> None:
 
 
 def test_loss_and_duplication_come_as_often_as_told() -> None:
-    """A quarter lost; of the rest a tenth twice."""
+    """A quarter is lost; of the rest a tenth arrives twice."""
     copies = [len(times) for times in arrivals(1, loss=0.25, duplicate=0.1)]
     assert 400 < copies.count(0) < 600
     assert 100 < copies.count(2) < 200

@@ -1,4 +1,5 @@
-"""Calls that groups send and wait for nobody with, on real hosts: once, in order, whoever is killed."""
+"""Calls that groups send without waiting for answers, on real hosts: executed once, in order, whichever host
+is killed."""
 
 import asyncio
 import subprocess
@@ -31,7 +32,7 @@ def whole(domain: Domain) -> Domain:
 
 
 async def heard(group: Group[Any], lines: int) -> list[str]:
-    """What it has heard, as soon as that are so many."""
+    """Return what it has received, once there are that many."""
     async with asyncio.timeout(WAIT_S):
         while len(found := await group.lines()) < lines:
             await asyncio.sleep(0.05)

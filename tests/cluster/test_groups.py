@@ -1,4 +1,4 @@
-"""Groups on real hosts: what was acknowledged is there, once, whoever is killed."""
+"""Groups on real hosts: what was acknowledged is there, once, whichever host is killed."""
 
 import asyncio
 import os
@@ -44,7 +44,7 @@ def whole(domain: Domain) -> Domain:
 
 
 async def at_primary(client: Client, name: str) -> tuple[GroupInfo, DirectCaller]:
-    """A connection to the primary alone, which has answered on it."""
+    """Return a connection to the primary alone, which has answered on it."""
     while True:
         found = await client.wait_in_sync(name)
         direct = DirectCaller(name, found.group, found.epoch)
@@ -55,7 +55,7 @@ async def at_primary(client: Client, name: str) -> tuple[GroupInfo, DirectCaller
 
 
 def holdfast(domain: Domain, *words: str) -> Any:
-    """What a command prints, decoded."""
+    """Return what a command prints, decoded."""
     command = [*HOLDFAST, *words, "--dir", str(domain.directory)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, f"{words}: {done.stdout} {done.stderr}"
@@ -74,13 +74,14 @@ def test_a_deposit_survives_its_primary(whole: Domain) -> None:
 
 
 def test_a_group_of_two_serves_with_one_of_them(whole: Domain) -> None:
-    """Unless it was told otherwise: neither of two could go on without the other."""
+    """This is the default: otherwise neither of two could continue without the other."""
     made = holdfast(whole, "group", "create", "pair", "ledger:Ledger", "--replicas", "2", "--output", "json")
     assert (made["min_in_sync"], len(made["placed_on"])) == (1, 2)
 
 
 def test_an_order_given_again_while_it_is_under_way_makes_one_group(whole: Domain) -> None:
-    """Also by other hosts, which have not heard of the group: the name they find taken is its own (A1)."""
+    """The order is repeated at other hosts too, which do not know the group yet: the name that they find
+    taken is its own (A1)."""
 
     async def work(client: Client) -> None:
         endpoint = ConnectionSettings(PeerIdentity(client.name, Role.CLIENT, "again"))
@@ -99,8 +100,8 @@ def test_an_order_given_again_while_it_is_under_way_makes_one_group(whole: Domai
 def test_a_primary_that_was_paused_answers_no_query_with_old_state_and_commits_nothing(
     whole: Domain, rounds: Callable[..., int]
 ) -> None:
-    """SIGSTOP past its lease, another takes over; woken, it finds queries and a call that were sent to it
-    alone, in its own epoch, while it stood still (R1)."""
+    """It is stopped past its lease and another takes over; woken, it finds queries and a call that were sent
+    only to it, in its own epoch, while it was stopped (R1)."""
 
     async def work(client: Client) -> None:
         ledger = await client.create("paused")
@@ -115,7 +116,7 @@ def test_a_primary_that_was_paused_answers_no_query_with_old_state_and_commits_n
             finally:
                 os.kill(pid, signal.SIGCONT)
             asked += [direct.send("balance", "alice") for _ in range(20)]
-            # What the woken host says at all, it says with the new state.
+            # If the woken host answers at all, it answers with the new state.
             assert {answer.value for answer in await asyncio.gather(*asked) if answer} <= {number}
             assert await ghost is None
             assert await ledger.balance("ghost") == 0
@@ -125,8 +126,8 @@ def test_a_primary_that_was_paused_answers_no_query_with_old_state_and_commits_n
 
 
 def test_a_client_need_not_lose_patience_with_a_paused_primary(whole: Domain) -> None:
-    """The new primary tells it. Without that this client would wait on: it gives frames an hour, and the
-    connection to a stopped process stays up."""
+    """The new primary tells the client. Otherwise this client would keep waiting: it gives frames an hour,
+    and the connection to a stopped process stays up."""
     patient = ClientConfig(
         patience_ns=HOUR, patience_most_ns=HOUR, heartbeat_interval_ns=HOUR, heartbeat_timeout_ns=2 * HOUR
     )
@@ -151,7 +152,7 @@ def test_a_client_need_not_lose_patience_with_a_paused_primary(whole: Domain) ->
 def test_a_group_in_memory_survives_its_primary_and_is_lost_with_all_of_its_processes(
     whole: Domain, rounds: Callable[..., int]
 ) -> None:
-    """V4: a process that is started again is another member; nobody answers for what is gone."""
+    """V4: a restarted process is another member; nobody answers for the state that is gone."""
 
     async def work(client: Client) -> None:
         ledger = await client.connection.create("ledger:Ledger", name="fleeting", durability="memory")
@@ -202,8 +203,8 @@ def test_a_deleted_group_is_gone_and_its_name_is_free(whole: Domain) -> None:
 def test_an_old_primary_that_was_cut_off_by_order_answers_nothing_old(
     whole: Domain, rounds: Callable[..., int]
 ) -> None:
-    """As in ``test_groups_cut``, also where there is no network to cut: as `holdfast chaos cut` does it, the
-    primary and a backup take nothing from each other, another takes over, they hear each other again (R1)."""
+    """As in ``test_groups_cut``, also where there is no network to cut: with `holdfast chaos cut` the primary
+    and a backup ignore each other, another takes over, and they hear each other again (R1)."""
     acknowledged = 0
 
     async def work(client: Client) -> None:
@@ -228,8 +229,8 @@ def test_an_old_primary_that_was_cut_off_by_order_answers_nothing_old(
 def test_calls_with_long_arguments_do_not_fill_the_log_for_good(
     whole: Domain, rounds: Callable[..., int]
 ) -> None:
-    """D4: more bytes than the log takes of one group, in few calls that are soon executed. Every member must
-    take checkpoints in time: one that is full acknowledges nothing, and the group would never serve again."""
+    """D4: more bytes than the log accepts for one group, in few calls that are executed soon. Every member
+    must take checkpoints in time: a full one acknowledges nothing, and the group would never serve again."""
     wide = "x" * 900_000
 
     async def work(client: Client) -> None:

@@ -1,4 +1,5 @@
-"""Groups whose hosts' disks lose power, fill up and fail: the member stops loudly, the group serves on."""
+"""Groups whose hosts' disks lose power, fill up and fail: the member stops with a reason, the group serves
+on."""
 
 import asyncio
 import contextlib
@@ -32,7 +33,7 @@ FIRST_PRIMARY, BACKUP = "host1", "host2"
 
 @pytest.fixture
 def disks(tmp_path: Path) -> Iterator[dict[str, FaultyDisk]]:
-    """One for each host. Where a disk has no power, its host has no directory either."""
+    """One disk for each host. Where a disk has no power, its host has no directory either."""
     require_fuse()
     (tmp_path / "d" / "hosts").mkdir(parents=True)
     with ExitStack() as stack:
@@ -52,7 +53,7 @@ def domain(tmp_path: Path, disks: dict[str, FaultyDisk]) -> Iterator[Domain]:
 
 
 def end(pid: int) -> None:
-    """kill -9, unless its disk has ended it already."""
+    """Kill -9 the host, unless its disk has ended it already."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
 
@@ -60,8 +61,8 @@ def end(pid: int) -> None:
 def test_power_cuts_under_load_lose_nothing(
     domain: Domain, disks: dict[str, FaultyDisk], rounds: Callable[..., int]
 ) -> None:
-    """Of one host after the other, then of all at once: the process dies, and of its disk remains what was
-    synced and a random part of what was not."""
+    """First one host after the other, then all at once: the process dies, and its disk keeps what was synced
+    and a random part of what was not."""
 
     async def cut(client: Client, hosts: tuple[str, ...]) -> None:
         pids = [await client.pid(HostId(host)) for host in hosts]
@@ -87,7 +88,7 @@ def test_power_cuts_under_load_lose_nothing(
 def test_a_full_disk_stops_its_host_loudly_and_the_group_serves_on(
     domain: Domain, disks: dict[str, FaultyDisk]
 ) -> None:
-    """D1: a backup's, then the primary's. Once there is room again, the host comes back by itself."""
+    """D1: first a backup's, then the primary's. Once there is room again, the host comes back by itself."""
 
     async def work(client: Client) -> None:
         ledger = await client.create("full")
@@ -108,7 +109,8 @@ def test_a_full_disk_stops_its_host_loudly_and_the_group_serves_on(
 
 
 async def fill_log(ledger: Group[Any]) -> None:
-    """Calls that change nothing and take more of the log than the files that stand ready: it needs room."""
+    """Make calls that change nothing and take more of the log than the prepared files hold, so that it needs
+    room."""
     wide = "x" * (FILE_BYTES // 32)
     for _ in range(3 * 32):
         with pytest.raises(HoldfastError, match="a deposit of -1"):
@@ -118,8 +120,8 @@ async def fill_log(ledger: Group[Any]) -> None:
 def test_a_failed_sync_stops_its_host_loudly_and_the_group_serves_on(
     tmp_path: Path, failing_calls: Path, monkeypatch: pytest.MonkeyPatch, rounds: Callable[..., int]
 ) -> None:
-    """D1: never retried. Started again the host fails again, whenever it has synced so often; the others go
-    on. On a disk that is good again it has everything."""
+    """D1: a failed sync is never retried. The restarted host fails again each time it has synced as often;
+    the others continue. On a good disk it has everything again."""
 
     async def fail(client: Client) -> Workload:
         async with Workload(await client.create("failing")) as calls:

@@ -31,8 +31,9 @@ def domain(tmp_path: Path, etcd_backend: EtcdBackend) -> Iterator[Domain]:
 def test_groups_outlive_primaries_and_whole_outages_while_etcd_elects(
     domain: Domain, etcd_backend: EtcdBackend, rounds: Callable[..., int]
 ) -> None:
-    """The primary of each style in turn, then all hosts at once, each time just after etcd's leader was
-    killed: whoever wants to claim or to open a session waits for the next, and no call is lost or doubled."""
+    """The primary of each style is killed in turn, then all hosts at once, each time just after etcd's
+    leader: a host that wants to claim or to open a session waits for the next leader, and no call is lost or
+    duplicated."""
     cluster = etcd_backend.cluster
 
     async def work(client: Client) -> None:

@@ -29,7 +29,7 @@ def stopped_and_started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Do
 
 @pytest.fixture
 def domain(stopped_and_started: Domain) -> Domain:
-    """Up, with every host alive and hearing every other; tests leave it stopped."""
+    """The domain, started, with every host alive and hearing every other; tests leave it stopped."""
     if stopped_and_started.status()["agent"] is None:
         stopped_and_started.up()
     stopped_and_started.wait("every host hears every other", is_whole)
@@ -38,7 +38,8 @@ def domain(stopped_and_started: Domain) -> Domain:
 
 @pytest.mark.covers("FTC-2", "FTC-4")
 def test_every_style_outlives_its_primary(domain: Domain, rounds: Callable[..., int]) -> None:
-    """200 calls to a group of each style while its primary is killed; a stateless one just goes on."""
+    """200 calls go to a group of each style while its primary is killed; a stateless group simply
+    continues."""
 
     async def work(client: Client) -> None:
         stateless = await client.create("stateless", style="stateless")
@@ -60,7 +61,7 @@ def test_every_style_outlives_its_primary(domain: Domain, rounds: Callable[..., 
 
 
 def test_all_hosts_killed_under_load_lose_nothing(domain: Domain, rounds: Callable[..., int]) -> None:
-    """K6: kill -9 of all hosts at once, again and again; callers only wait."""
+    """K6: all hosts are killed -9 at once, again and again; callers only wait."""
 
     async def work(client: Client) -> None:
         async with Workload(await client.create("outage")) as calls:
@@ -99,7 +100,7 @@ def test_a_failover_without_agent_or_authority_waits_and_loses_nothing(
 def test_hosts_that_end_as_soon_as_they_begin_lose_nothing(
     domain: Domain, rounds: Callable[..., int]
 ) -> None:
-    """V3, V5: each host in turn is killed again and again, milliseconds after it was started again."""
+    """V3, V5: each host in turn is killed again and again, milliseconds after its restart."""
     seed = random.randrange(1 << 32)
     moments = random.Random(seed)
     print(f"seed {seed}")
@@ -126,7 +127,7 @@ def pid_of(domain: Domain, who: str) -> int:
 
 
 def test_a_group_in_memory_restarts_by_itself_if_it_was_told_to(domain: Domain) -> None:
-    """All processes that held its state are killed: it begins anew, and its history says so (V4)."""
+    """All processes that had its state are killed: it begins anew, and its history says so (V4)."""
 
     async def work(client: Client) -> None:
         ledger = await client.connection.create(
@@ -138,7 +139,7 @@ def test_a_group_in_memory_restarts_by_itself_if_it_was_told_to(domain: Domain) 
         assert await ledger.deposit("alice", 1) == 1
         causes: list[str] = []
         async with asyncio.timeout(WAIT_S):
-            while "restarted" not in causes:  # histories are written at leisure
+            while "restarted" not in causes:  # histories are written with a delay
                 told = await give_at(client.layout, ShowHistory(name="restarting"), GroupHistory)
                 causes = [view.why for view in told.views]
                 await asyncio.sleep(0.1)

@@ -1,4 +1,4 @@
-"""A host that is primary of many groups is killed: every group goes on elsewhere, with all it had (K4)."""
+"""The primary of many groups is killed: every group continues elsewhere, with all its state (K4)."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -22,7 +22,8 @@ def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
 
 
 def test_all_groups_of_a_killed_host_go_on(domain: Domain, rounds: Callable[..., int]) -> None:
-    """More groups than fit one transaction; each call is there once, and no group stays with the dead."""
+    """There are more groups than fit one transaction; each call is there once, and no group stays with the
+    dead host."""
     count = rounds(short=VIEWS_PER_TXN_MAX + 5, long=500)
 
     async def work(client: Client) -> None:

@@ -1,4 +1,4 @@
-"""Stores that are not what they were: damaged, wiped, copied, rolled back. They are found out, and their
+"""Stores that are not what they were: damaged, wiped, copied, rolled back. They are recognised, and their
 hosts get what they lack from their peers."""
 
 import asyncio
@@ -25,7 +25,7 @@ VICTIM, PEER = "host1", "host2"
 
 @pytest.fixture(scope="module")
 def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
-    """Stopped, with a ledger on all its hosts; every test leaves it so."""
+    """A stopped domain with a ledger on all its hosts; every test leaves it so."""
     with Domain(tmp_path_factory.mktemp("stores") / "d", "--app", str(EXAMPLES)) as made:
         made.wait("every host hears every other", is_whole)
         run(made, serve)
@@ -33,7 +33,8 @@ def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
 
 
 async def serve(client: Client) -> None:
-    """Calls to the ledger; then the domain is stopped, and every member's files agree with the callers."""
+    """Make calls to the ledger; then stop the domain, and require that every member's files agree with the
+    callers."""
     if not await client.connection.groups():
         await client.create("ledger")
     async with Workload(await client.group("ledger")) as calls:
@@ -52,7 +53,7 @@ def copy_a_peer(store: Path, domain: Domain) -> None:
 
 
 def roll_back(store: Path, domain: Domain) -> None:
-    """To a copy that was made before the domain ran once more."""
+    """Roll the store back to a copy that was made before the domain ran once more."""
     copy = store.with_name("copy")
     shutil.copytree(store, copy)
     domain.up()
@@ -62,7 +63,7 @@ def roll_back(store: Path, domain: Domain) -> None:
 
 
 def test_a_wiped_copied_or_rolled_back_store_joins_as_new(domain: Domain, rounds: Callable[..., int]) -> None:
-    """V5: it is nobody's whom a view lists, and holds everything before it is listed again."""
+    """V5: no view lists such a store, and it has everything before it is listed again."""
     store = store_of(domain, VICTIM)
     for spoil in (wipe, roll_back, copy_a_peer)[: rounds(short=2, long=3)]:
         known = [store_id(store), store_id(store_of(domain, PEER))]
@@ -73,8 +74,8 @@ def test_a_wiped_copied_or_rolled_back_store_joins_as_new(domain: Domain, rounds
 
 
 def test_a_damaged_log_is_said_and_repaired_from_its_peers(domain: Domain) -> None:
-    """D2: one byte of a record below the synced mark. The host does not serve, nor cut what it has; the group
-    goes on without it, and once the store is moved away it joins as new."""
+    """D2: one byte of a record below the synced mark is flipped. The host neither serves nor cuts its log;
+    the group continues without it, and once the store is moved away it joins as new."""
     store = store_of(domain, VICTIM)
     flip_a_byte_of_a_record(store)
     assert inspect(Directory(store)).is_damaged
@@ -112,7 +113,7 @@ def store_id(store: Path) -> StoreId:
 
 
 def flip_a_byte_of_a_record(store: Path) -> None:
-    """In the oldest record of the log: newer batches say that it was synced."""
+    """Flip a byte of the oldest record of the log: newer batches say that it was synced."""
     disk = Directory(store)
     body = next(records(disk, GroupId(1))).body
     for file in sorted(store.iterdir()):

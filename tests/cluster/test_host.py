@@ -1,4 +1,4 @@
-"""One host and an authority, as real processes: killed while it starts, told to stop, hung, turned away."""
+"""One host and an authority, as real processes: killed while it starts, told to stop, hung, refused."""
 
 import os
 import signal
@@ -28,7 +28,7 @@ WAIT_S = 120.0
 
 @pytest.fixture
 def alone(tmp_path: Path) -> Layout:
-    """A described domain of one host, of which nothing runs."""
+    """A described domain of one host, without any process."""
     layout = Layout(tmp_path / "d")
     describe(layout, hosts=1, etcd=())
     return layout
@@ -36,7 +36,7 @@ def alone(tmp_path: Path) -> Layout:
 
 @pytest.fixture
 def layout(alone: Layout) -> Iterator[Layout]:
-    """The same, with its authority."""
+    """The same, with its authority running."""
     description = alone.read()
     command = [*HOLDFAST, "authority", "serve", "--dir", str(alone.authority), "--domain", description.domain]
     command += ["--listen", str(description.authority_address)]
@@ -50,8 +50,8 @@ def layout(alone: Layout) -> Iterator[Layout]:
 def test_a_host_killed_at_any_moment_of_its_start_keeps_its_store(
     layout: Layout, rounds: Callable[..., int]
 ) -> None:
-    """Decision 0002: however the kills fall, the store stays the one the authority knows. Every process that
-    got an incarnation got a new one (V2), and openings are never counted back (V5)."""
+    """Decision 0002: however the kills fall, the store stays the one that the authority knows. Every process
+    that got an incarnation got a new one (V2), and openings are never counted back (V5)."""
     lives = rounds(short=25, long=1000)
     program = [sys.executable, str(HERE / "host_lives.py"), str(layout.directory), str(lives), "1"]
     done = subprocess.run(program, capture_output=True, text=True, check=True)
@@ -69,7 +69,7 @@ def test_a_host_killed_at_any_moment_of_its_start_keeps_its_store(
 
 def test_a_host_that_waits_for_its_authority_heeds_sigterm(alone: Layout) -> None:
     with start_host(alone) as host:
-        wait_until_held(alone)  # it listens to signals before it takes the lock
+        wait_until_held(alone)  # it handles signals before it takes the lock
         assert host.poll() is None
         host.terminate()
         _, said = host.communicate(timeout=WAIT_S)
@@ -77,8 +77,8 @@ def test_a_host_that_waits_for_its_authority_heeds_sigterm(alone: Layout) -> Non
 
 
 def test_a_host_does_not_look_at_a_store_that_another_holds(alone: Layout) -> None:
-    """What it read before it had the lock would be old when it gets it, and an old opening number is a
-    stranger's: the store would be founded anew."""
+    """What it read before it had the lock would be outdated when it gets it. An outdated opening number is
+    that of an unknown store, so the store would be created anew."""
     me = Holder(pid=os.getpid(), what="a test")
     lock = DirectoryLock.take(alone.host(HOST), me)
     try:
@@ -110,7 +110,7 @@ def test_the_log_of_a_host_that_runs_is_not_inspected(alone: Layout) -> None:
     [("loop", "the event loop has stood still", HUNG_STATUS), ("sync", "a disk sync", 1)],
 )
 def test_a_host_that_hangs_ends_itself(layout: Layout, what: str, word: str, status: int) -> None:
-    """K3: also when the disk hangs while the store is being opened. Of a loop its agent can tell."""
+    """K3: also when the disk hangs while the store is being opened. The agent can report a hanging loop."""
     program = [sys.executable, str(HERE / "hanging_host.py"), str(layout.directory), what]
     done = subprocess.run(program, capture_output=True, text=True, timeout=WAIT_S)
     assert done.returncode == status
@@ -119,7 +119,7 @@ def test_a_host_that_hangs_ends_itself(layout: Layout, what: str, word: str, sta
 
 
 def test_a_host_paused_beyond_its_limits_goes_on(layout: Layout) -> None:
-    """A pause of the whole process is no hang of its loop or its disk (K3)."""
+    """A pause of the whole process is not a hang of its loop or its disk (K3)."""
     program = [sys.executable, str(HERE / "hanging_host.py"), str(layout.directory), "none"]
     with subprocess.Popen(program, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as host:
         wait_until_held(layout)

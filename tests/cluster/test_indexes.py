@@ -32,7 +32,7 @@ def plane(domain: Domain) -> "Plane":
 
 
 class Plane:
-    """The control plane of a domain, as a client over HTTP knows it."""
+    """The control plane of a domain, as a client sees it over HTTP."""
 
     def __init__(self, domain: Domain) -> None:
         hosts = domain.status()["hosts"]
@@ -50,7 +50,7 @@ class Plane:
         return httpx.post(url + path, content=content, headers=named, timeout=90, trust_env=False)
 
     def coordination(self, url: str = "") -> dict[str, Any]:
-        """As the host at *url* knows it, or any that answers."""
+        """Return the coordination as the host at *url* knows it, or any that answers."""
         for each in (url,) if url else self.doors.values():
             try:
                 found: dict[str, Any] = self.ask(each, "/v1/coordinator").json()
@@ -61,11 +61,11 @@ class Plane:
 
     @property
     def coordinator(self) -> str:
-        """Its door, by the address that the authority names."""
+        """Return the coordinator's HTTP address, as the authority names it."""
         return self.doors[self.coordination()["cluster"]["masterAddr"]]
 
     def state(self, statement: str, *, key: str = "", **fields: object) -> httpx.Response:
-        """Send a statement as a client does: to whoever coordinates, in its term, until it is answered."""
+        """Send a statement as a client does: to the coordinator, in its term, until it is answered."""
         headers = {"idempotency_key": key} if key else {}
         found: list[httpx.Response] = []
 
@@ -97,8 +97,8 @@ class Plane:
     "IM-6", "IM-8", "IM-102", "IM-113", "IM-114", "IM-115", "IM-116", "IM-117", "IM-118", "IM-119"
 )
 def test_statements_in_the_words_of_the_source(plane: Plane) -> None:
-    """A client asks who coordinates and posts to it: created with a number, listed, dropped; what cannot be
-    is said by name. Every answer has the term, the CAS and a status."""
+    """A client asks who coordinates and posts to that host: an index is created with a number, listed, and
+    dropped; impossible requests are refused by name. Every answer has the term, the CAS and a status."""
     made = plane.state("CreateIndex", indexinfo=ASKED, key="statements-1")
     assert made.status_code == 200
     assert made.json()["status"] == "success"
@@ -127,7 +127,7 @@ def test_statements_in_the_words_of_the_source(plane: Plane) -> None:
 
 
 def are_those_who_follow_named(domain: Domain) -> bool:
-    """Whether the coordinator and both who follow it are named by the addresses that they have now."""
+    """Whether the coordinator and both replicas are named by their current addresses."""
     plane = Plane(domain)
     for url in plane.doors.values():
         cluster = plane.coordination(url)["cluster"]
@@ -139,8 +139,8 @@ def are_those_who_follow_named(domain: Domain) -> bool:
 
 @pytest.mark.covers("IM-58")
 def test_a_client_is_told_who_coordinates_and_who_follows(domain: Domain, plane: Plane) -> None:
-    """By their addresses, at every host; and as it is at this moment: not as it was before the coordinator
-    died. Of the row's `nodes` nothing is claimed: no host has the role of an indexer yet."""
+    """Every host names them by their current addresses, not by those before the coordinator died. Nothing is
+    claimed about the row's `nodes`: no host has the role of an indexer yet."""
     plane.until("everybody is named", lambda: are_those_who_follow_named(domain))
     before = plane.coordination()["cluster"]
     os.kill(domain.host(plane.names[plane.doors[before["masterAddr"]]])["pid"], signal.SIGKILL)
@@ -152,7 +152,7 @@ def test_a_client_is_told_who_coordinates_and_who_follows(domain: Domain, plane:
 
 @pytest.mark.covers("IM-137", "IM-73", "IM-142", "IM-7")
 def test_who_does_not_coordinate_names_who_does(plane: Plane) -> None:
-    """307 to the coordinator's door, with its address in the answer; in an older term nothing is done."""
+    """The answer is 307 to the coordinator's address, which it contains; in an older term nothing is done."""
 
     def is_named() -> bool:
         found = plane.coordination()
@@ -175,8 +175,8 @@ def test_who_does_not_coordinate_names_who_does(plane: Plane) -> None:
 
 @pytest.mark.covers("IM-103", "IM-104", "IM-107", "IM-108", "IM-109", "IM-110", "IM-111", "IM-112")
 def test_the_calls_of_the_cluster_manager(plane: Plane) -> None:
-    """Heartbeats are answered in any role; whoever is told to finds its role anew, and so does everybody at
-    the news of a term; a term that is past is refused."""
+    """Heartbeats are answered in any role; a host that is told to finds its role anew, and so does every host
+    when a new term is announced; a past term is refused."""
 
     def roles() -> list[str]:
         return sorted(plane.coordination(url)["role"] for url in plane.doors.values())
@@ -191,7 +191,7 @@ def test_the_calls_of_the_cluster_manager(plane: Plane) -> None:
         assert set(beat.json()) == {"current_term", "cas"}
     term, url = plane.coordination()["current_term"], plane.coordinator
     told = plane.ask(url, "/cluster/bootstrap", {"current_term": term})
-    if told.json()["status"] != "STALE_TERM":  # it was elected anew just then
+    if told.json()["status"] != "STALE_TERM":  # it was just elected again
         assert (told.status_code, told.json()["status"]) == (200, "success")
     assert plane.ask(url, "/cluster/heartbeat", {"current_term": 0}).status_code == 200
     plane.until(
@@ -210,8 +210,8 @@ def test_the_calls_of_the_cluster_manager(plane: Plane) -> None:
 
 @pytest.mark.covers("IM-1", "IM-125", "IM-126", "IM-13")
 def test_statements_go_on_while_the_coordinator_is_killed(domain: Domain, plane: Plane) -> None:
-    """kill -9 of its host in the middle of statements that a client repeats until they are answered: each is
-    done once, its agent starts it again, and the authority knows what became of each update."""
+    """Its host is killed -9 in the middle of statements that a client repeats until they are answered: each
+    is done once, its agent restarts it, and the authority knows the outcome of each update."""
     numbers = []
     for number in range(6):
         if number in (1, 4):
@@ -235,7 +235,7 @@ def index(domain: Domain, *words: str) -> "subprocess.CompletedProcess[str]":
 
 
 def test_people_create_list_and_drop_indexes(domain: Domain, plane: Plane) -> None:
-    """By the command line and over HTTP the same; the transactions say what became of each update."""
+    """The command line and HTTP give the same; the transactions show the outcome of each update."""
     made = msgspec.json.decode(
         index(domain, "create", "by_age", "/age", "--bucket", "dogs", "--output", "json").stdout
     )
@@ -266,7 +266,7 @@ def test_people_create_list_and_drop_indexes(domain: Domain, plane: Plane) -> No
 
 
 def test_too_many_copies_for_the_hosts_there_are(domain: Domain) -> None:
-    """Four copies on three hosts: refused, and nothing is there."""
+    """Four copies on three hosts are refused, and nothing is created."""
     refused = index(domain, "create", "wide", "/x", "--bucket", "b", "--replicas", "3")
     assert refused.returncode == 1
     assert "4 copies of a partition need as many hosts" in refused.stderr

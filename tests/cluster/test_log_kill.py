@@ -20,7 +20,8 @@ PROGRAM = Path(__file__).with_name("log_writer.py")
 
 
 def live_and_die(directory: Path, seed: int, after_s: float) -> bytes:
-    """One life of the writer, ended by SIGKILL some time after its first promise; what it printed."""
+    """Run one life of the writer, ended by SIGKILL some time after its first promise; return what it
+    printed."""
     child = subprocess.Popen(
         [sys.executable, str(PROGRAM), str(directory), str(seed)], stdout=subprocess.PIPE
     )
@@ -37,7 +38,7 @@ def live_and_die(directory: Path, seed: int, after_s: float) -> bytes:
 
 @pytest.mark.timeout(3600)
 def test_nothing_acknowledged_is_lost_by_kill(tmp_path: Path, rounds: Callable[..., int]) -> None:
-    """However often the process is killed, every acknowledged record is in the files, in full."""
+    """However often the process is killed, every acknowledged record is in the files, complete."""
     promises = Promises(seed=7)
     rng = random.Random(7)
     for number in range(rounds(short=15, long=1000)):
@@ -49,7 +50,7 @@ def test_nothing_acknowledged_is_lost_by_kill(tmp_path: Path, rounds: Callable[.
 
 
 def check_recovery(directory: Path, promises: Promises) -> None:
-    """The log's own recovery agrees: undamaged, and no group ends before what was acknowledged."""
+    """The log's own recovery agrees: no damage, and no group ends before what was acknowledged."""
     disk = Directory(directory)
     store = load(disk)
     assert store is not None
@@ -60,7 +61,7 @@ def check_recovery(directory: Path, promises: Promises) -> None:
 
 
 def test_the_verifier_sees_a_loss_and_an_invention(tmp_path: Path) -> None:
-    """Proof of the tool: a promise never kept, and a body nobody wrote, are both reported."""
+    """Proof of the tool: an unkept promise and a body that nobody wrote are both reported."""
     promises = Promises(seed=7)
     promises.read(live_and_die(tmp_path, 7, 0.02))
     assert not lost(tmp_path, promises)

@@ -1,4 +1,5 @@
-"""The domain keeps itself: lost members are made anew, hosts are emptied, and it says what it waits for."""
+"""The domain maintains itself: lost members are replaced, hosts are drained, and it says what it waits
+for."""
 
 import asyncio
 import contextlib
@@ -36,20 +37,20 @@ def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
 
 
 def is_whole_without(host: str, found: GroupInfo) -> bool:
-    """Three members, all in sync, none of them there."""
+    """Whether there are three members, all in sync, none of them there."""
     is_in_sync = len(found.placed_on) == 3 and set(found.in_sync) == set(found.placed_on)
     return is_in_sync and host not in found.placed_on
 
 
 def drain(domain: Domain, host: str) -> str:
-    """What `holdfast host drain` says until the host is empty."""
+    """Return what `holdfast host drain` says until the host is empty."""
     command = [*HOLDFAST, "host", "drain", host, "--dir", str(domain.directory)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=2 * WAIT_S, check=True)
     return done.stderr
 
 
 async def explained(client: Client, name: str, holds: Callable[[GroupExplained], bool]) -> GroupExplained:
-    """What is said of a group once *holds*."""
+    """Return the explanation of a group once *holds* is true of it."""
     deadline = time.monotonic() + WAIT_S
     while time.monotonic() < deadline:
         with contextlib.suppress(Unavailable, OutcomeUnknown):
@@ -62,8 +63,9 @@ async def explained(client: Client, name: str, holds: Callable[[GroupExplained],
 
 @pytest.mark.covers("FTC-135", "FTC-149", "FTC-150")
 def test_groups_regain_their_minimum_elsewhere_when_a_host_is_lost(domain: Domain) -> None:
-    """Nobody orders anything, and every group takes calls meanwhile. Of a group that needs all four hosts it
-    is said what it waits for. When the lost one is back it forgets what it held of those that went on."""
+    """Nobody gives any order, and every group takes calls meanwhile. For a group that needs all four hosts
+    the explanation says what it waits for. When the lost host is back it forgets the groups that went on
+    without it."""
 
     async def work(client: Client) -> None:
         create = client.connection.create
@@ -97,7 +99,7 @@ def test_groups_regain_their_minimum_elsewhere_when_a_host_is_lost(domain: Domai
 
 
 def test_a_host_is_emptied_and_takes_members_again(domain: Domain) -> None:
-    """Every member on it is made anew elsewhere first; then it houses nothing, until it is told otherwise."""
+    """Every member on it is first created elsewhere; then it hosts nothing, until it is told otherwise."""
     domain.wait("every host hears every other", is_whole)
 
     async def work(client: Client) -> None:
@@ -120,7 +122,7 @@ def test_a_host_is_emptied_and_takes_members_again(domain: Domain) -> None:
 
 @pytest.mark.covers("FTC-133")
 def test_an_application_that_keeps_its_members_itself_is_left_alone(domain: Domain) -> None:
-    """The manager says what lacks, and places nobody."""
+    """The manager says what is missing, and places no member."""
     domain.wait("every host hears every other", is_whole)
 
     async def work(client: Client) -> None:
@@ -136,8 +138,8 @@ def test_an_application_that_keeps_its_members_itself_is_left_alone(domain: Doma
 
 
 def test_a_host_that_is_empty_is_removed_for_good(domain: Domain) -> None:
-    """Not while it houses something. Its process ends and is not started again, the others go on, and nothing
-    is placed there any more. The last test of its domain."""
+    """A host that still hosts something is not removed. Its process ends and is not restarted, the others
+    continue, and nothing is placed there any more. This is the last test of its domain."""
     domain.wait("every host hears every other", is_whole)
 
     async def work(client: Client) -> None:

@@ -33,7 +33,7 @@ def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
 
 
 def holdfast(domain: Domain, *words: str) -> Any:
-    """What a command prints, decoded."""
+    """Return what a command prints, decoded."""
     command = [*HOLDFAST, *words, "--dir", str(domain.directory), "--output", "json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, f"{words}: {done.stdout} {done.stderr}"
@@ -41,7 +41,7 @@ def holdfast(domain: Domain, *words: str) -> Any:
 
 
 class Load:
-    """Deposits of 1, one after the other; every one of them must be acknowledged."""
+    """Deposits 1 again and again; every deposit must be acknowledged."""
 
     def __init__(self) -> None:
         self.acknowledged = 0
@@ -67,8 +67,8 @@ def has_left(host: str, found: GroupInfo) -> bool:
 
 @pytest.mark.covers("FTC-197", "FTC-205")
 def test_a_group_moves_off_its_hosts_while_it_is_called(domain: Domain, rounds: Callable[..., int]) -> None:
-    """The primary's host is taken away and another put in its place, again and again: no call fails,
-    references follow by growing versions, and the host that left has nothing of the group on its disk."""
+    """The primary's host is removed and another added, again and again: no call fails, references follow with
+    growing versions, and the host that left has nothing of the group on its disk."""
 
     async def work(client: Client) -> tuple[GroupInfo, str, int]:
         ledger = await client.create("moving")
@@ -101,7 +101,7 @@ def test_a_group_moves_off_its_hosts_while_it_is_called(domain: Domain, rounds: 
 
 
 def test_members_from_the_command_line(domain: Domain) -> None:
-    """Each command says how the group stands when it is done."""
+    """Each command shows the state of the group when it is done."""
     made = holdfast(domain, "group", "create", "typed", "ledger:Ledger")
     (outside,) = (host for host in HOSTS if host not in made["placed_on"])
     added = holdfast(domain, "group", "add-member", "typed", outside)
@@ -115,7 +115,7 @@ def test_members_from_the_command_line(domain: Domain) -> None:
 
 @pytest.mark.covers("FTC-134", "FTC-200")
 def test_what_cannot_be_is_refused_and_changes_nothing(domain: Domain) -> None:
-    """One clear error each."""
+    """Each gives one clear error."""
 
     async def work(client: Client) -> None:
         ledger = await client.connection.create("ledger:Ledger", name="refusing", membership="application")

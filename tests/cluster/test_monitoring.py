@@ -1,4 +1,4 @@
-"""Members that are asked is_alive: one that says no, or never answers, gives way to another."""
+"""Members that are asked is_alive: one that says no, or never answers, is replaced by another."""
 
 import asyncio
 import contextlib
@@ -53,7 +53,7 @@ def whole(domain: Domain) -> Domain:
 
 @pytest.mark.covers("FTC-21", "FTC-242", "FTC-248")
 def test_a_member_that_says_no_is_made_anew_while_another_serves(whole: Domain, marks: Path) -> None:
-    """The group's history says why, and so does the fault notifier: of that one member."""
+    """The group's history says why, and so does the fault notifier: about that one member only."""
 
     async def work(client: Client) -> None:
         group = await client.connection.create(
@@ -75,8 +75,8 @@ def test_a_member_that_says_no_is_made_anew_while_another_serves(whole: Domain, 
 def test_every_member_that_the_manager_makes_is_monitored_and_it_hears_of_their_faults(
     whole: Domain, marks: Path
 ) -> None:
-    """Those it makes at first, and the one it makes when the group is below its minimum. It has registered
-    for notifications, too."""
+    """This includes those it creates at first, and the one it creates when the group is below its minimum. It
+    has also registered for notifications."""
 
     async def work(client: Client) -> None:
         group = await client.connection.create(
@@ -144,8 +144,8 @@ def test_a_fault_of_the_representative_is_one_of_all_it_stands_for(whole: Domain
 
 @pytest.mark.covers("FTC-248", "FTC-312", "FTC-313", "FTC-318")
 def test_a_member_that_never_answers_ends_its_host_and_another_serves(whole: Domain, marks: Path) -> None:
-    """Its agent starts the host again, and knows that it hung; the notifier is told, and tells the manager.
-    The use case of the source: COLD_PASSIVE, and PULL; the new primary is asked as the old one was."""
+    """Its agent restarts the host, and knows that it hung; the notifier is told, and tells the manager. The
+    use case of the source: COLD_PASSIVE, and PULL; the new primary is asked as the old one was."""
 
     async def work(client: Client) -> None:
         group = await client.connection.create(
@@ -176,7 +176,7 @@ def test_a_member_that_never_answers_ends_its_host_and_another_serves(whole: Dom
 def test_a_call_that_never_returns_is_given_up_when_it_has_ended_two_hosts(
     whole: Domain, marks: Path
 ) -> None:
-    """A hang is an end like others (E4): the group serves on."""
+    """A hang counts like any other end of a process (E4): the group serves on."""
 
     async def work(client: Client) -> None:
         group = await client.connection.create(

@@ -1,4 +1,5 @@
-"""Groups that call groups, on real hosts: a nested call happens once, whoever is killed meanwhile (E3)."""
+"""Groups that call groups, on real hosts: a nested call happens once, whichever host is killed meanwhile
+(E3)."""
 
 import asyncio
 import os
@@ -51,7 +52,8 @@ async def market(client: Client, name: str, style: str) -> tuple[Group[Any], Gro
 
 @pytest.mark.covers("FTC-16")
 def test_any_program_calls_a_replicated_object_and_that_one_calls_an_unreplicated_one(whole: Domain) -> None:
-    """The program knows HTTP and nothing of replicas; the stock is one object, made by a host's factory."""
+    """The program knows HTTP and nothing about replicas; the stock is one object, made by a host's
+    factory."""
     door = whole.host("host1")["report"]["details"]["http"]
     with httpx.Client(base_url=door, timeout=2 * WAIT_S, trust_env=False) as program:
 
@@ -89,7 +91,7 @@ def test_a_method_calls_another_group_and_goes_on_with_its_answer(whole: Domain,
 
 
 def test_a_call_back_into_a_group_that_waits_is_refused_at_once(whole: Domain) -> None:
-    """It would wait for itself for ever: it gets CallCycle, naming the circle."""
+    """The call would wait for itself forever: it gets CallCycle, which names the circle."""
 
     async def work(client: Client) -> None:
         shop, _ = await market(client, "circle", "warm_passive")
@@ -108,8 +110,8 @@ async def banks(client: Client, name: str, count: int, style: str) -> list[Group
 
 @pytest.mark.parametrize("style", STYLES)
 def test_groups_that_call_each_other_at_once_all_go_on(whole: Domain, style: str) -> None:
-    """Three transfers from A to B and three from B to A: each pair waits for the other's group. One of the
-    two is refused, which has not begun; so what it took from its own group can be given back (E10)."""
+    """Three transfers go from A to B and three from B to A, so pairs wait for each other's group. One of each
+    pair is refused before it has begun, so what it took from its own group can be returned (E10)."""
 
     async def work(client: Client) -> tuple[list[str], float, int, list[list[str]]]:
         name = f"both ways {style}"
@@ -134,7 +136,7 @@ def test_groups_that_call_each_other_at_once_all_go_on(whole: Domain, style: str
 
 
 def test_interleaved_groups_that_call_each_other_refuse_nothing(whole: Domain) -> None:
-    """No call stands in line behind an operation that waits: there is no circle, and none is seen."""
+    """No call stands in line behind a waiting operation, so there is no circle, and none is reported."""
 
     async def work(client: Client) -> tuple[list[str], int]:
         both = [
@@ -171,7 +173,7 @@ def test_a_ring_of_three_groups_goes_on(whole: Domain) -> None:
 
 
 def test_a_call_that_nobody_answers_ends_by_expiration(whole: Domain) -> None:
-    """It is recorded as unknown: the operation that waited for it goes on, and so does its group."""
+    """It is recorded as unknown: the operation that waited for it continues, and so does its group."""
 
     async def work(client: Client) -> None:
         asker = await client.connection.create("market:Stock", name="asker")
@@ -184,7 +186,7 @@ def test_a_call_that_nobody_answers_ends_by_expiration(whole: Domain) -> None:
         try:
             with pytest.raises(CallOutcomeUnknown):
                 await asker.options(duration_s=3, outcome_s=0).wait_for("lonely")
-            # A query sees the state before the operation, until that has ended.
+            # A query sees the state before the operation until the operation has ended.
             while (noted := await asker.noted()) != ["unknown"]:
                 assert noted == []
                 await asyncio.sleep(0.05)
@@ -195,8 +197,8 @@ def test_a_call_that_nobody_answers_ends_by_expiration(whole: Domain) -> None:
 
 
 def test_a_call_with_a_timeout_holds_its_group_up_no_longer(whole: Domain) -> None:
-    """The host that may have taken it has stopped, so nothing is known of it: that is said soon after its
-    second, not when the request expires; the called group is asked first (X3)."""
+    """The host that may have taken it has stopped, so its outcome is unknown: that is reported soon after its
+    one second, not when the request expires; the called group is asked first (X3)."""
 
     async def work(client: Client) -> tuple[str, float, str]:
         asker = await client.connection.create("market:Stock", name="hasty", replicas=1)
@@ -222,7 +224,7 @@ def test_a_call_with_a_timeout_holds_its_group_up_no_longer(whole: Domain) -> No
 
 
 def test_a_call_that_times_out_in_line_never_runs(whole: Domain) -> None:
-    """The called group's line is held up; what stands there has not begun, so it can be taken back (X3)."""
+    """The called group's line is blocked; what stands there has not begun, so it can be withdrawn (X3)."""
 
     async def work(client: Client) -> tuple[str, list[str], dict[str, int]]:
         create = client.connection.create
@@ -251,7 +253,7 @@ def test_a_call_that_times_out_in_line_never_runs(whole: Domain) -> None:
 def test_a_nested_call_happens_once_though_its_callers_primaries_die(
     whole: Domain, style: str, rounds: Callable[..., int]
 ) -> None:
-    """kill -9 of the calling group's primary and of the called one's, while orders go through both."""
+    """The calling group's primary and the called one's are killed -9 while orders go through both."""
     orders = rounds(short=40, long=1000)
 
     async def work(client: Client) -> tuple[dict[str, int], dict[str, int]]:
@@ -285,7 +287,7 @@ def test_a_nested_call_happens_once_though_its_callers_primaries_die(
 def test_interleaved_calls_happen_once_though_primaries_die(
     whole: Domain, style: str, rounds: Callable[..., int]
 ) -> None:
-    """All orders are under way at once, and wait for the stock twice each; both primaries are killed."""
+    """All orders are in progress at once, and wait for the stock twice each; both primaries are killed."""
     orders = rounds(short=60, long=1000)
 
     async def work(client: Client) -> tuple[dict[str, int], dict[str, int]]:
@@ -317,7 +319,7 @@ def test_interleaved_calls_happen_once_though_primaries_die(
 
 
 def test_queries_are_answered_while_a_call_waits_for_a_group_that_is_not_served(whole: Domain) -> None:
-    """From the state before the operation that waits, as fast as ever."""
+    """The answers come from the state before the waiting operation, as fast as ever."""
 
     async def work(client: Client) -> list[float]:
         asker = await client.connection.create("market:Stock", name="patient asker")

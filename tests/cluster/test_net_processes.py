@@ -1,4 +1,4 @@
-"""Peers in processes of their own: killed, stopped, starved."""
+"""Peers in separate processes: killed, stopped, starved."""
 
 import asyncio
 import os
@@ -40,7 +40,7 @@ class Peer:
     address: Address
 
     def said(self) -> list[str]:
-        """What it printed, once it is gone."""
+        """Return what it printed, once it is gone."""
         self.process.kill()
         assert self.process.stdout is not None
         return self.process.stdout.read().splitlines()
@@ -64,7 +64,7 @@ def peer(mode: str) -> Iterator[Peer]:
 
 
 class Counting:
-    """Counts frames and keeps the end."""
+    """Counts frames and records the end."""
 
     def __init__(self) -> None:
         self.frames = 0
@@ -89,7 +89,7 @@ def run(story: Callable[[], Awaitable[None]]) -> None:
 
 
 def test_a_killed_peer_is_lost_at_once() -> None:
-    """kill -9 in the middle of a conversation: LOST within moments, far sooner than the idle time."""
+    """kill -9 in the middle of a conversation gives LOST within moments, far sooner than the idle time."""
 
     async def story() -> None:
         with peer("echo") as victim:
@@ -110,7 +110,7 @@ def test_a_killed_peer_is_lost_at_once() -> None:
 
 
 def test_a_stopped_peer_is_given_up() -> None:
-    """SIGSTOP closes nothing; the silence does, after the idle time."""
+    """SIGSTOP closes nothing; the silence ends the connection after the idle time."""
 
     async def story() -> None:
         with peer("echo") as victim:
@@ -125,8 +125,8 @@ def test_a_stopped_peer_is_given_up() -> None:
 
 
 def test_a_process_that_stood_still_blames_nobody() -> None:
-    """A peer stopped for longer than its idle time finds our words unread when it goes on: it must not
-    take its own absence for our silence. (We are patient here; it is not.)"""
+    """A peer stopped for longer than its idle time finds our messages unread when it resumes: it must not
+    take its own absence for our silence. (Our own limit is long here; the peer's is not.)"""
 
     async def story() -> None:
         patient = ConnectionSettings(CLIENT.identity, limits=Limits(idle_s=60))
@@ -148,7 +148,8 @@ def test_a_process_that_stood_still_blames_nobody() -> None:
 
 
 def test_a_consumer_that_takes_nothing_bounds_both_processes() -> None:
-    """400 MB offered to a peer whose consumer is stuck: the sender is held, neither process grows."""
+    """400 MB are offered to a peer whose consumer is stuck: the sender is held back, and neither process
+    grows."""
 
     async def story() -> None:
         patient = ConnectionSettings(CLIENT.identity, limits=Limits(idle_s=60))
@@ -168,7 +169,7 @@ def test_a_consumer_that_takes_nothing_bounds_both_processes() -> None:
 
 
 def test_a_client_that_reads_nothing_bounds_the_server() -> None:
-    """400 MB of questions to a server that answers each, from a client that never reads: the server stops
+    """A client sends 400 MB of questions to a server that answers each, and never reads: the server stops
     reading, and does not grow."""
 
     async def story() -> None:

@@ -1,4 +1,4 @@
-"""A host that stops in order leaves a checkpoint of every group whose object it holds (E7)."""
+"""A host that stops in an orderly way leaves a checkpoint of every group whose object it has (E7)."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ def domain(tmp_path: Path) -> Iterator[Domain]:
 
 
 def test_an_orderly_stop_takes_a_checkpoint_of_every_group(domain: Domain) -> None:
-    """Of the last call that was acknowledged: nothing is left to be replayed."""
+    """The checkpoint includes the last acknowledged call: nothing is left to be replayed."""
 
     async def work(client: Client) -> dict[GroupId, tuple[str, int]]:
         found = {}

@@ -1,4 +1,4 @@
-"""What people type about groups: histories, hand-overs, and things broken on purpose."""
+"""The commands that people use for groups: histories, handovers, and deliberate faults."""
 
 import asyncio
 import re
@@ -48,7 +48,7 @@ def whole(domain: Domain) -> Domain:
 
 
 def done(domain: Domain, *words: str) -> str:
-    """What a command says that must succeed."""
+    """Return the output of a command that must succeed."""
     command = [*HOLDFAST, *words, "--dir", str(domain.directory)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
     assert ended.returncode == 0, f"{words}: {ended.stdout} {ended.stderr}"
@@ -56,7 +56,7 @@ def done(domain: Domain, *words: str) -> str:
 
 
 def refused(domain: Domain, *words: str) -> str:
-    """What a command that is misused says: one line."""
+    """Return the one line that a misused command prints."""
     with pytest.raises(InvalidRequest) as raised:
         app([*words, "--dir", str(domain.directory)], exit_on_error=False, result_action="return_value")
     said = str(raised.value)
@@ -77,7 +77,7 @@ def shown(domain: Domain, name: str) -> GroupInfo:
 
 
 def group_of_three(domain: Domain, name: str) -> GroupInfo:
-    """A new group, once all of its members are in sync."""
+    """Create a group, and return once all of its members are in sync."""
     asyncio.run(order_at(Layout(domain.directory), CreateGroup(name=name, class_name="ledger:Ledger")))
     return all_in_sync(domain, name)
 
@@ -97,7 +97,7 @@ def views_until(domain: Domain, name: str, holds: Callable[[tuple[ViewInfo, ...]
 
 
 def said_of(said: str, pattern: str) -> str:
-    """Whom a command says that it has hit."""
+    """Return whom a command says that it has hit."""
     found = re.search(pattern, said)
     assert found is not None, said
     return found[1]
@@ -108,18 +108,18 @@ def a_backup(group: GroupInfo) -> str:
 
 
 def deaf(status: dict[str, Any]) -> dict[str, list[str]]:
-    """To whom each host is deaf."""
+    """Return which hosts each host ignores."""
     return {host["id"]: list(host["report"]["deaf_to"]) for host in status["hosts"] if host["report"]}
 
 
 @pytest.mark.covers("FTC-77")
 def test_the_history_says_why_each_view_changed(whole: Domain) -> None:
-    """Creation, members that caught up, and a primary killed, with the steps measured."""
+    """Creation, members that caught up, and a killed primary, with the steps measured."""
     group_of_three(whole, "told")
     killed = said_of(done(whole, "chaos", "kill-primary", "told"), r"killed (\S+), the primary of told")
 
     def claims(views: tuple[ViewInfo, ...]) -> list[ViewInfo]:
-        # On a machine so slow that the lease runs out before the agent speaks, it is a claim after silence.
+        # On a machine so slow that the lease expires before the agent reports, it is a claim after silence.
         return [each for each in views if each.why in ("dead", "silent") and each.host == killed]
 
     views = views_until(whole, "told", lambda views: any(each.ready_ms is not None for each in claims(views)))
@@ -137,7 +137,7 @@ def test_the_history_says_why_each_view_changed(whole: Domain) -> None:
 
 
 def test_a_hand_over_moves_the_primary_and_fails_no_call(whole: Domain) -> None:
-    """Under load, twice; the history says that it was meant."""
+    """It happens under load, twice; the history says that it was requested."""
     group_of_three(whole, "handed")
     layout = Layout(whole.directory)
 
@@ -222,7 +222,7 @@ def test_a_primary_cut_off_from_one_backup_goes_on_without_it(whole: Domain) -> 
             lambda status: deaf(status).get(one) == [other] and deaf(status).get(other) == [one],
         )
         assert f"{one} hears nothing of {other}" in done(whole, "status")
-        # Whichever of the two has the group then, calls go on with the third.
+        # Whichever of the two then has the group, calls continue with the third.
         assert done(whole, "call", "parted", "deposit", '"alice"', "5", "--timeout", "60") == "5\n"
     finally:
         done(whole, "chaos", "heal")
@@ -231,7 +231,7 @@ def test_a_primary_cut_off_from_one_backup_goes_on_without_it(whole: Domain) -> 
 
 
 def test_a_cut_ends_with_the_process_that_was_told(whole: Domain) -> None:
-    """One way: only the second host is deaf. Killed and started again, it hears everybody."""
+    """The cut is one-way: only the second host ignores the other. Killed and restarted, it hears everyone."""
     done(whole, "chaos", "cut", "host1", "host2", "--one-way")
     cut_off = whole.wait("host2 is deaf", lambda status: deaf(status).get("host2") == ["host1"])
     assert deaf(cut_off)["host1"] == []

@@ -1,4 +1,5 @@
-"""`holdfast group recover`: all in-sync disks are lost, and a person decides to go on from what is left."""
+"""`holdfast group recover`: all in-sync disks are lost, and a person decides to continue from what is
+left."""
 
 import asyncio
 import shutil
@@ -71,15 +72,15 @@ def incarnation(domain: Domain, host: str) -> int:
 
 
 def let_fall_behind(domain: Domain, host: str, others: list[HostId]) -> int:
-    """Cut *host* off and let the others go on without it; the balance that it holds. On a busy machine more
-    may happen than that it is dropped: it is started anew and hears everybody, or it leads for a moment and
-    has what the others were then told as well. Then it returns, and is cut off again."""
+    """Cut *host* off and let the others continue without it; return the balance that it has. On a busy
+    machine more may happen than that it is dropped: it restarts and hears everyone, or it is primary for a
+    moment and also has what the others were told then. In that case it returns, and is cut off again."""
     for _ in range(CUTS_MAX):
         before, incarnation_before = wait_in_sync(domain, 3), incarnation(domain, host)
         held = int(done(domain, "call", "ledger", "balance", '"alice"'))
         for other in sorted(
             others, key=lambda each: each == before.primary
-        ):  # so that it leads in no between
+        ):  # so that it is not primary in between
             done(domain, "chaos", "cut", host, other)
         after = done(domain, "call", "ledger", "deposit", '"alice"', "1", "--timeout", "60")
         assert int(after) == held + 1
@@ -100,7 +101,8 @@ def inspected(domain: Domain) -> dict[str, Any]:
 
 
 def test_a_group_whose_in_sync_disks_are_lost_goes_on_from_what_is_left(domain: Domain) -> None:
-    """It shows what would be lost, changes nothing unasked, and leaves a record in the history."""
+    """The command shows what would be lost, changes nothing without consent, and leaves a record in the
+    history."""
     layout = Layout(domain.directory)
     asyncio.run(order_at(layout, CreateGroup(name="ledger", class_name="ledger:Ledger")))
     group = wait_in_sync(domain, 3)
@@ -110,12 +112,12 @@ def test_a_group_whose_in_sync_disks_are_lost_goes_on_from_what_is_left(domain: 
     ended = typed(domain, "group", "recover", "nobody", "--from", behind, "--yes")
     assert (ended.returncode, "there is no group 'nobody'" in ended.stderr) == (2, True)
 
-    # While it is served there is nothing to recover.
+    # While the group is served there is nothing to recover.
     assert inspected(domain)["is_served"]
     ended = typed(domain, "group", "recover", "ledger", "--from", behind, "--yes")
     assert (ended.returncode, "nothing is to be recovered" in ended.stderr) == (2, True)
 
-    # One member is cut off and dropped; the others go on, and then their disks burn.
+    # One member is cut off and dropped; the others continue, and then their disks are destroyed.
     others = [HostId(host) for host in group.in_sync if host != behind]
     held = let_fall_behind(domain, behind, others)
     domain.run("down")
@@ -132,7 +134,7 @@ def test_a_group_whose_in_sync_disks_are_lost_goes_on_from_what_is_left(domain: 
     assert members[behind]["position"] > 0
     assert not members[behind]["is_listed"]
 
-    # Unasked it changes nothing; nor for somebody who looked at another view.
+    # Without consent it changes nothing; nor for someone who looked at another view.
     ended = typed(domain, "group", "recover", "ledger", "--from", behind)
     assert (ended.returncode, "say --yes" in ended.stderr) == (2, True)
     stale = RecoverGroup(name="ledger", source=behind, epoch=found["epoch"] - 1)

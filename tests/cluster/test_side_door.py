@@ -1,5 +1,5 @@
-"""Who is let in at a domain, and to what: a class that is not the application's, by every door; hostile names
-on a terminal; files that other users could read."""
+"""Who may use a domain, and for what: a class that is not the application's, through every interface; hostile
+names on a terminal; files that other users could read."""
 
 import asyncio
 import stat
@@ -92,7 +92,7 @@ def problem_in(answer: httpx.Response) -> dict[str, Any]:
 
 
 class Marked:
-    """A file that a shell would make, if one ran; and what would have it made."""
+    """A file that a shell would create, if one ran; and the arguments that would create it."""
 
     def __init__(self, directory: Path) -> None:
         self.file = directory / "ran"
@@ -145,7 +145,7 @@ def test_no_order_of_a_program_makes_a_class_that_is_not_the_applications(
 
 
 def test_nor_does_http(domain: Domain, marked: Marked) -> None:
-    """As another user of the machine would, who needs no more than a port to have a shell run as the hosts'
+    """It acts as another user of the machine, who needs only a port to have a shell run as the hosts'
     user."""
     order = {"name": "x", "class_name": SHELL, "arguments": marked.arguments, "style": "stateless"}
     answer = http(domain, "/v1/groups", order)
@@ -192,7 +192,7 @@ def test_a_name_that_leads_elsewhere_is_refused_and_nothing_runs(
 
 
 def test_an_allowed_class_is_made(domain: Domain) -> None:
-    """It stands in the domain's file: the next start allows it too."""
+    """The permission is in the domain's file: the next start allows it too."""
     assert Layout(domain.directory).read().allowed_classes == (ALLOWED,)
 
     async def make(client: Client) -> None:
@@ -206,8 +206,8 @@ def test_an_allowed_class_is_made(domain: Domain) -> None:
 def test_a_record_that_stands_at_the_authority_is_judged_like_an_order(
     domain: Domain, marked: Marked
 ) -> None:
-    """Made by an earlier release, or by a hand: the host says that it cannot have the class, now and after a
-    restart, and serves its other groups."""
+    """The record was made by an earlier release, or by hand: the host says that it cannot have the class, now
+    and after a restart, and serves its other groups."""
 
     async def put() -> None:
         description = Layout(domain.directory).read()
@@ -288,8 +288,8 @@ def test_every_command_shows_a_hostile_name_as_it_is(domain: Domain) -> None:
 
 
 def test_what_the_domain_keeps_is_its_users_alone(domain: Domain) -> None:
-    """Its stores, logs, locks, the authority's file and what SQLite has beside it, while all of it is in use;
-    and also when an earlier run had left it open."""
+    """Its stores, logs, locks, the authority's file and SQLite's files next to it are private while they are
+    in use; also when an earlier run had left them open."""
     directory = domain.directory
 
     def left_open() -> list[str]:

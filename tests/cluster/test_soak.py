@@ -14,7 +14,8 @@ pytestmark = pytest.mark.cluster
 
 @pytest.mark.timeout(1200)
 def test_nothing_is_lost_under_faults_of_every_kind(tmp_path: Path, rounds: Callable[..., int]) -> None:
-    """Counted from the files of the stopped members, in every style; and it says what was tried."""
+    """The calls are counted from the files of the stopped members, in every style; and the report says what
+    was tried."""
     seconds = rounds(short=5, long=600)
     command = [*HOLDFAST, "soak", "--minutes", str(seconds / 60), "--seed", "11", "--output", "json"]
     surroundings = {**os.environ, "TMPDIR": str(tmp_path)}

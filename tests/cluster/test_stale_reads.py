@@ -28,7 +28,7 @@ def domain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Domain]:
 
 
 async def at_backup(client: Client, found: GroupInfo) -> DirectCaller:
-    """A connection to one backup alone."""
+    """Return a connection to one backup alone."""
     backup = next(host for host in found.in_sync if host != found.primary)
     caller = DirectCaller("backup", found.group, found.epoch)
     await caller.open(await client.address(backup), client.name)
@@ -36,7 +36,7 @@ async def at_backup(client: Client, found: GroupInfo) -> DirectCaller:
 
 
 async def answered(ask: Callable[[], "asyncio.Future[Answer | None]"]) -> Answer:
-    """What the host says once it says something: its view may be newer, or its state be on the way."""
+    """Return the host's answer once it gives one: its view may be newer, or its state not yet there."""
     async with asyncio.timeout(WAIT_S):
         while True:
             answer = await ask()
@@ -55,7 +55,7 @@ def test_a_backup_answers_reads_and_holds_what_was_acknowledged_before(domain: D
         try:
             for balance in range(1, 21):
                 assert await ledger.deposit("alice", 1) == balance
-                # Not older than when it was asked: everything acknowledged before is in it.
+                # Not older than the question: it includes everything acknowledged before.
                 answer = await answered(lambda: caller.read("balance", "alice", stale_ms=0))
                 assert answer.value == balance
             ahead = Seen(found.epoch, Position(10**9))
@@ -87,7 +87,7 @@ def test_a_cold_backup_sends_readers_to_the_primary(domain: Domain) -> None:
 def test_a_client_reads_its_own_writes_wherever_it_reads(
     domain: Domain, style: str, rounds: Callable[..., int]
 ) -> None:
-    """The bound is a minute: nothing but what the client has seen makes a member refuse."""
+    """The bound is a minute: a member refuses only because of what the client has seen."""
 
     async def work(client: Client) -> None:
         ledger: Any = await client.create(f"own {style}", style)
@@ -101,7 +101,7 @@ def test_a_client_reads_its_own_writes_wherever_it_reads(
 
 
 def test_while_the_primary_stands_still_a_backup_answers_within_the_bound(domain: Domain) -> None:
-    """What it was told before is enough for a reader who does not mind; not for one who does."""
+    """What the backup was told before is enough for a reader with a bound, but not for one without."""
 
     async def work(client: Client) -> None:
         ledger = await client.create("still")
@@ -114,7 +114,7 @@ def test_while_the_primary_stands_still_a_backup_answers_within_the_bound(domain
         try:
             answer = await answered(lambda: caller.read("balance", "alice", stale_ms=MINUTE_MS))
             assert answer.value == 5
-            # Sooner or later another is primary, and tells it. Until then it does not guess.
+            # Eventually another is primary, and tells it. Until then it does not guess.
             assert (await answered(lambda: caller.read("balance", "alice", stale_ms=0))).value == 5
         finally:
             os.kill(pid, signal.SIGCONT)

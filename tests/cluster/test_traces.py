@@ -1,5 +1,5 @@
 """One call across kill -9 of the primary that executes it: one trace, in the caller's program and on the host
-that ends it."""
+that completes it."""
 
 import asyncio
 import json
@@ -48,13 +48,13 @@ def log() -> Iterator[LogCapture]:
 def spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
     provider, exporter = TracerProvider(shutdown_on_exit=False), InMemorySpanExporter()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)  # it can be set but once a process
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)  # it can be set only once per process
     yield exporter
     provider.shutdown()
 
 
 async def until(what: str, found: Callable[[], Any]) -> Any:
-    """What *found* finds, as soon as it finds something."""
+    """Return what *found* finds, as soon as it finds something."""
     for _ in range(round(WAIT_S / 0.05)):
         if it := found():
             return it
@@ -68,13 +68,13 @@ def attempts(span: ReadableSpan) -> list[tuple[Any, Any]]:
 
 
 def spans_in(log: Path, trace_id: str) -> list[dict[str, Any]]:
-    """Those of one trace that a host has written."""
+    """Return the spans of one trace that a host has written."""
     lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
     return [each for each in lines if each["context"]["trace_id"] == f"0x{trace_id}"]
 
 
 def phases_at(door: str) -> set[str]:
-    """The phases of failovers that a host has counted."""
+    """Return the phases of failovers that a host has counted."""
     text = httpx.get(f"{door}/metrics", timeout=WAIT_S, trust_env=False).text
     return set(re.findall(r'holdfast_failover_phase_seconds_count\{phase="(\w+)"\}', text))
 
@@ -101,7 +101,7 @@ def test_a_call_that_survives_its_primary_is_one_trace_everywhere(
         await check(span, killed)
 
     async def check(span: ReadableSpan, killed: str) -> None:
-        """The caller's one span, and everything that bears the id of its trace."""
+        """Check the caller's one span, and everything that has the id of its trace."""
         assert (span.name, span.kind) == ("gate/go_through", trace.SpanKind.CLIENT)
         assert span.context is not None
         trace_id = trace.format_trace_id(span.context.trace_id)
@@ -124,7 +124,7 @@ def test_a_call_that_survives_its_primary_is_one_trace_everywhere(
         await check_http(door)
 
     async def check_http(door: str) -> None:
-        """A call by HTTP is of the trace that its header names."""
+        """A call by HTTP belongs to the trace that its header names."""
         trace_id, span_id = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
         headers = {"traceparent": f"00-{trace_id}-{span_id}-01", "Idempotency-Key": "through-the-gate"}
         url = f"{door}/v1/groups/gate/calls/go_through?duration_s=60"
@@ -134,7 +134,7 @@ def test_a_call_that_survives_its_primary_is_one_trace_everywhere(
         await until("a host has written its line", lambda: lines_about(trace_id, "a method raised"))
 
     def lines_about(trace_id: str, event: str) -> list[str]:
-        """Of the logs of all processes."""
+        """Return the matching lines of the logs of all processes."""
         logs = (domain.directory / "output").glob("*.log")
         lines = [line for each in logs for line in each.read_text().splitlines()]
         return [line for line in lines if f"trace_id={trace_id}" in line and f'"{event}"' in line]

@@ -1,5 +1,5 @@
-"""States that cannot be read back: no checkpoint is made of them, the service goes on, and a restart of all
-hosts serves with everything that was acknowledged (E9)."""
+"""States that cannot be read back: no checkpoint is made of them, the service continues, and after a restart
+of all hosts everything acknowledged is served (E9)."""
 
 import asyncio
 import subprocess
@@ -47,13 +47,13 @@ GROUPS: dict[str, tuple[str, str, list[Any], str]] = {
 
 
 async def why(client: Client, name: str) -> set[str]:
-    """Why its last checkpoints failed, as `holdfast group show` has it."""
+    """Return why its last checkpoints failed, as `holdfast group show` says."""
     told = await give_at(client.layout, ShowHistory(name=name), GroupHistory)
     return {each.why for each in told.checkpoints_failed}
 
 
 async def until_told(client: Client, name: str, expected: str) -> None:
-    """Until that is why checkpoints of the group fail."""
+    """Wait until that is the reason why checkpoints of the group fail."""
     async with asyncio.timeout(WAIT_S):
         while not any(expected in each for each in await why(client, name)):
             await asyncio.sleep(0.1)
@@ -64,7 +64,7 @@ async def explained(client: Client, name: str) -> GroupExplained:
 
 
 def shown_by(domain: Domain, *words: str) -> str:
-    """What `holdfast` says to a person, on one line."""
+    """Return what `holdfast` tells a person, on one line."""
     command = [*HOLDFAST, *words, "--dir", str(domain.directory)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=2 * WAIT_S, check=False)
     assert done.returncode == 0, done.stderr
@@ -72,7 +72,7 @@ def shown_by(domain: Domain, *words: str) -> str:
 
 
 async def until_well(client: Client, name: str) -> None:
-    """Until no member's fail any more; backups make theirs when there is something to do."""
+    """Wait until no member's checkpoints fail any more; backups make theirs when there is something to do."""
     group = await client.group(name)
     async with asyncio.timeout(WAIT_S):
         while await why(client, name):
@@ -81,7 +81,7 @@ async def until_well(client: Client, name: str) -> None:
 
 
 async def look(client: Client, *expected: str) -> None:
-    """Everything is there that was acknowledged, and the groups take calls."""
+    """Require that everything acknowledged is there, and that the groups take calls."""
     for name in GROUPS:
         group = await client.group(name)
         assert await group.names() == ["first", "x", *expected], name
@@ -89,7 +89,8 @@ async def look(client: Client, *expected: str) -> None:
 
 
 def test_states_that_cannot_be_read_back(tmp_path: Path) -> None:
-    """Of every kind, small and large, in every style; all hosts are killed, and stopped in order."""
+    """States of every kind, small and large, in every style; all hosts are killed, and stopped in an orderly
+    way."""
     with Domain(tmp_path / "d", "--app", str(APPS)) as domain:
         domain.wait("every host hears every other", is_whole)
 
@@ -104,7 +105,7 @@ def test_states_that_cannot_be_read_back(tmp_path: Path) -> None:
                 )
                 await client.wait_in_sync(name)
                 assert await group.add("first") == 1
-            await asyncio.sleep(1.0)  # checkpoints of states that are well
+            await asyncio.sleep(1.0)  # checkpoints of readable states
             for name, (*_, expected) in GROUPS.items():
                 group = await client.group(name)
                 assert await group.spoil("x") == 2
@@ -117,7 +118,7 @@ def test_states_that_cannot_be_read_back(tmp_path: Path) -> None:
             await client.kill_all()
             await look(client, "0")
             for name, (*_, expected) in GROUPS.items():
-                # Whoever serves now may not have tried yet: the reason is that of the state it holds.
+                # The current primary may not have tried yet: the reason is that of the state it has.
                 said = await explained(client, name)
                 assert any(expected in each for each in said.checkpoint_says), said
                 assert not said.group_says

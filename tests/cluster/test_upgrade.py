@@ -1,4 +1,4 @@
-"""New code: what was acknowledged stays as it was, and what comes next is computed by the new one (E7)."""
+"""New code: what was acknowledged does not change, and what comes next is computed by the new code (E7)."""
 
 import asyncio
 import contextlib
@@ -52,7 +52,7 @@ class App:
         self.domain.wait("every host hears every other", is_whole)
 
     def kill(self) -> None:
-        """kill -9 of everything."""
+        """Kill -9 everything."""
         status = self.domain.status()
         pids = [
             status["agent"]["pid"],
@@ -65,7 +65,7 @@ class App:
         self.domain.run("down")  # waits until they are gone
 
     def group(self, *words: str, check: bool = True) -> "subprocess.CompletedProcess[str]":
-        """`holdfast group` with these words."""
+        """Run `holdfast group` with these words."""
         command = [*HOLDFAST, "group", *words, "--dir", str(self.domain.directory)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=4 * WAIT_S, check=False)
         assert not check or done.returncode == 0, f"{words}: {done.stderr}"
@@ -97,12 +97,12 @@ def explained(client: Client, name: str) -> Awaitable[GroupExplained]:
 
 
 def complaints(status: dict[str, Any]) -> list[str]:
-    """What the hosts tell their agent of their groups."""
+    """Return what the hosts tell their agent about their groups."""
     return [line for host in status["hosts"] if host["report"] for line in host["report"]["other_code"]]
 
 
 async def told(client: Client, name: str) -> list[str]:
-    """The changes of its code, as soon as there is one: histories are written at leisure."""
+    """Return the changes of its code, as soon as there is one: histories are written with a delay."""
     for _ in range(200):
         found = await history(client, name)
         if found.code_changes:
@@ -133,7 +133,7 @@ def test_what_was_acknowledged_before_an_edit_stays_as_it_was(app: App) -> None:
 
 
 def test_the_same_when_everything_was_killed(app: App) -> None:
-    """The calls are in the log alone, and are replayed by the code that made them."""
+    """The calls are only in the log, and are replayed by the code that made them."""
     run(app.domain, ten_calls)
     app.kill()
     app.write("2", 2)
@@ -142,7 +142,7 @@ def test_the_same_when_everything_was_killed(app: App) -> None:
 
 
 def test_without_the_kept_copy_it_waits_for_a_person(app: App) -> None:
-    """Who is told in one line what to do; what they order may change what was acknowledged."""
+    """The person is told in one line what to do; what they order may change what was acknowledged."""
 
     async def ten(client: Client) -> None:
         group = await created(client, "active")
@@ -175,8 +175,8 @@ def test_without_the_kept_copy_it_waits_for_a_person(app: App) -> None:
 
 
 def test_new_code_on_one_host_only_waits_and_says_so(app: App) -> None:
-    """It acknowledges what the others order, and is not handed the group; with the old code back it serves as
-    any other."""
+    """It acknowledges what the others order, and the group is not handed to it; with the old code back it
+    serves like any other."""
 
     async def begun(client: Client) -> None:
         group = await created(client, "warm_passive")
@@ -198,7 +198,7 @@ def test_new_code_on_one_host_only_waits_and_says_so(app: App) -> None:
     )
 
     async def killed(client: Client) -> None:
-        """The primary dies: another with the old code serves, not the stray."""
+        """The primary dies: another host with the old code serves, not the one with the new code."""
         await client.kill_primary("warm_passive")
         assert await (await client.group("warm_passive")).add(1) == 11
 
@@ -230,7 +230,7 @@ TAKING_OVER = f"""{LACKING}
 
 
 def test_a_trial_changes_nothing_and_an_upgrade_does_what_it_told(app: App) -> None:
-    """One that would be refused is refused before anything is started again."""
+    """An upgrade that would be refused is refused before anything is restarted."""
 
     async def ten(client: Client) -> None:
         group = await created(client, "warm_passive")

@@ -1,5 +1,5 @@
-"""Upgrades that cannot be, and code that is put back: what the commands say, and that the group serves on
-(E7, E9)."""
+"""Upgrades that are impossible, and code that is restored: what the commands say, and that the group serves
+on (E7, E9)."""
 
 import asyncio
 import signal
@@ -47,7 +47,7 @@ class App:
         self.source.write_text(SOURCE.replace("class Scheduler:\n", said, 1), encoding="utf-8")
 
     async def upgrade(self, *words: str) -> tuple[int | None, str]:
-        """How the command ends, and what it says."""
+        """Return how the command ends, and what it prints."""
         process = await asyncio.create_subprocess_exec(
             *(*HOLDFAST, "group", "upgrade", NAME, *words, "--dir", str(self.domain.directory)),
             stderr=asyncio.subprocess.PIPE,
@@ -65,8 +65,8 @@ def app(tmp_path: Path) -> Iterator[App]:
 
 
 async def rolled(app: App) -> list[str]:
-    """What `holdfast group upgrade` does once it has begun, for a state that is spoilt too late for it to
-    see. What it says."""
+    """Do what `holdfast group upgrade` does once it has begun, for a state that is spoilt too late for the
+    command to see; return what it prints."""
 
     async def give(wanted: Order, kind: type[Given]) -> Given:
         return await give_at(app.layout, wanted, kind)
@@ -81,7 +81,7 @@ async def rolled(app: App) -> list[str]:
 
 
 def test_upgrades_that_cannot_be_and_code_that_is_put_back(app: App) -> None:
-    """One domain for all of it: to start one takes longer than any of this."""
+    """All of it uses one domain, because starting one takes longer than any of this."""
 
     async def work(client: Client) -> None:
         group = await client.connection.create("unreadable:Scheduler", name=NAME, style="warm_passive")
@@ -101,7 +101,7 @@ def test_upgrades_that_cannot_be_and_code_that_is_put_back(app: App) -> None:
 
 
 async def refused(app: App) -> None:
-    """A state that cannot be read back, before anything is started again."""
+    """A state that cannot be read back is refused before anything is restarted."""
     for words in (("--dry-run",), ("--yes",)):
         code, said = await app.upgrade(*words)
         assert code == 1, said
@@ -111,7 +111,7 @@ async def refused(app: App) -> None:
 
 
 async def spoilt_too_late(app: App, client: Client) -> None:
-    """The command ends with the reason; the old code serves on, and nobody wishes for the new one."""
+    """The command ends with the reason; the old code serves on, and no upgrade is pending."""
     with pytest.raises(NotUpgraded) as caught:
         await asyncio.wait_for(rolled(app), 100)
     assert UNREADABLE in str(caught.value)
@@ -127,7 +127,7 @@ async def spoilt_too_late(app: App, client: Client) -> None:
 
 
 async def upgraded_though_killed(app: App, client: Client) -> None:
-    """It goes on with whoever is primary then, and speaks of nothing that only the source knows."""
+    """The upgrade continues with the new primary, and its messages contain no internal names."""
     upgrading = asyncio.create_task(app.upgrade("--yes"))
     await asyncio.sleep(1.2)  # it asks the primary, or is about to
     signal_holder(app.layout.host((await client.info(NAME)).primary), signal.SIGKILL)
@@ -137,7 +137,7 @@ async def upgraded_though_killed(app: App, client: Client) -> None:
 
 
 async def put_back(app: App, client: Client) -> None:
-    """One host had the code that is wished, and has it no more: nobody wishes for it."""
+    """One host had the requested code, and no longer has it: no upgrade is pending."""
     info = await client.wait_in_sync(NAME)
     stray = next(host for host in info.placed_on if host != info.primary)
 

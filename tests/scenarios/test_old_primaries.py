@@ -1,4 +1,5 @@
-"""Old primaries that are reached and cannot reach the authority: they answer no query with old state (R1)."""
+"""Old primaries that clients can reach and that cannot reach the authority: they answer no query with old
+state (R1)."""
 
 import pytest
 from transcript import GROUP, Domain
@@ -11,7 +12,7 @@ from holdfast.sim.scenarios.authority.server import AUTHORITY
 
 
 def told(domain: Domain, *commands: str) -> list[str]:
-    """What the last of *commands* says."""
+    """Return what the last of *commands* shows."""
     said: list[str] = []
     for command in commands:
         said = domain.do(command)
@@ -22,8 +23,8 @@ def told(domain: Domain, *commands: str) -> list[str]:
 def test_a_follower_that_has_not_heard_a_new_process_confirms_nothing_to_it(
     monkeypatch: pytest.MonkeyPatch, unheard: int
 ) -> None:
-    """a is started anew and claims its own group; c answers its records before its first heartbeats, by the
-    number of its last process's. When c has claimed and is reached again, that number confirms no lease."""
+    """a restarts and claims its own group; c answers its records before a's first heartbeats, under the
+    number of a's previous process. When c has claimed and is reached again, that number confirms no lease."""
     hear = LeaseHeartbeats._on_beat
 
     def hear_later(beats: LeaseHeartbeats, host: HostId, peer: Peer, beat: Beat) -> None:
@@ -44,15 +45,15 @@ def test_a_follower_that_has_not_heard_a_new_process_confirms_nothing_to_it(
 
 
 def test_the_death_of_one_that_claimed_late_frees_nobody_from_the_primary_before() -> None:
-    """b claims while it is cut off, dies, and its claim is applied when c has told a, still primary, that it
-    is in its epoch: c has proof that the process of b is gone, which says nothing of a."""
+    """b claims while it is cut off, and dies; its claim is applied after c has told a, still primary, that c
+    is in its epoch. c has proof that the process of b is gone, which says nothing about a."""
     domain = Domain()
     told(domain, "group of 3", "append a op1", "run 500ms", "cut a | b", f"cut b > {AUTHORITY}")
     told(domain, f"cut a | {AUTHORITY}", "run 600ms")
     claim = domain.world.nodes["b"].core.members[GROUP].standing.pending
     assert claim is not None
     told(domain, "kill b", "prove b 1", "heal", f"cut a | {AUTHORITY}", "start b", "run 500ms")
-    told(domain, "read a")  # for which a asks whether they are in its epoch
+    told(domain, "read a")  # which makes a ask whether they are in its epoch
     core = domain.world.nodes["c"].core
     core._recipes.start(change_view(claim, identity=core._opened.identity), lambda _: None)
     told(domain, "run 20ms", "run 600ms")

@@ -1,4 +1,4 @@
-"""A host that has not the class of a group holds its sequence all the same (O3)."""
+"""A host without the class of a group still stores the group's sequence (O3)."""
 
 import pytest
 from called_domain import CalledDomain
@@ -14,7 +14,8 @@ from holdfast.sim.scenarios.groups.host import Host
 def test_a_member_without_its_class_acknowledges_and_never_leads(
     monkeypatch: pytest.MonkeyPatch, style: str
 ) -> None:
-    """Two must hold an operation, and of a, b, c one has not the class and one is gone: calls go on."""
+    """Two members must have an operation, and of a, b, c one lacks the class and one is gone: calls
+    continue."""
     define = Host._define
 
     def missing(host: Host, record: GroupRecord) -> Definition:

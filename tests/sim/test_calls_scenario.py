@@ -1,4 +1,4 @@
-"""Clients under failovers, lost frames and late replies: every call ends once and as it went."""
+"""Clients under failovers, lost frames and late replies: every call ends once, with its true outcome."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from holdfast.sim.runner.runner import run_seeds, search_planted
 
 @pytest.mark.covers("FTC-73", "FTC-87", "FTC-88", "FTC-89", "FTC-92", "FTC-97")
 def test_every_call_ends_once_under_all_faults(rounds: Callable[..., int]) -> None:
-    """No rule of the scenario is broken; what it means to meet, it meets."""
+    """No rule of the scenario is broken, and it reaches the situations it aims at."""
     summary = run_seeds("calls", range(rounds(short=14, long=1500)), jobs=2)
     assert summary.violations == []
     assert summary.operations > 300 * summary.seeds
@@ -30,7 +30,7 @@ def test_every_call_ends_once_under_all_faults(rounds: Callable[..., int]) -> No
 
 
 def test_every_planted_bug_is_found() -> None:
-    """Each breaks one rule of calling; were one not found, the test above would mean less."""
+    """Each breaks one rule of calling; if one were not found, the test above would mean less."""
     searches = search_planted(planted_bugs("calls"), jobs=2)
     assert [search.name for search in searches if not search.found] == []
     assert len(searches) >= 12

@@ -12,7 +12,7 @@ BUGS = planted_bugs("clock")
 
 @pytest.mark.covers("CSN-8", "CSN-19", "CSN-20", "CSN-21")
 def test_csns_only_grow_under_all_faults(rounds: Callable[..., int]) -> None:
-    """No rule of the scenario is broken; what it means to meet, it meets."""
+    """No rule of the scenario is broken, and it reaches the situations it aims at."""
     summary = run_seeds("clock", range(rounds(short=30, long=3000)), jobs=2)
     assert summary.violations == []
     assert summary.operations > 1000 * summary.seeds
@@ -21,7 +21,7 @@ def test_csns_only_grow_under_all_faults(rounds: Callable[..., int]) -> None:
 
 
 def test_every_planted_bug_is_found() -> None:
-    """Each breaks one rule of the clock; were one not found, the test above would mean less."""
+    """Each breaks one rule of the clock; if one were not found, the test above would mean less."""
     searches = search_planted(BUGS, jobs=2)
     assert [search.name for search in searches if not search.found] == []
     assert len(searches) >= 8

@@ -42,13 +42,14 @@ def first_difference(one: list[str], other: list[str]) -> str:
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_two_processes_with_different_hash_seeds_agree(scenario: str, rounds: Callable[..., int]) -> None:
-    """Otherwise a failing seed could not be replayed. The first differing line says where order leaked in."""
+    """Otherwise a failing seed could not be replayed. The first differing line shows where order leaked
+    in."""
     seeds = rounds(short=2, long=50)
     one = lines_of_another_process(scenario, seeds, "1")
     other = lines_of_another_process(scenario, seeds, "2")
     assert first_difference(one, other) == ""
     assert len(one) > 100
-    # Nor does a run that is over stay: thousands of seeds would need all the memory there is.
+    # A finished run must not stay in memory either: thousands of seeds would need all the memory there is.
     assert one[-1] == "worlds still held: 0"
 
 

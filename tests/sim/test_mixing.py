@@ -1,4 +1,5 @@
-"""A mix: every planted bug is looked for whatever the time, every scenario has its turn, and the verdict."""
+"""A mix: every planted bug is searched for whatever the time, every scenario gets its turn, and a verdict
+follows."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ LONG_S = 3600.0
 
 
 def test_each_turn_of_a_round_has_as_long_as_the_others() -> None:
-    """What one leaves is divided among those that follow; what one takes too much is, too."""
+    """The time that one turn leaves, or takes too much, is shared among those that follow."""
     assert turn_ends(100.0, 160.0, turns=10) == pytest.approx(106.0)
     assert turn_ends(101.0, 160.0, turns=2) == pytest.approx(130.5)
     assert turn_ends(150.0, 160.0, turns=1) == pytest.approx(160.0)
@@ -23,7 +24,7 @@ def test_each_turn_of_a_round_has_as_long_as_the_others() -> None:
 
 
 def test_without_any_time_every_bug_is_looked_for(tmp_path: Path) -> None:
-    """And each scenario has some seeds."""
+    """Each scenario still gets some seeds."""
     bugs = planted_bugs("register")
     mixed = run_mix(bugs, ["clock", "register"], within_s=0.0, jobs=1, keep=tmp_path)
     assert [(each.name, each.found) for each in mixed.bugs] == [(bug.name, True) for bug in bugs]
@@ -33,11 +34,11 @@ def test_without_any_time_every_bug_is_looked_for(tmp_path: Path) -> None:
 
 
 def test_a_round_takes_all_scenarios_in_turn(tmp_path: Path) -> None:
-    """And begins anew while there is time."""
+    """A new round begins while there is time."""
     said: list[str] = []
 
     class Enough(Exception):
-        """Rounds go on until the time is up; one is enough here."""
+        """Ends the mix after one round, which is enough here."""
 
     def say(text: str) -> None:
         said.append(text)

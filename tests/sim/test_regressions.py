@@ -1,4 +1,4 @@
-"""Failures that were found once, kept with their whole schedules, stay fixed."""
+"""Failures that were found once, kept with their complete schedules, stay fixed."""
 
 from pathlib import Path
 
@@ -12,7 +12,8 @@ KEPT = sorted((Path(__file__).parent / "regressions").glob("*.json"))
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: path.stem)
 def test_a_kept_failure_does_not_come_back(path: Path) -> None:
-    """Each file is what `holdfast sim run` kept when the seed failed; a planted one must go on failing."""
+    """Each file is what `holdfast sim run` kept when the seed failed; one of a planted bug must still
+    fail."""
     failure = load_failure(path)
     outcome = simulate(failure.options)
     if failure.options.planted is None:

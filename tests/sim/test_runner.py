@@ -32,7 +32,7 @@ def holdfast(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_register_holds_under_all_faults(rounds: Any) -> None:
-    """The simulator's own scenario is right, so whatever shows up here is a bug of the simulator."""
+    """The simulator's own scenario is correct, so whatever shows up here is a bug of the simulator."""
     summary = run_seeds("register", range(rounds(short=60, long=5000)), jobs=2)
     assert summary.violations == []
     assert summary.operations > 100 * summary.seeds
@@ -49,7 +49,7 @@ def test_one_process_and_two_add_up_to_the_same() -> None:
 
 
 def test_a_run_leaves_nothing_behind() -> None:
-    """A database that is never closed, as no dead process closes one, must not keep its world."""
+    """A database that is never closed must not keep its world in memory, since a dead process closes none."""
     options = structs.replace(expand("sequence", 3, "calm"), fault_ns=SECOND // 5, heal_ns=SECOND)
     before = sum(isinstance(each, World) for each in gc.get_objects())
     simulate(options)
@@ -67,7 +67,7 @@ def test_ranges_merge_into_their_sums() -> None:
 
 
 def test_a_failure_is_kept_shrunk_and_can_be_replayed(tmp_path: Path) -> None:
-    """Of many faults only those that matter remain, and the file alone brings the failure back."""
+    """Of many faults only those that matter remain, and the file alone reproduces the failure."""
     summary = run_seeds("register", range(3), planted=BUG, jobs=1, keep=tmp_path)
     assert summary.violation_count >= 1
     found = summary.violations[0]
@@ -96,7 +96,7 @@ def test_planted_bugs_are_found_and_the_count_of_runs_is_the_same_each_time() ->
 
 
 def test_a_bug_is_not_found_by_a_run_that_fails_without_it() -> None:
-    """Otherwise a real bug of the core would pass every planted one off as found."""
+    """Otherwise a real bug of the core would make every planted bug count as found."""
 
     def finish(scenario: Scenario, world: World) -> None:
         world.violation("always", "fails with and without the bug")

@@ -1,6 +1,6 @@
-"""Hosts from which this one takes nothing, because an admin said so: a cut to try things with.
+"""Hosts from which this host accepts nothing, because an admin said so: a simulated network partition.
 
-On one machine there is no link to cut; so the receiver drops what comes, heartbeats and members' messages
+On one machine there is no link to cut, so the receiver drops what arrives, heartbeats and members' messages
 alike, and neither side can tell the difference. It ends with the process.
 """
 
@@ -10,7 +10,9 @@ from holdfast.model.ids import HostId
 
 
 class PartitionFilter:
-    """To whom a host is deaf. Read by the host's loop and by its heart's thread, written by the first."""
+    """The hosts whose messages this host drops. Its loop and heartbeat thread read it; only the loop
+    writes.
+    """
 
     def __init__(self) -> None:
         self._to: tuple[HostId, ...] = ()

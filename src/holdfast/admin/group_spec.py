@@ -1,7 +1,7 @@
-"""What a group that is ordered shall be: its properties on all levels, and the record that says so.
+"""What a new group is to be: its properties on all levels, and the record that states them.
 
-The domain's defaults and the type's properties are those at the moment of creation (FTC-183, FTC-186): they
-go into the group's record, and a later change of them changes only later groups.
+The domain's defaults and the type's properties apply as they are at the moment of creation (FTC-183,
+FTC-186): they go into the group's record, and a later change of them affects only later groups.
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ MEMBERSHIP_NAMES: Final = {style: name for name, style in MEMBERSHIP.items()}
 
 @dataclass(frozen=True, slots=True)
 class GroupSpecDraft:
-    """A group before it has a number and places."""
+    """A group before it has a number and hosts."""
 
     record: GroupRecord
     effective: Properties
@@ -60,11 +60,10 @@ class GroupSpecDraft:
 
 
 def draft(order: CreateGroup, beneath: Properties, *, nonce: Nonce, created_ns: int) -> GroupSpecDraft:
-    """What *order* comes to over the properties *beneath* it. Raises ``InvalidRequest`` for what cannot
-    be."""
+    """Combine *order* with the properties *beneath* it. Raises ``InvalidRequest`` if that is impossible."""
     asked = _asked(order)
     own = {**beneath, **asked}
-    # Whoever asks for three replicas wants three kept.
+    # A request for three replicas means that three are to be maintained.
     own.setdefault(MINIMUM_NUMBER, merged(own)[INITIAL_NUMBER])
     effective = merged(own)
     check_together(asked, effective)
@@ -91,7 +90,7 @@ def draft(order: CreateGroup, beneath: Properties, *, nonce: Nonce, created_ns: 
 
 
 def _asked(order: CreateGroup) -> dict[str, Any]:
-    """What its creator asks for, in the words of the source."""
+    """The properties that the creator asks for, under the specification's names."""
     if order.membership and order.membership not in MEMBERSHIP:
         raise InvalidRequest(f"membership is one of {', '.join(MEMBERSHIP)}, not {order.membership!r}")
     if order.style and style_named(order.style) is Style.ACTIVE_WITH_VOTING:

@@ -1,4 +1,4 @@
-"""The hosts of a domain, as people see and empty them."""
+"""Lists, drains and removes the hosts of a domain, as operators order it."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from holdfast.model.ids import HostId
 
 
 class HostsAdmin:
-    """Through one host. *hosts*: those of the domain's description."""
+    """Executes orders about hosts through one host. *hosts* are those of the domain's description."""
 
     def __init__(
         self,
@@ -54,10 +54,10 @@ class HostsAdmin:
         )
 
     async def drain(self, order: DrainHost) -> HostList:
-        """It is a wish then; how far it has come shows in the list.
+        """Request that the host be drained, or no longer; the list shows the progress.
 
-        Raises ``InvalidRequest``, ``Unavailable`` when it was not granted, ``OutcomeUnknown`` when it may
-        have been.
+        Raises ``InvalidRequest``, ``Unavailable`` if the request was not accepted, and ``OutcomeUnknown`` if
+        it may have been.
         """
         self._known(order.host)
         change = changes.SetDraining(host=order.host, is_draining=order.is_draining)
@@ -65,8 +65,11 @@ class HostsAdmin:
         return self.list()
 
     async def remove(self, order: RemoveHost) -> HostList:
-        """The host is of the domain no more then. Raises as :meth:`drain`; ``InvalidRequest`` also while it
-        houses something, unless it is lost, and so does not live."""
+        """Remove the host from the domain.
+
+        Raises as :meth:`drain` does, and ``InvalidRequest`` also while the host has members, unless it is
+        declared lost; a host that is alive cannot be.
+        """
         if order.host in self._control.state().removed:
             return self.list()
         info = self._known(order.host)
@@ -81,7 +84,7 @@ class HostsAdmin:
         return self.list()
 
     def _known(self, host: HostId) -> HostInfo:
-        """Raises ``InvalidRequest`` for a host that the domain does not have."""
+        """The host's entry in the list. Raises ``InvalidRequest`` if the domain has no such host."""
         hosts = self.list().hosts
         found = next((each for each in hosts if each.host == host), None)
         if found is None:

@@ -1,4 +1,4 @@
-"""Indexes of the domain, wished for and shown through one host; and the updates of the domain's state."""
+"""Creates, drops and lists the domain's indexes, and lists the updates of the domain's state."""
 
 import msgspec
 
@@ -19,8 +19,11 @@ from holdfast.model.ids import HostId
 
 
 class IndexesAdmin:
-    """What raises ``InvalidRequest`` never succeeds, what raises ``Unavailable`` was not done, what raises
-    ``OutcomeUnknown`` may have been: wished for again under the same id it is done once."""
+    """Executes orders about indexes through one host.
+
+    ``InvalidRequest`` means that an order never succeeds, ``Unavailable`` that it was not done,
+    ``OutcomeUnknown`` that it may have been: repeated under the same id, it is done once.
+    """
 
     def __init__(self, directory: GroupCatalog, control: ControlPlane, authority: Authority) -> None:
         self._directory = directory
@@ -32,7 +35,7 @@ class IndexesAdmin:
     async def create(
         self, info: IndexInfo, *, partitions: int, replicas: int, id: str = ""
     ) -> tuple[int, IndexTopology]:
-        """The CAS of the update that made it, and what it made."""
+        """Create an index; returns the CAS of the update and the index's topology."""
         topology = self._laid_out(info, partitions, replicas)
         made = granted(await self._control.wish(CreateIndex(topology=topology), id=id))
         number = msgspec.msgpack.decode(made.reply, type=int)
@@ -41,11 +44,13 @@ class IndexesAdmin:
         return made.cas, known or msgspec.structs.replace(topology, indexinfo=numbered)
 
     async def drop(self, ids: tuple[int, ...], *, id: str = "") -> int:
-        """The CAS of the update that dropped them all."""
+        """Drop all of *ids*; returns the CAS of the update."""
         return granted(await self._control.wish(DropIndexes(ids=ids), id=id)).cas
 
     async def read(self, ids: tuple[int, ...]) -> tuple[int, tuple[IndexInfo, ...]]:
-        """Those of *ids*, or all active ones, as of the CAS: after every update that was answered before."""
+        """The indexes of *ids*, or all active ones, and their CAS: no older than any update answered
+        before.
+        """
         found = granted(await self._control.wish(ListIndexes(ids=ids)))
         cas, state = self._control.cas, self._control.state()
         if cas < found.cas:
@@ -53,17 +58,17 @@ class IndexesAdmin:
         return cas, state.indexes.listed(ids)
 
     def _laid_out(self, info: IndexInfo, partitions: int, replicas: int) -> IndexTopology:
-        """On the hosts that live, and shall not be emptied."""
+        """Place the index on hosts that are alive and not being drained."""
         draining = self._control.state().draining
         living = [each for host, each in sorted(self._directory.sessions.items()) if host not in draining]
         hosts = [HostFact(each.host, location_of(each)) for each in living]
         addresses = {each.host: each.address for each in living}
         return lay_out(info, hosts, addresses, partitions=partitions, replicas=replicas)
 
-    # --- what people order
+    # --- orders of operators
 
     async def do(self, order: orders.CreateIndex | orders.DropIndexes) -> IndexList:
-        """Answers the indexes that it was about, as they are or were."""
+        """Execute the order; returns the indexes that it was about, as they are or were."""
         match order:
             case orders.CreateIndex():
                 _, made = await self.create(
@@ -76,7 +81,7 @@ class IndexesAdmin:
         return self._listed(found)
 
     def shown(self) -> IndexList:
-        """All indexes, as this host knows them: another may know of more."""
+        """All indexes that this host knows of; another host may know more."""
         indexes = self._control.state().indexes
         return self._listed([_shown(indexes.indexesTopology[str(each.Uuid)]) for each in indexes.all()])
 
@@ -102,7 +107,7 @@ class IndexesAdmin:
 
 
 def info_of(order: orders.CreateIndex) -> IndexInfo:
-    """Raises ``InvalidRequest``."""
+    """The index that *order* describes. Raises ``InvalidRequest``."""
     try:
         return msgspec.convert(
             {

@@ -1,6 +1,6 @@
 """The agent: it starts, watches and restarts the processes of one machine.
 
-`agent` supervises `process`es by `restart_policy` and gives proof of death; `startup` begins a domain on this
-machine, `status_client` asks its processes how they are, `rolling_upgrade` brings a group to other code host
-by host.
+`agent` supervises each `process` with the delays of `restart_policy` and gives proof of death. `startup`
+starts a domain on this machine, `status_client` asks its processes for their status, and `rolling_upgrade`
+moves a group to new code host by host.
 """

@@ -1,6 +1,7 @@
-"""A core's questions to the authority, and what it watches there, carried by tasks of the loop (A2).
+"""Runs a core's requests and watches as tasks of the event loop (A2), and asks until the authority answers.
 
-Asking the authority until it answers: losing it stops nothing, so a host waits for it without end.
+:class:`AuthorityDriver` serves cores. :func:`insist` serves a starting host: losing the authority stops
+nothing, so the host waits for it without a time limit.
 """
 
 import asyncio
@@ -16,9 +17,9 @@ from holdfast.model.ids import Revision
 
 
 class AuthorityDriver:
-    """An AuthorityPort that also watches. *on_authority* follows every request, unless this was closed first.
+    """An AuthorityPort that also watches: *on_authority* follows every request, unless it is closed first.
 
-    Bounded by its cores: each has at most a few questions open.
+    The number of tasks is bounded by the cores: each has only a few requests open.
     """
 
     def __init__(self, authority: Authority) -> None:
@@ -30,7 +31,7 @@ class AuthorityDriver:
         self._start(self._ask(request, token))
 
     def watch(self, prefix: str, revision: Revision, then: Callable[[WatchEvent], None]) -> None:
-        """*then* gets every change from *revision* on, the last time with ``Compacted``."""
+        """Call *then* with every change from *revision* on; the last call is with ``Compacted``."""
         self._start(self._follow(prefix, revision, then))
 
     async def close(self) -> None:
@@ -40,7 +41,7 @@ class AuthorityDriver:
 
     async def _ask(self, request: Request, token: Hashable) -> None:
         result = await self._authority.ask(request)
-        # Not within this task: what a core raises must reach the loop, which ends the process for it.
+        # call_soon leaves this task: an exception of the core must reach the loop, which ends the process.
         asyncio.get_running_loop().call_soon(self.on_authority, token, result)
 
     async def _follow(self, prefix: str, revision: Revision, then: Callable[[WatchEvent], None]) -> None:
@@ -56,8 +57,8 @@ class AuthorityDriver:
         del self._tasks[task]
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            # A core waits for an answer that will not come: better a process that starts anew than one that
-            # takes no part any more and looks well.
+            # A core is waiting for an answer that will not come. A process that restarts is better than one
+            # that looks healthy and takes no part any more.
             raise BrokenInvariant(f"the authority's driver failed: {error!r}") from error
 
 
@@ -67,7 +68,7 @@ log = structlog.get_logger("holdfast.authority")
 
 
 async def insist(ask: Callable[[], Awaitable[object]], *kinds: type[object]) -> Any:
-    """Ask until the answer is one of *kinds*. The same trouble, however long, is one line of the log."""
+    """Ask until the answer is one of *kinds*. A problem that stays the same is logged only once."""
     trouble = None
     while not isinstance(answer := await ask(), kinds):
         if str(answer) != trouble:

@@ -1,15 +1,14 @@
-"""Electing the coordinator (T2, T3; IM-35, IM-139, N-3).
+"""Elects the coordinator of the control plane (T2, T3; IM-35, IM-139, N-3).
 
-One transaction takes the next term, turns what an older term left ``initial`` into ``rollback``, and names
-the coordinator: from then on nothing of the older term can be decided. Eligible is only a living member that
-took part in the last *committed* transaction and declares its context; when none lives there is no
-coordinator, not any one.
+An election is one transaction. It takes the next term, turns a transaction that an older term left
+``initial`` into ``rollback``, and names the coordinator. From then on nothing of the older term can be
+decided. Only a living member that took part in the last *committed* transaction and declares its context is
+eligible. When no such member lives, there is no coordinator.
 
-A new state context where nobody holds the last committed one any more (T4).
-
-Elections choose only holders of the committed context, and are right to (IM-139); when all of them are lost
-for good, a person decides from whose copy the domain goes on. One transaction begins a new term and puts on
-record, as committed, an update whose only participant is that host: from then on it holds what is committed.
+Elections rightly choose only holders of the committed context (IM-139). When all of them are lost for good, a
+person decides whose copy the domain continues with (:func:`recover_context`, T4). One transaction begins a
+new term and records, as committed, an update whose only participant is that host. From then on that host
+holds the committed context.
 """
 
 from collections.abc import Sequence
@@ -35,7 +34,7 @@ from holdfast.model.ids import HostId, Incarnation, Nonce, Term
 
 
 class TermMoved(msgspec.Struct, frozen=True, tag="term_moved"):
-    """Another election came first."""
+    """Another election ended this term first."""
 
     current: TermRecord | None
 
@@ -50,7 +49,7 @@ class Elected(msgspec.Struct, frozen=True, tag="elected"):
 def elect(
     from_term: Term, *, nonce: Nonce, prefer: HostId | None = None
 ) -> Recipe[Elected | TermMoved | Contended | InDoubt]:
-    """End *from_term* (0 before the first election) and elect in the next, *prefer* if it is eligible."""
+    """End *from_term* (0 before the first election) and elect in the next term, *prefer* if eligible."""
     for _ in range(ATTEMPTS_MAX):
         standing = yield from read_standing()
         current = standing.term.value
@@ -87,7 +86,7 @@ def read_term() -> Recipe[TermRecord | None]:
 
 
 def eligible(standing: Standing) -> tuple[Seen[Member], ...]:
-    """The living managers that hold the last committed context, by host."""
+    """The living managers that hold the last committed context, sorted by host."""
     return tuple(each for each in standing.members if _is_eligible(standing, each.value))
 
 
@@ -95,7 +94,7 @@ def _is_eligible(standing: Standing, member: Member) -> bool:
     if MANAGER not in member.roles or member.context_cas != standing.committed_cas:
         return False
     committed = standing.committed.value
-    # Before the first commit there is no context to hold, and nobody has taken part in anything.
+    # Before the first commit there is no context to hold and nobody has taken part in a transaction.
     return committed is None or any(each.host == member.host for each in committed.participants)
 
 
@@ -105,7 +104,7 @@ def _choose(candidates: Sequence[Seen[Member]], prefer: HostId | None) -> Seen[M
 
 
 def _compares(standing: Standing, chosen: Seen[Member] | None) -> list[Compare]:
-    """Everything the choice rests on: no join, commit or restoration may slip in between."""
+    """Compare every record the choice depends on: no join, commit or restoration can come in between."""
     compares = [
         standing.term.unchanged(),
         standing.last.unchanged(),
@@ -116,7 +115,7 @@ def _compares(standing: Standing, chosen: Seen[Member] | None) -> list[Compare]:
 
 
 def _closing(standing: Standing, nonce: Nonce) -> list[Change]:
-    """The end of a transaction the old term left open (N-3): the first change of the new one."""
+    """Roll back the transaction that the old term left open, as part of the new term's first change (N-3)."""
     left = standing.open_transaction
     if left is None:
         return []
@@ -124,7 +123,7 @@ def _closing(standing: Standing, nonce: Nonce) -> list[Change]:
 
 
 class Governed(msgspec.Struct, frozen=True, tag="governed"):
-    """A host coordinates, or can be elected: nothing is to be recovered."""
+    """A host coordinates or can be elected, so there is nothing to recover."""
 
     host: HostId
 
@@ -137,7 +136,7 @@ class Recovered(msgspec.Struct, frozen=True, tag="recovered"):
 def recover_context(
     host: HostId, incarnation: Incarnation, cas: int, *, nonce: Nonce
 ) -> Recipe[Recovered | Governed | NotJoined | WrongCas | Contended | InDoubt]:
-    """Let what that process has logged as update *cas* be the committed context."""
+    """Make the update *cas*, which that process has logged, the committed context."""
     for _ in range(ATTEMPTS_MAX):
         standing = yield from read_standing()
         committed = standing.committed.value
@@ -182,7 +181,7 @@ def recover_context(
 
 
 def governing(standing: Standing) -> HostId | None:
-    """Who coordinates or can be elected, if anybody."""
+    """The host that coordinates or can be elected, or None."""
     coordinator = standing.coordinator()
     if coordinator is not None:
         return coordinator.value.host
@@ -191,7 +190,7 @@ def governing(standing: Standing) -> HostId | None:
 
 
 def _closing_open(standing: Standing, nonce: Nonce) -> list[Change]:
-    """An update left open has come to nothing; the last is now the one that recovers."""
+    """Roll back an update that was left open. The recovering update is now the last one."""
     left = standing.open_transaction
     if left is None:
         return []

@@ -1,6 +1,6 @@
-"""The contract in the words of etcd's v3 JSON gateway, and back. Pure: no socket, no clock.
+"""Translates the contract into etcd's v3 JSON gateway messages and back, without socket or clock.
 
-The gateway speaks protobuf's JSON: bytes in base64 and 64-bit integers as strings, which msgspec reads into
+The gateway uses protobuf's JSON: bytes in base64 and 64-bit integers as strings, which msgspec reads into
 bytes and int. Every key stands below the domain's prefix, so that several domains can share an etcd.
 """
 
@@ -44,7 +44,7 @@ class StoredKey(Struct):
 
 
 class RangeRequest(Struct, omit_defaults=True):
-    """Linearizable unless it says otherwise; *revision* reads the past."""
+    """A linearizable read of a range; *revision* reads the past."""
 
     key: bytes
     range_end: bytes = b""
@@ -108,7 +108,7 @@ class LeaseRequest(Struct, omit_defaults=True):
 
 
 class LeaseResponse(Struct):
-    """TTL 0 in the answer to a keep-alive: there is no such lease."""
+    """The answer about a lease. TTL 0 in the answer to a keep-alive means that there is no such lease."""
 
     header: Header = field(default_factory=Header)
     ID: int = 0
@@ -147,14 +147,14 @@ class WatchResponse(Struct):
 
 
 class GatewayError(Struct):
-    """How the gateway says no; the code is gRPC's."""
+    """An error answer of the gateway; *code* is gRPC's."""
 
     message: str = ""
     code: int = 0
 
 
 class StreamError(Struct):
-    """The same inside a stream; older gateways call the code otherwise."""
+    """An error inside a stream. Older gateways use another name for the code."""
 
     message: str = ""
 
@@ -165,7 +165,7 @@ class WatchLine(Struct):
 
 
 class KeyDomain:
-    """Translates for the keys below one prefix."""
+    """Translates between the contract and etcd for the keys below one prefix."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix.encode()
@@ -180,12 +180,12 @@ class KeyDomain:
         return max(start, beyond) or b"\0", end
 
     def list_request(self, request: List) -> RangeRequest | None:
-        """None when *after* lies beyond every key of the prefix."""
+        """The range request for *request*, or None when *after* lies beyond every key of the prefix."""
         start, end = self.range(request.prefix, request.after)
         return None if end != b"\0" and start >= end else RangeRequest(start, end, limit=request.limit)
 
     def txn_request(self, txn: Txn) -> TxnRequest:
-        """When a compare fails, the other branch reads every compared key for ``Refused.found``."""
+        """The etcd request for *txn*. Its else branch reads every compared key for ``Refused.found``."""
         return TxnRequest(
             compare=[self._comparison(each) for each in txn.compares],
             success=[self._operation(each) for each in txn.changes],
@@ -214,7 +214,7 @@ class KeyDomain:
         if isinstance(compare, Absent):
             return Comparison(key, "CREATE", create_revision=0)
         if isinstance(compare, Unchanged):
-            # To etcd an absent key was last changed at 0; to the contract it was not changed at all.
+            # For etcd an absent key was last changed at revision 0; for the contract it was never changed.
             return Comparison(key, "MOD", mod_revision=compare.modified or _NEVER)
         return Comparison(key, "VALUE", value=compare.value)
 
@@ -245,6 +245,6 @@ class KeyDomain:
 
 
 def range_end(prefix: bytes) -> bytes:
-    """The first key after all that start with *prefix*; a zero byte stands for the end of all keys."""
+    """The first key after all keys that start with *prefix*. A zero byte means the end of all keys."""
     kept = prefix.rstrip(b"\xff")
     return kept[:-1] + bytes([kept[-1] + 1]) if kept else b"\0"

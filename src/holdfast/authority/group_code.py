@@ -1,8 +1,9 @@
-"""Which code a group shall go on with, by a person's wish, and by which it is served (E7).
+"""Records which code a group is asked to run, and which code serves it now (E7).
 
-Both are beside the sequence, which alone says what made which record. A wish stands until the group is served
-by what it names: the primary that does ends it. So one that was met long ago does not bring code back that
-was rolled back since.
+Both notes are for people and managers: the group's sequence alone says which code made which record. An
+upgrade request stays in the group's record until the group is served by the requested code; the primary that
+serves it removes the request. A request that was met long ago therefore cannot bring back code that has been
+rolled back since.
 """
 
 from collections.abc import Callable
@@ -32,15 +33,17 @@ Noted = Seen[GroupRecord] | NoGroup | Contended | InDoubt
 
 @answering
 def wish_upgrade(group: GroupId, code: Code, *, replays: bool = False, nonce: Nonce) -> Recipe[Noted]:
-    """Let the group go on with *code* as soon as a host that has it serves; *replays* as in
-    :class:`UpgradeWish`. A wish that stands is replaced."""
+    """Ask that the group continue with *code* as soon as a host that has it serves.
+
+    *replays* is as in :class:`UpgradeWish`. This request replaces any earlier one.
+    """
     wish = UpgradeWish(code=code, replays=replays, nonce=nonce)
     return (yield from _changed(group, lambda record: msgspec.structs.replace(record, upgrade=wish), nonce))
 
 
 @answering
 def withdraw_upgrade(group: GroupId, *, nonce: Nonce, only: UpgradeWish | None = None) -> Recipe[Noted]:
-    """Wish nothing any more; *only*: unless something else is wished by now."""
+    """Remove the upgrade request. With *only*, remove it only if it is still that one."""
 
     def without(record: GroupRecord) -> GroupRecord:
         if only is not None and record.upgrade != only:
@@ -52,12 +55,12 @@ def withdraw_upgrade(group: GroupId, *, nonce: Nonce, only: UpgradeWish | None =
 
 @answering
 def note_served(group: GroupId, code: Code, *, nonce: Nonce) -> Recipe[Noted]:
-    """The group is served by that code: whoever wished it has it."""
+    """Record that the group is served by *code*, and remove an upgrade request for that code."""
     return (yield from _changed(group, lambda record: served(record, code), nonce))
 
 
 def served(record: GroupRecord, code: Code) -> GroupRecord:
-    """The record of a group that is served by that code; itself, if it says so already."""
+    """The record changed to say that *code* serves the group; the same record if it says so already."""
     is_met = record.upgrade is not None and record.upgrade.code.is_same(code)
     if record.code == code and not is_met:
         return record

@@ -1,8 +1,8 @@
-"""The authority's identity and generation, and the floors it may not go below (A5).
+"""The authority's identity and generation, and the floors below which it may not issue numbers (A5).
 
-A restored authority is an old one: the numbers it hands out next may be in use. ``restore`` starts a new
-generation with floors above every number the hosts have seen, and every recipe that issues a number obeys the
-floor and compares the identity, so that none of them is applied across a restoration.
+A restored authority is an old one: the numbers it would issue next may already be in use. ``restore`` starts
+a new generation with floors above every number the hosts have seen. Every recipe that issues a number
+respects the floors and compares the identity, so that none of them is applied across a restoration.
 """
 
 import msgspec
@@ -25,7 +25,7 @@ from holdfast.model.ids import Epoch, GroupId, Incarnation, Nonce, Revision, Ter
 
 
 class Floors(msgspec.Struct, frozen=True, kw_only=True):
-    """The highest numbers that may be in use already; issued are only greater ones."""
+    """The highest numbers that may already be in use; only greater ones are issued."""
 
     epoch: Epoch = Epoch(0)
     incarnation: Incarnation = Incarnation(0)
@@ -34,7 +34,7 @@ class Floors(msgspec.Struct, frozen=True, kw_only=True):
     cas: int = 0
 
     def raised_to(self, other: "Floors") -> "Floors":
-        """The higher of each."""
+        """The higher of each pair of floors."""
         return Floors(
             epoch=max(self.epoch, other.epoch),
             incarnation=max(self.incarnation, other.incarnation),
@@ -45,7 +45,7 @@ class Floors(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True, tag="identity"):
-    """Which authority this is; the generation counts its restorations, from 1."""
+    """Identifies this authority. The generation counts its restorations, starting at 1."""
 
     id: str
     generation: int
@@ -58,7 +58,7 @@ class NoIdentity(msgspec.Struct, frozen=True, tag="no_identity"):
 
 
 class AuthorityBehind(HoldfastError):
-    """Raised when the authority knows less than this member's log; it was restored: stop and say so (A5)."""
+    """Raised when the authority knows less than this member's log: it was restored; the host stops (A5)."""
 
     code = "authority_behind"
 
@@ -71,7 +71,7 @@ def read_identity() -> Recipe[Seen[Identity] | NoIdentity]:
 
 @answering
 def ensure_identity(id: str, *, nonce: Nonce) -> Recipe[Seen[Identity] | Contended | InDoubt]:
-    """The authority's identity: the one it has, or *id* if it has none. It is never removed."""
+    """Return the authority's identity: its own, or *id* if it has none. It is never removed."""
     for _ in range(ATTEMPTS_MAX):
         found = yield from read(keys.IDENTITY, Identity)
         if found.value is not None:
@@ -87,7 +87,7 @@ def ensure_identity(id: str, *, nonce: Nonce) -> Recipe[Seen[Identity] | Contend
 
 @answering
 def restore(floors: Floors, *, nonce: Nonce) -> Recipe[Seen[Identity] | NoIdentity | Contended | InDoubt]:
-    """Begin a new generation that continues above *floors*, gathered from every host's log (A5)."""
+    """Begin a new generation that continues above *floors*, collected from every host's log (A5)."""
     for _ in range(ATTEMPTS_MAX):
         found = yield from read(keys.IDENTITY, Identity)
         if found.value is None:
@@ -109,7 +109,7 @@ def restore(floors: Floors, *, nonce: Nonce) -> Recipe[Seen[Identity] | NoIdenti
 
 
 def check_not_behind(group: GroupId, *, log_epoch: Epoch, view_epoch: Epoch) -> None:
-    """Raise AuthorityBehind when this member has followed an epoch the authority does not know of."""
+    """Raise AuthorityBehind when this member has followed an epoch that the authority does not know."""
     if log_epoch > view_epoch:
         raise AuthorityBehind(
             f"group {group}: the log holds epoch {log_epoch}, the authority only {view_epoch}; it was "
@@ -118,7 +118,7 @@ def check_not_behind(group: GroupId, *, log_epoch: Epoch, view_epoch: Epoch) -> 
 
 
 def read_floors() -> Recipe[tuple[Floors, Seen[Identity | None]]]:
-    """The floors, and what a transaction that obeys them compares."""
+    """Read the floors, and the identity that a transaction using them must compare."""
     found = yield from read(keys.IDENTITY, Identity)
     return (Floors() if found.value is None else found.value.floors), found
 

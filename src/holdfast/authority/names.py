@@ -1,8 +1,8 @@
-"""Names: bind over a dead entry, resolve, unbind only what is yours (A7).
+"""Binds names to targets: a live entry is protected, a dead one is replaced, and only the owner unbinds (A7).
 
 An entry belongs to one incarnation of one host and is alive while that session is. Binding compares exactly
-what it checked: the entry and its owner's session. A removal changes the guard, which every binding of a free
-name compares: a delayed binding cannot return after its own unbinding.
+what it checked: the entry and its owner's session. Unbinding changes a guard that every binding of a free
+name compares, so that a delayed binding cannot come back after its own unbinding.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ from holdfast.model.ids import HostId, Incarnation, Nonce
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, tag="name"):
-    """What a name stands for, and whose it is."""
+    """A name, its target, and its owner."""
 
     name: str
     target: str
@@ -50,13 +50,13 @@ class Taken(msgspec.Struct, frozen=True, tag="taken"):
 
 
 class NotYours(msgspec.Struct, frozen=True, tag="not_yours"):
-    """The entry is another's (perhaps your successor's) and stays."""
+    """The entry belongs to another process (perhaps this one's successor) and stays."""
 
     entry: Entry
 
 
 class NotBound(msgspec.Struct, frozen=True, tag="not_bound"):
-    """Nobody holds the name."""
+    """No live session holds the name."""
 
     name: str
 
@@ -65,7 +65,7 @@ class NotBound(msgspec.Struct, frozen=True, tag="not_bound"):
 def bind(
     name: str, target: str, *, owner: Session, nonce: Nonce
 ) -> Recipe[Seen[Entry] | Taken | NoSession | Contended | InDoubt]:
-    """Let *name* stand for *target* while *owner* lives; replaces the owner's own entry or a dead one."""
+    """Bind *name* to *target* while *owner* lives; this replaces the owner's own entry or a dead one."""
     for _ in range(ATTEMPTS_MAX):
         found = yield from read(keys.name(name), Entry)
         if found.value is not None and found.value.nonce == nonce:
@@ -89,7 +89,7 @@ def bind(
 
 @answering
 def resolve(name: str) -> Recipe[Seen[Entry] | NotBound]:
-    """The entry of *name*, if its owner lives."""
+    """Return the entry of *name* if its owner lives."""
     found = yield from read(keys.name(name), Entry)
     if found.value is None:
         return NotBound(name)
@@ -99,7 +99,7 @@ def resolve(name: str) -> Recipe[Seen[Entry] | NotBound]:
 
 @answering
 def unbind(name: str, *, owner: Session, nonce: Nonce) -> Recipe[Removed | NotYours | InDoubt]:
-    """Remove the entry if it is *owner*'s. A late unbinding never removes a successor's entry."""
+    """Remove the entry if it belongs to *owner*. A late request never removes a successor's entry."""
     found = yield from read(keys.name(name), Entry)
     if found.value is None:
         return Removed()
@@ -108,18 +108,18 @@ def unbind(name: str, *, owner: Session, nonce: Nonce) -> Recipe[Removed | NotYo
     result = yield from change(
         [found.unchanged()], [Delete(found.key), put(keys.NAME_GUARD, Guard(nonce=nonce))], nonce=nonce
     )
-    # Refused: the entry as it was read is gone; only its owner or, after its end, a successor changes it.
+    # Refused means that the entry is gone: only its owner, or a successor after its end, changes it.
     return result if isinstance(result, InDoubt) else Removed()
 
 
 @answering
 def list_names() -> Recipe[Listing[Entry]]:
-    """Every entry, dead ones too."""
+    """List every entry, including dead ones."""
     return (yield from read_all(keys.NAMES, Entry))
 
 
 def _compares_if_free(found: Seen[Entry | None], owner: Session) -> Recipe[Sequence[Compare] | Taken]:
-    """What, besides the entry itself, must still hold for *owner* to take this name."""
+    """The compares, besides the entry itself, that must still hold for *owner* to take this name."""
     if found.value is None:
         guard = yield from read(keys.NAME_GUARD, Guard)
         return [guard.unchanged()]

@@ -1,21 +1,20 @@
-"""Recipes: what is built on the authority's contract, written once for every backend and for the simulator.
+"""Recipes: procedures on the authority's contract, written once for every backend and for the simulator.
 
-A recipe is a generator. It yields one request, is sent that request's result, and returns its answer;
-it holds no socket, no clock and no loop. :func:`perform` drives one on an asynchronous authority, a core
-drives one by tokens and call-backs (A2) with :class:`Recipes`, and a test by hand.
+A recipe is a generator. It yields one request, is sent that request's result, and returns its answer; it uses
+no socket, clock or event loop. :func:`perform` runs one on an asynchronous authority, a core runs them with
+tokens and callbacks (A2) through :class:`Recipes`, and a test runs one by hand.
 
-How recipes end, and the few steps that all of them are made of.
+Every change carries its writer's nonce, and every recipe is **idempotent by nonce**. Run again with the same
+arguments, it finds its own nonce, or wins a compare-and-set, or finds that what it compares has moved on, and
+then the earlier attempt can never be applied either. An unknown outcome (:class:`InDoubt`) is therefore
+settled by running the recipe again with the same nonce. It is given up only by winning a different change of
+the same key, never by reading that nothing is there (A1, M2).
 
-Every change carries its writer's nonce, and every recipe is **idempotent by nonce**: run again with the same
-arguments it ends by finding its own nonce, by winning a compare-and-set, or by finding that what it was
-compared with has moved on, and then the earlier attempt can never be applied either. So a doubt
-(:class:`InDoubt`) is settled by running the recipe again with the same nonce, and given up only by winning a
-different change of the same key; never by reading that nothing is there (A1, M2).
+This holds because each transaction compares something that never returns to an earlier state: a key's last
+change (:class:`~.contract.Unchanged`), or a key's absence *and* a guard that every removal of such keys
+changes.
 
-That holds because each transaction compares something that never returns to what it was: a key's last change
-(:class:`~.contract.Unchanged`), or a key's absence *and* a guard that every removal of such keys changes.
-
-Values are JSON, so that ``etcdctl`` and ``sqlite3`` show a person what is there.
+Values are JSON, so that people can read them with ``etcdctl`` and ``sqlite3``.
 """
 
 from collections.abc import AsyncIterator, Callable, Generator, Hashable, Sequence
@@ -54,14 +53,15 @@ Recipe = Generator[Request, Result, Answer]
 
 
 class Authority(Protocol):
-    """An authority as asynchronous code sees it. Every call ends within the backend's own deadline."""
+    """The authority as asynchronous code uses it. Every call ends within the backend's own deadline."""
 
     async def ask(self, request: Request) -> Result: ...
 
     def watch(self, prefix: str, revision: Revision) -> AsyncIterator[WatchEvent]:
-        """Changes below *prefix* from *revision* on, across reconnections, without gap or repetition.
+        """Yield the changes below *prefix* from *revision* on, without gap or repetition.
 
-        Ends after a :class:`Compacted`. Close the iterator (``aclose``) to stop watching.
+        The iterator survives reconnections and ends after a :class:`Compacted`. Close it (``aclose``) to stop
+        watching.
         """
         ...
 
@@ -69,13 +69,13 @@ class Authority(Protocol):
 
 
 class AuthorityPort(Protocol):
-    """An authority as a core sees it (A2): ``on_authority(token, result)`` follows every request."""
+    """The authority as a core uses it (A2): ``on_authority(token, result)`` follows every request."""
 
     def request(self, request: Request, token: Hashable) -> None: ...
 
 
 async def perform(authority: Authority, recipe: Recipe[Answer]) -> Answer:
-    """Run *recipe* to its answer."""
+    """Run *recipe* and return its answer."""
     try:
         request = next(recipe)
         while True:
@@ -86,7 +86,7 @@ async def perform(authority: Authority, recipe: Recipe[Answer]) -> Answer:
 
 
 class Recipes:
-    """Runs recipes for a core: start one with its continuation, feed every ``on_authority`` in here."""
+    """Runs recipes for a core: start each with its continuation, and pass every ``on_authority`` in here."""
 
     def __init__(self, port: AuthorityPort) -> None:
         self._port = port
@@ -94,7 +94,7 @@ class Recipes:
         self._next = 0
 
     def start(self, recipe: Recipe[Answer], then: Callable[[Answer], None]) -> None:
-        """Begin *recipe*; *then* is called with its answer, possibly before this returns."""
+        """Begin *recipe* and call *then* with its answer, possibly before this returns."""
         number = self._next = self._next + 1
         self._running[number] = (recipe, then)
         self._step(number, None)
@@ -123,24 +123,24 @@ ATTEMPTS_MAX: Final = 8
 """How often a recipe starts over when others keep changing what it reads."""
 
 
-# --- how a recipe may end without having done what it was asked
+# --- how a recipe may end without doing what it was asked
 
 
 class NoAnswer(msgspec.Struct, frozen=True, tag="no_answer"):
-    """A read was not answered. This run has changed nothing; what an earlier one left in doubt still is."""
+    """A read was not answered. This run changed nothing; an earlier doubt remains."""
 
     reason: str
 
 
 class InDoubt(msgspec.Struct, frozen=True, tag="in_doubt"):
-    """The change may have been applied or may yet be (A1): run the recipe again with the same nonce."""
+    """The change may have been applied or may still be (A1): run the recipe again with the same nonce."""
 
     nonce: Nonce
     reason: str
 
 
 class Contended(msgspec.Struct, frozen=True, tag="contended"):
-    """Others changed what was read, ``ATTEMPTS_MAX`` times over; this run has changed nothing."""
+    """Others changed what was read, ``ATTEMPTS_MAX`` times in a row; this run changed nothing."""
 
     what: str
 
@@ -149,7 +149,7 @@ Failure = NoAnswer | InDoubt | Contended
 
 
 class Removed(msgspec.Struct, frozen=True, tag="removed"):
-    """What was to be removed is not there."""
+    """The item to be removed is not there (any more)."""
 
 
 # --- what a recipe saw
@@ -157,7 +157,7 @@ class Removed(msgspec.Struct, frozen=True, tag="removed"):
 
 @dataclass(frozen=True, slots=True)
 class Seen(Generic[Value]):
-    """What stands at a key, with the change that put it there: what a compare-and-set is made against."""
+    """The value at a key and the revision of its last change, against which a compare-and-set is made."""
 
     key: str
     value: Value
@@ -165,7 +165,7 @@ class Seen(Generic[Value]):
     lease: LeaseId = NO_LEASE
 
     def unchanged(self) -> Compare:
-        """Holds as long as nobody has touched the key since (for an absent one: while it is absent)."""
+        """A compare that holds while the key is as it was seen (for an absent key, while it is absent)."""
         return Absent(self.key) if self.value is None else Unchanged(self.key, self.modified)
 
 
@@ -178,22 +178,22 @@ class Listing(Generic[Value]):
 
 
 class Guard(msgspec.Struct, frozen=True, kw_only=True, tag="guard"):
-    """Changed by each removal below a prefix, so that a delayed creation cannot come after it."""
+    """A record that each removal below a prefix changes, so that no delayed creation can follow it."""
 
     nonce: Nonce
 
 
-# --- the steps
+# --- the steps that recipes are made of
 
 
 class Silence(Exception):
-    """A read had no answer; :func:`answering` turns it into the recipe's answer."""
+    """Raised when a read had no answer; :func:`answering` turns it into the recipe's answer."""
 
 
 def answering(
     recipe: Callable[Parameters, Recipe[Answer]],
 ) -> Callable[Parameters, Recipe[Answer | NoAnswer]]:
-    """Let the reads of *recipe* fail: it then ends with :class:`NoAnswer`."""
+    """Make *recipe* end with :class:`NoAnswer` when one of its reads has no answer."""
 
     @wraps(recipe)
     def answered(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Recipe[Answer | NoAnswer]:
@@ -206,7 +206,7 @@ def answering(
 
 
 def read(key: str, kind: type[Value]) -> Recipe[Seen[Value | None]]:
-    """What stands at *key* now; its value is None when nothing does."""
+    """Read the value at *key*; it is None when the key does not exist."""
     result = yield Get(key)
     match result:
         case Got(item=None):
@@ -221,7 +221,7 @@ def read(key: str, kind: type[Value]) -> Recipe[Seen[Value | None]]:
 
 
 def list_page(prefix: str, *, after: str = "") -> Recipe[Listed]:
-    """The next page below *prefix*: one snapshot of at most ``LIST_ITEMS_MAX`` keys."""
+    """Read the next page below *prefix*: one snapshot of at most ``LIST_ITEMS_MAX`` keys."""
     result = yield List(prefix, after=after)
     match result:
         case Listed():
@@ -234,7 +234,7 @@ def list_page(prefix: str, *, after: str = "") -> Recipe[Listed]:
 
 
 def read_all(prefix: str, kind: type[Value]) -> Recipe[Listing[Value]]:
-    """Every value below *prefix*, page by page; the revision is that of the first page."""
+    """Read every value below *prefix*, page by page; the revision is that of the first page."""
     page = yield from list_page(prefix)
     revision = page.revision
     found: list[Seen[Value]] = [decoded(item, kind) for item in page.items]
@@ -247,7 +247,7 @@ def read_all(prefix: str, kind: type[Value]) -> Recipe[Listing[Value]]:
 def change(
     compares: Sequence[Compare], changes: Sequence[Change], *, nonce: Nonce
 ) -> Recipe[Applied | Refused | LeaseGone | InDoubt]:
-    """Ask for one transaction."""
+    """Send one transaction."""
     result = yield Txn(tuple(compares), tuple(changes))
     match result:
         case Applied() | Refused() | LeaseGone():
@@ -264,7 +264,7 @@ def put(key: str, value: msgspec.Struct, *, lease: LeaseId = NO_LEASE) -> Put:
 
 
 def decoded(item: KeyValue, kind: type[Value]) -> Seen[Value]:
-    """*item* as the struct it was stored from. Raises Corruption when it is something else."""
+    """Decode *item* into the struct it was stored from. Raises Corruption when it is something else."""
     try:
         value = msgspec.json.decode(item.value, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -1,9 +1,9 @@
 """The embedded authority as a process: its file in a directory, its server on an address.
 
-SQLite runs in the event loop, not in a thread. A commit holds the loop for one disk sync, and that is as it
-should be: no request can be answered meanwhile, what arrives gathers in the sockets for the next
-commit, and the process has no other duty. A disk that hangs stops the answers, and the clients' deadlines
-tell them so.
+SQLite runs in the event loop, not in a thread. A commit blocks the loop for one disk sync, and that is
+intended: no request can be answered meanwhile, new requests collect in the sockets for the next commit, and
+the process has nothing else to do. When a disk hangs, answers stop, and the clients notice by their
+deadlines.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ OWN_NAMES: Final = (LOCK_FILE, FILE_NAME, *(f"{FILE_NAME}-{each}" for each in ("
 
 
 class AuthorityService:
-    """One store served on one address. :attr:`failed` ends with the error that must end the process (A6)."""
+    """One store served on one address. :attr:`failed` receives the error that must end the process (A6)."""
 
     def __init__(self, store: SqliteStore) -> None:
         loop = asyncio.get_running_loop()
@@ -54,7 +54,7 @@ class AuthorityService:
     async def listen(
         self, address: Address, endpoint: ConnectionSettings, *, insecure: bool = False
     ) -> Address:
-        """Serve on *address*; answers the real one."""
+        """Serve on *address* and return the actual address."""
         self._listener = await serve(
             address, self._on_connection, endpoint, admits=AUTHORITY_ADMITS, insecure=insecure
         )
@@ -62,7 +62,7 @@ class AuthorityService:
         return self._listener.address
 
     async def close(self) -> None:
-        """Stop serving and close the file in good order."""
+        """Stop serving and close the file cleanly."""
         if self._timers is not None:
             self._timers.close()
         if self._listener is not None:
@@ -101,7 +101,7 @@ class AuthorityService:
         return self._timers
 
     def _guarded(self, handler: Callable[..., None]) -> Callable[..., None]:
-        """*handler*, whose failure is the process's: a half-done event must not be followed by another."""
+        """Stop all handlers after the first exception: no event may follow a half-processed one."""
 
         def run(*args: object) -> None:
             if self.failed.done():
@@ -115,18 +115,22 @@ class AuthorityService:
 
 
 def lock_directory(directory: Path) -> DirectoryLock:
-    """Take the authority's directory for this process; ``Held`` says who has it."""
+    """Lock the authority's directory for this process; ``Held`` names the process that has it."""
     return DirectoryLock.take(directory, Holder(pid=os.getpid(), what="authority"))
 
 
 def open_store(directory: Path) -> SqliteStore:
-    """The store in *directory*, made when there is none. The directory must be locked. Raises
-    ``StoreFailed``, and ``InvalidRequest`` when it is open to others and not ours to close."""
+    """Open the store in *directory*, creating it if needed.
+
+    The directory must be locked. Raises ``StoreFailed``, or ``InvalidRequest`` when other users can access
+    the directory and we may not restrict it.
+    """
     file = directory / FILE_NAME
     try:
         make_durably(directory)
         narrow_own(directory, OWN_NAMES)
-        open_private(file, os.O_WRONLY | os.O_APPEND).close()  # what SQLite adds is as closed as this
+        # files that SQLite adds get the same permissions as this one
+        open_private(file, os.O_WRONLY | os.O_APPEND).close()
     except OSError as error:
         raise StoreFailed(f"cannot open the authority's file {file}: {error}") from error
     return SqliteStore(str(file), now_ns=MachineClock().now(), new_id=f"authority-{secrets.token_hex(8)}")

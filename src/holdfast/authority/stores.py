@@ -1,8 +1,9 @@
-"""The numbered openings of disk stores (V5, decision 0002).
+"""Numbers the openings of disk stores (V5, decision 0002).
 
-The authority holds (number, nonce) of each store's latest opening. A store raises it by compare-and-set from
-exactly the pair it holds on its disk, to the next number and the nonce it has already written down as its
-intent. Whoever presents another pair is a stranger: wiped, copied or rolled back, and joins as new.
+The authority holds the number and nonce of each store's latest opening. A store raises them by
+compare-and-set, from exactly the pair on its disk to the next number and the nonce it has already written
+down as its intent. A store that presents any other pair was wiped, copied or rolled back; it counts as a
+stranger and joins as new.
 """
 
 import msgspec
@@ -34,7 +35,7 @@ class StoreRecord(msgspec.Struct, frozen=True, kw_only=True, tag="store"):
 
 
 class Stranger(msgspec.Struct, frozen=True, tag="stranger"):
-    """The authority holds another opening than this store: it was wiped, copied or rolled back."""
+    """The authority knows another opening than this store: it was wiped, copied or rolled back."""
 
     found: StoreRecord | None
 
@@ -49,7 +50,7 @@ class Behind(msgspec.Struct, frozen=True, tag="behind"):
 def raise_opening(
     store: StoreId, *, expected: Opening, expected_nonce: Nonce, nonce: Nonce
 ) -> Recipe[Seen[StoreRecord] | Stranger | Behind | Contended | InDoubt]:
-    """Number the next opening, from exactly the (number, nonce) the store holds; (0, "") for a new one."""
+    """Number the next opening, from exactly the (number, nonce) on the store's disk; (0, "") if new."""
     for _ in range(ATTEMPTS_MAX):
         found = yield from read(keys.store(store), StoreRecord)
         identity = yield from read(keys.IDENTITY, Identity)
@@ -72,7 +73,7 @@ def raise_opening(
 
 @answering
 def read_opening(store: StoreId) -> Recipe[Seen[StoreRecord | None]]:
-    """The latest opening the authority numbered."""
+    """Read the latest opening that the authority numbered."""
     return (yield from read(keys.store(store), StoreRecord))
 
 
@@ -82,8 +83,8 @@ def _objection(
     """Why this store may not be opened as the one the authority knows; None when it may."""
     known = 0 if found is None else found.opening
     if expected > known:
-        # Only an authority that has been restored since it numbered this store may be told what it forgot,
-        # and only once: the record then carries its generation.
+        # Only an authority that was restored since it numbered this store may be told what it forgot, and
+        # only once: the record then carries the new generation.
         numbered_in = 1 if found is None else found.generation
         return None if numbered_in < generation else Behind(found)
     if found is None or (expected, expected_nonce) == (found.opening, found.nonce):

@@ -1,8 +1,8 @@
-"""How soon the last of many groups serves again when the host that is primary of all of them is killed (K4).
+"""How soon the last of many groups serves again after the primary of all of them is killed (K4).
 
-A new domain of three real hosts houses the groups; one host is primary of each. It is killed -9 and every
-group is called at once: the time counts from the kill to each group's next acknowledged call. Beside the last
-of them stands the first: what one group needs.
+A new domain of three real hosts hosts the groups, and one host is primary of each. That host is killed -9 and
+every group is called at once: the time counts from the kill to each group's next acknowledged call. The time
+of the first group is shown next to that of the last: it is what one group needs.
 """
 
 import asyncio
@@ -46,14 +46,14 @@ def run_claims_bench(
     etcd: Sequence[str] = (),
     progress: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """Kill the primary of all groups, in *rounds* domains; times in milliseconds from each kill."""
+    """Kill the primary of all groups, in *rounds* domains; times are in milliseconds from each kill."""
     return asyncio.run(measure_claims(rounds, groups, etcd, progress))
 
 
 async def measure_claims(
     rounds: int, groups: int, etcd: Sequence[str], progress: Callable[[str], None]
 ) -> dict[str, Any]:
-    """As :func:`run_claims_bench`."""
+    """Does the work of :func:`run_claims_bench`."""
     last, first = [], []
     for number in range(rounds):
         times = await _round(groups, etcd, progress)
@@ -85,7 +85,7 @@ async def _measure(
     description: Description, status: DomainStatus, count: int, progress: Callable[[str], None]
 ) -> list[float]:
     addresses = [Address.parse(host.address) for host in status.hosts if host.address]
-    # By one host, which is primary of each.
+    # One host creates all of them, so it is primary of each.
     await make_groups(map(_wanted, range(count)), description, addresses[:1], progress)
     async with connect(url_of(description, status), policy=CallPolicy(duration_ns=60 * SECOND)) as domain:
         proxies = [await domain.group(_name(number)) for number in range(count)]
@@ -101,7 +101,10 @@ def _wanted(number: int) -> CreateGroup:
 
 
 async def _wait_until_settled(domain: Domain, description: Description) -> HostId:
-    """Every host lives and every member of every group is in-sync; answers who is primary of all."""
+    """Wait until every host lives and every member of every group is in sync.
+
+    Return the primary of all groups.
+    """
     async with asyncio.timeout(WAIT_S):
         while True:
             await asyncio.sleep(POLL_S)
@@ -116,7 +119,7 @@ async def _wait_until_settled(domain: Domain, description: Description) -> HostI
 async def _kill_and_call(
     description: Description, victim: HostId, proxies: Sequence[Group[Any]]
 ) -> list[float]:
-    """How long after the kill each group's next call was acknowledged."""
+    """Return how long after the kill each group's next call was acknowledged."""
     status = await ask_agent(description)
     (pid,) = (host.pid for host in status.hosts if host.id == victim)
     if pid is None:

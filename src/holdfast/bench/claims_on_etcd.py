@@ -1,4 +1,4 @@
-"""As :mod:`.claims`, on etcd."""
+"""The benchmark :mod:`.claims`, on etcd."""
 
 from typing import Any
 

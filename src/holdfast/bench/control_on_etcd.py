@@ -1,4 +1,4 @@
-"""As :mod:`.control`, on etcd."""
+"""The benchmark :mod:`.control`, on etcd."""
 
 from typing import Any
 

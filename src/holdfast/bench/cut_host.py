@@ -1,9 +1,9 @@
-"""A host that cannot be reached any more: in a network namespace of its own, whose link goes down.
+"""Measures a host that becomes unreachable: it is in its own network namespace, whose link goes down.
 
-Two namespaces are made, joined by one pair of virtual links: in the one live the authority, two hosts and the
-callers, in the other the third host. They talk over addresses of the loopback net, which these namespaces
-carry to each other, so that nothing of it can be heard outside and no certificates are needed. There are no
-agents: nobody can prove anything, silence is all there is.
+Two namespaces are joined by a pair of virtual links. One has the authority, two hosts and the callers, the
+other has the third host. They talk over addresses of the loopback net, which these namespaces carry to each
+other, so nothing can be heard outside and no certificates are needed. There are no agents, so nobody can
+prove a death: the only sign is silence.
 
 ``python -m holdfast.bench.cut_host measure DIRECTORY ROUNDS`` measures, within the first namespace, and
 prints JSON; ``... host DIRECTORY ID ADDRESS`` runs a host.
@@ -49,7 +49,10 @@ _clock = MachineClock()
 
 
 class Namespaces:
-    """Two of this process's own, joined by a link. Raises ``Unavailable`` where they cannot be made."""
+    """Two network namespaces of this process, joined by a link.
+
+    Raises ``Unavailable`` where they cannot be made.
+    """
 
     def __init__(self) -> None:
         if shutil.which("ip") is None:
@@ -61,7 +64,7 @@ class Namespaces:
         try:
             for side, name in self.names.items():
                 _ip("netns", "add", name)
-                # One address and not the whole net: the rest of it lies on the other side of the link.
+                # One address and not the whole net: the rest of it is on the other side of the link.
                 _ip("-n", name, "addr", "add", "127.0.0.1/32", "dev", "lo")
                 _ip("-n", name, "link", "set", "lo", "up")
                 _ip("-n", name, "addr", "del", "127.0.0.1/8", "dev", "lo", may_fail=True)
@@ -80,7 +83,7 @@ class Namespaces:
         _ip("netns", "exec", self.names[side], *command)
 
     def inside(self, side: str, command: Sequence[str]) -> list[str]:
-        """*command*, as it is to be run on that side."""
+        """Return *command* in the form that runs it on that side."""
         return ["ip", "netns", "exec", self.names[side], *command]
 
 
@@ -113,7 +116,7 @@ def _described(directory: Path) -> Description:
 
 
 def _processes(directory: Path, description: Description) -> Iterator[tuple[str, str, list[str]]]:
-    """What must run: its name, on which side, and how."""
+    """Yield the processes to run: the name, the side, and the command of each."""
     layout = Layout(directory / "domain")
     authority = [*(sys.executable, "-m", "holdfast", "authority", "serve"), "--dir", str(layout.authority)]
     options = ["--listen", str(description.authority_address), "--domain", description.domain]
@@ -135,7 +138,7 @@ def _running(command: Sequence[str], output: Path) -> Iterator[None]:
 
 
 def _told(command: Sequence[str], progress: Progress) -> list[Times]:
-    """What the process within the namespace found; what it says meanwhile is progress."""
+    """Return what the process within the namespace found; what it writes to stderr is progress."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stderr is not None

@@ -1,7 +1,7 @@
-"""Ours and the peers side by side: a row for each measure, a column for each system; and what each process
-of each system spent.
+"""What is measured of each system in each round, its targets, and the tables that show it.
 
-What is read off each system in each round, and what of it is held against a target.
+One table has a row for each measure and a column for each system; another shows the CPU time of each process
+of each system.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ class Sample(Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """One row: what it says of a sample; None when the sample has none."""
+    """One measure: its value in a sample; None when the sample has none."""
 
     name: str
     unit: str
@@ -40,7 +40,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Ours beside *peer*: at least, or for times and costs at most, *ratio* times as much."""
+    """A target compared with *peer*: at least *ratio* times as much, or for times and costs at most that."""
 
     measure: Measure
     durability: Durability
@@ -85,7 +85,10 @@ CPU_COLUMNS: Final = (
 
 
 def side_by_side(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
-    """Columns and rows. In a peer's place stands its median and, as ×, ours to theirs with the spread."""
+    """Return columns and rows.
+
+    A peer's cell shows its median and, as ×, the ratio of Holdfast to the peer with its spread.
+    """
     peers = list(dict.fromkeys(each.other_name for each in results if each.other_name != LIMIT))
     rows = []
     for name in dict.fromkeys(each.name for each in results):
@@ -118,7 +121,10 @@ def _wanted(result: Result) -> str:
 
 
 def cpu_row(system: str, samples: Sequence[Sample]) -> tuple[str, ...]:
-    """What each process of *system* spent on calls, medians over the rounds; the busiest member first."""
+    """Return what each process of *system* spent on calls, as medians over the rounds.
+
+    The busiest member comes first.
+    """
     one, many = [each.one for each in samples], [each.many for each in samples]
     return (system, *_cpu_cells(one), *_cpu_cells(many))
 
@@ -132,7 +138,7 @@ def _cpu_cells(loads: Sequence[Load]) -> tuple[str, str]:
         for each in loads
     ]
     busiest_first = " + ".join(number(median(rank)) for rank in zip(*members, strict=True))
-    # Where callers are within the leader, there is no client.
+    # Where the callers run inside the leader, there is no client.
     return (number(median(clients)) if clients else "-", busiest_first)
 
 

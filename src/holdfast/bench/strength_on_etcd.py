@@ -1,4 +1,4 @@
-"""As :mod:`.strength`, on etcd."""
+"""The benchmark :mod:`.strength`, on etcd."""
 
 from typing import Any
 

@@ -1,4 +1,5 @@
-"""Heartbeats on a client's connections: a host that does not answer is given up (FTC 27.2.9)."""
+"""Heartbeats on a client's connections: a connection to a host that does not answer is closed (FTC
+27.2.9)."""
 
 from collections.abc import Callable, Hashable
 
@@ -8,8 +9,8 @@ from holdfast.model.ports import Clock, Network, Timers
 
 
 class ClientHeartbeats:
-    """Pings every connected host at one interval, and calls *give_up* for one that has been silent for the
-    timeout. Anything a host says counts as an answer."""
+    """Pings every connected host at one interval, and calls *give_up* for one that was silent for the
+    timeout. Any message of a host counts as an answer."""
 
     def __init__(
         self,
@@ -47,7 +48,7 @@ class ClientHeartbeats:
     def _on_timer(self, tag: Hashable) -> None:
         now = self._clock.now()
         if now - self._due_ns > self._interval_ns:
-            # This process stood still: answers may wait unread, so silence proves nothing.
+            # This process was paused: answers may wait unread, so silence proves nothing.
             self._heard = dict.fromkeys(self._heard, now)
         silent = [host for host, heard in self._heard.items() if now - heard > self._timeout_ns]
         for host in silent:
@@ -60,7 +61,7 @@ class ClientHeartbeats:
         if not self._is_ticking:
             return
         self._number += 1
-        for host in list(self._heard):  # to send may end the connection
+        for host in list(self._heard):  # sending may end the connection
             self._network.send(host, Ping(self._number))
         self._due_ns = self._clock.now() + self._interval_ns
         self._timers.set(self._interval_ns, "beat")

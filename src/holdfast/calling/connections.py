@@ -1,7 +1,7 @@
-"""A client's connections: one to every host it knows of, made anew when it ends.
+"""A client's connections: one to every host it knows, opened again when it ends.
 
-A host may have several addresses. Those by which a process is reached that is connected already rest until
-that connection ends.
+A host may have several addresses. While a process is connected, its other addresses rest until that
+connection ends.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from holdfast.net import Address, Connection, ConnectionSettings, Kind, Link, Re
 
 
 class HostEvents(Protocol):
-    """Who wants to know."""
+    """Receives the events of the connections."""
 
     def on_up(self, host: HostId) -> None: ...
 
@@ -39,7 +39,8 @@ class HostEvents(Protocol):
 
 
 class HostConnections:
-    """The hosts of a domain, as one client reaches them. Also the Network port of the client's parts."""
+    """The hosts of a domain, as one client reaches them. It is also the Network port of the client's
+    parts."""
 
     def __init__(
         self, endpoint: ConnectionSettings, events: HostEvents, config: ClientConfig, *, insecure: bool
@@ -69,11 +70,11 @@ class HostConnections:
 
     @property
     def failures(self) -> list[str]:
-        """Why hosts could not be reached when that was last tried, each reason once."""
+        """Why hosts could not be reached at the last attempt, each reason once."""
         return list(dict.fromkeys(link.failure for link in self._links.values() if link.failure))
 
     def keep(self, wanted: Iterable[Address]) -> None:
-        """Be connected to these addresses, and to no others."""
+        """Connect to these addresses, and close the connections to all others."""
         addresses = dict.fromkeys(wanted)
         self._resting = {address: host for address, host in self._resting.items() if address in addresses}
         for address in [each for each in self._links if each not in addresses]:
@@ -94,7 +95,8 @@ class HostConnections:
         try:
             connection.send(Kind.CALL, encode_message(message))  # type: ignore[arg-type]  # cores send these
         except InvalidRequest as error:
-            # Longer than this host takes. Told as the host itself would, and not before the sender is done.
+            # The message is longer than this host takes. It is reported as the host would, after the sender
+            # is done.
             if isinstance(message, Calls | Reads):
                 turned = Turned(message.frame, message.group, RefusalCode.INVALID, str(error))
                 asyncio.get_running_loop().call_soon(self._events.on_message, host, turned)
@@ -129,7 +131,7 @@ class HostConnections:
         host = HostId(connection.peer.id)
         known = self._connections.get(host)
         if known is not None and known.peer.incarnation == connection.peer.incarnation:
-            # The same process by another of its addresses: one connection is enough.
+            # The same process at another of its addresses: one connection is enough.
             connection.close()
             if address in self._links:
                 self._resting[address] = host
@@ -150,7 +152,7 @@ class HostConnections:
         try:
             message = decode_to_client(payload)
         except LaterKind:
-            return  # the host is of a later version, and says what this one can do without
+            return  # the host has a later version, and this message is not needed here
         if not isinstance(message, Pong):
             self._events.on_message(host, message)
 
@@ -163,7 +165,7 @@ class HostConnections:
             self._events.on_down(host)
 
     def _wake(self, host: HostId) -> None:
-        """It may be reached by another of its addresses."""
+        """Try the resting addresses of a host whose connection has ended."""
         for address in [each for each, known in self._resting.items() if known == host]:
             del self._resting[address]
             self._links[address] = self._link(address)

@@ -1,8 +1,8 @@
 """A lane: calls that must run in the order of their numbers (X5).
 
-One frame of a lane is under way at a time; the next leaves when every call of it has ended. A frame is
-ordered as one piece, so no failover can turn its calls around. A call of the lane that ends without a
-known outcome might still run after the next one: so nothing more goes until its outcome has been settled.
+One frame of a lane is in flight at a time; the next leaves when every call in it has ended. A frame is
+ordered as a whole, so no failover can reorder its calls. A call that ends without a known outcome might still
+run after the next one, so nothing more is sent until its outcome is settled.
 """
 
 from holdfast.calling.request import PendingRequest, frames_of
@@ -21,14 +21,14 @@ class OrderedLane:
         self._last_place = 0
 
     def check(self, time_s: int) -> None:
-        """Raise ``Rejected`` if a call may not join now. Past its expiration a call never runs (X2)."""
+        """Raise ``Rejected`` if a call may not join now. A call never runs after its expiration (X2)."""
         if self.blocked_by is not None and self.blocked_by.expiration_s <= time_s:
             self.blocked_by = None
         if self.blocked_by is not None:
             raise Rejected(f"ask for the outcome of request {self.blocked_by} first: later calls follow it")
 
     def add(self, request: PendingRequest) -> None:
-        """A new one, or one that was not answered: that goes again before everything after it."""
+        """Queue a new call, or one that was not answered, which goes again before everything after it."""
         if not request.place:
             self._last_place = request.place = self._last_place + 1
         self._under_way.pop(request.number, None)
@@ -37,8 +37,8 @@ class OrderedLane:
             self._queue.sort(key=lambda each: each.place)
 
     def take(self, bytes_max: int, time_s: int) -> list[PendingRequest]:
-        """The calls of the next frame; none while one is under way. One that may have expired by *time_s*
-        goes alone: if it is made anew (:mod:`.request_ids`), none that follows has run before."""
+        """Return the calls of the next frame; none while one is in flight. A call that may have expired by
+        *time_s* goes alone: if it gets a new id (:mod:`.request_ids`), no later call has run before it."""
         if self._under_way or not self._queue:
             return []
         frame = next(frames_of(self._queue, bytes_max))
@@ -54,11 +54,12 @@ class OrderedLane:
             self._queue = [each for each in self._queue if each is not request]
 
     def is_last(self, request: PendingRequest) -> bool:
-        """Whether nothing is under way that follows it."""
+        """Whether no later call is in flight."""
         return all(each.place <= request.place for each in self._under_way.values())
 
     def block(self, by: RequestId) -> list[PendingRequest]:
-        """Stop at a call without a known outcome; returns those that will not be sent, or not again."""
+        """Stop at a call without a known outcome. Returns the calls that will not be sent, or not sent
+        again."""
         self.blocked_by = self.blocked_by or by
         return list(self._queue)
 

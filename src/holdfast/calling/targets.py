@@ -1,6 +1,7 @@
-"""Whom to send to: the primary while it serves, else every other address in turn (FTC-69, FTC-71).
+"""Chooses where to send requests: to the primary while it serves, else to every other address in turn
+(FTC-69, FTC-71).
 
-Where the hosts of a domain went, as one that calls its groups is told.
+:class:`KnownHosts` has the addresses of a domain's hosts, as its callers are told.
 """
 
 from collections.abc import Iterable
@@ -11,10 +12,10 @@ from holdfast.model.reference import Reference
 
 
 class Targets:
-    """The addresses of one group as one client sees them.
+    """The addresses of one group, as one client sees them.
 
-    A round tries every connected host once: the members of the reference, its primary first, then whoever
-    else is connected, since any host of the domain may know a newer reference.
+    A round tries every connected host once: the members of the reference, its primary first, then all other
+    connected hosts, because any host of the domain may know a newer reference.
     """
 
     def __init__(self, reference: Reference) -> None:
@@ -23,7 +24,7 @@ class Targets:
         self._failed: dict[HostId, None] = {}
 
     def is_news(self, reference: Reference) -> bool:
-        """Whether it is a newer reference of this group. Others are not to be used (FTC-78)."""
+        """Whether this is a newer reference of this group. No other may be used (FTC-78)."""
         return reference.group == self.reference.group and reference.version > self.reference.version
 
     def adopt(self, reference: Reference) -> None:
@@ -39,15 +40,16 @@ class Targets:
         self._connected.pop(host, None)
         self._failed.pop(host, None)
         if self.target() is None:
-            # It was the last one of this round: with it gone, the others are worth another try.
+            # It was the last host of this round; now that it is gone, the others are worth another try.
             self._failed.clear()
 
     def on_served(self) -> None:
-        """Somebody takes calls: whatever failed before is worth another try."""
+        """Note that somebody takes calls, so hosts that failed before are worth another try."""
         self._failed.clear()
 
     def on_failed(self, host: HostId) -> bool:
-        """It could not serve. True when that ends the round: rest before the next."""
+        """Note that the host could not serve. Returns True if that ends the round, so that there is a pause
+        before the next."""
         self._failed[host] = None
         if self.target() is not None:
             return False
@@ -55,7 +57,7 @@ class Targets:
         return True
 
     def target(self) -> HostId | None:
-        """The first host of this round that is connected and has not failed."""
+        """Return the first host of this round that is connected and has not failed."""
         for host in (*self.reference.hosts, *self._connected):
             if host in self._connected and host not in self._failed:
                 return host
@@ -66,14 +68,14 @@ class Targets:
 
 
 class KnownHosts:
-    """At most :data:`HOSTS_MAX`. Hosts know where the others went; of one that is gone the last address is
-    kept."""
+    """The known hosts, at most :data:`HOSTS_MAX`. Hosts know where the others are; for one that is gone, the
+    last address is kept."""
 
     def __init__(self) -> None:
         self._known: dict[HostId, HostAt] = {}
 
     def learn(self, hosts: Iterable[HostAt]) -> None:
-        """A host says that these are in session."""
+        """Note that these hosts are in session, as a host says."""
         for each in hosts:
             known = self._known.get(each.host)
             has_room = known is not None or len(self._known) < HOSTS_MAX
@@ -81,7 +83,7 @@ class KnownHosts:
                 self._known[each.host] = each
 
     def addresses(self, references: Iterable[Reference]) -> list[str]:
-        """Theirs, and those of the members that *references* name; each once."""
+        """Return their addresses and those of the members that *references* name, each once."""
         members = (member.address for each in references for member in each.members)
         told = (each.address for each in self._known.values())
         return list(dict.fromkeys((*told, *members)))

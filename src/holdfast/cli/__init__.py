@@ -1,5 +1,6 @@
-"""The command line: a face. It parses, calls, and shows; decisions belong to the packages it calls.
+"""The command line: it parses, calls and shows. Decisions belong to the packages that it calls.
 
-`holdfast <noun> <verb>`; data on stdout (`--output table|json`), talk on stderr; exit 0 done, 1 failed,
-2 misused, 3 outcome unknown. The JSON forms are an interface: they change only by adding.
+Commands have the form `holdfast <noun> <verb>`. Data goes to stdout (`--output table|json`), messages go to
+stderr. The exit code is 0 for done, 1 for failed, 2 for misused, 3 for an unknown outcome. The JSON forms are
+an interface: they change only by additions.
 """

@@ -1,4 +1,4 @@
-"""Orders about groups of a domain on this machine, from the command line."""
+"""Gives orders about groups of a domain on this machine, for the commands."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -16,14 +16,14 @@ Given = TypeVar("Given", bound=Answer)
 
 
 async def order_at(layout: Layout, wanted: AboutGroups) -> tuple[GroupInfo, ...]:
-    """Have *wanted* done by a host of the domain in *layout*."""
+    """Have *wanted* executed by a host of the domain in *layout*."""
     description = layout.read()
     return await order(await addresses_of(layout, description), _endpoint(description), wanted)
 
 
 async def give_at(layout: Layout, wanted: Order, kind: type[Given], *, host: HostId | None = None) -> Given:
-    """Have *wanted* done by *host*, or by any. Raises ``InvalidRequest`` when there is no such host,
-    ``Unavailable`` when it does not live."""
+    """Have *wanted* executed by *host*, or by any host. Raises ``InvalidRequest`` if there is no such host,
+    ``Unavailable`` if it is not alive."""
     description = layout.read()
     if host is None:
         addresses = await addresses_of(layout, description)
@@ -33,7 +33,7 @@ async def give_at(layout: Layout, wanted: Order, kind: type[Given], *, host: Hos
 
 
 async def ensure_groups(layout: Layout, wanted: Sequence[CreateGroup]) -> None:
-    """Create those that are not there, and say what to type to see one survive."""
+    """Create the groups that do not exist yet, and print the command that shows one surviving a kill."""
     known = [each.name for each in await order_at(layout, ListGroups())] if wanted else []
     for each in wanted:
         if each.name not in known:
@@ -43,7 +43,7 @@ async def ensure_groups(layout: Layout, wanted: Sequence[CreateGroup]) -> None:
 
 
 def here(layout: Layout) -> str:
-    """What a command needs to mean this domain, if it is not the one it means without."""
+    """The option that makes a command refer to this domain; empty if it is the default one."""
     return "" if layout.directory == DIRECTORY_DEFAULT.absolute() else f" --dir {layout.directory}"
 
 

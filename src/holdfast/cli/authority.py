@@ -1,4 +1,4 @@
-"""``holdfast authority``: serve the embedded authority, look into its file, restore it."""
+"""``holdfast authority``: serve the embedded authority, inspect its file, restore it."""
 
 import asyncio
 import base64
@@ -53,7 +53,7 @@ def serve(
 
     Parameters
     ----------
-    dir: Where its file is, or is made.
+    dir: Where its file is, or will be created.
     listen: HOST:PORT; port 0 lets the system choose. Other than loopback needs --certs or --insecure.
     domain: The domain it serves; others are refused.
     id: Its own id in the domain.
@@ -93,13 +93,13 @@ def inspect(*, dir: Directory, prefix: str = "", limit: int = 1000, output: Outp
 
 @app.command
 def restore(*, dir: Directory, above_epoch: int, yes: bool = False, dry_run: bool = False) -> int:
-    """Let a stopped authority whose file is an old copy continue, above every epoch in use.
+    """Let a stopped authority continue from an old copy of its file, above every epoch in use.
 
     Parameters
     ----------
     dir: Where its file is.
     above_epoch: The highest epoch in any host's log; `holdfast log inspect` shows it.
-    yes: Do it without asking.
+    yes: Do not ask for confirmation.
     dry_run: Only show what would change.
     """
     with _stopped(dir) as db:
@@ -133,7 +133,7 @@ async def _serve(directory: Path, address: Address, endpoint: ConnectionSettings
 
 
 def _end_at_once(error: BaseException | None) -> None:
-    """End without closing anything: what the file holds now is for the next process to find out (A6)."""
+    """End without closing anything: the next process finds out what the file holds now (A6)."""
     complain(Exception(f"the authority ends: {error}"))
     sys.stderr.flush()
     os._exit(1)
@@ -141,7 +141,7 @@ def _end_at_once(error: BaseException | None) -> None:
 
 @contextmanager
 def _stopped(directory: Path) -> Iterator[apsw.Connection]:
-    """The database of an authority that is not running; ``Held`` says which process runs it."""
+    """The database of an authority that is not running. If it is running, ``LockHeld`` names the process."""
     file = directory / FILE_NAME
     if not file.is_file():
         raise InvalidRequest(f"{directory} holds no authority (no {FILE_NAME})")
@@ -175,7 +175,7 @@ def _as_json(found: Contents) -> dict[str, object]:
 
 
 def _readable(value: bytes) -> object:
-    """The value as JSON, as what stands on the authority is; anything else in base64."""
+    """The value as JSON, which the authority's own values are; anything else in base64."""
     try:
         return msgspec.json.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -17,7 +17,7 @@ from holdfast.node.layout import DIRECTORY_DEFAULT, Layout
 
 
 class NotShown(HoldfastError):
-    """Raised when a call was executed, and what it returned cannot be printed."""
+    """Raised when a call was executed, but its result cannot be printed."""
 
     code = "not_shown"
 
@@ -32,9 +32,9 @@ def call(name: str, method: str, *args: str, dir: Dir = DIRECTORY_DEFAULT, timeo
     method
         The method's name.
     args
-        Its arguments, each as JSON: '"alice"' is a text, 5 a number; amount=5 is one given by name.
+        Its arguments, each as JSON: '"alice"' is a text, 5 a number; amount=5 is a named argument.
     timeout
-        Seconds for which the call is tried, wherever it may be served.
+        How many seconds the call is tried, at whichever host serves the group.
     """
     positional, named = parse_arguments(args)
     show(uvloop.run(_call(Layout(dir), name, method, positional, named, timeout)))
@@ -45,7 +45,7 @@ def show(returned: Any) -> None:
     """Print what a call returned. Raises :class:`NotShown`."""
     try:
         print_json(returned)
-    except TypeError as error:  # as for a dictionary whose keys are no texts
+    except TypeError as error:  # such as for a dictionary whose keys are not strings
         said = "the call was executed, but what it returned has no form in JSON"
         raise NotShown(f"{said} ({error}): {returned!r}") from None
 
@@ -65,7 +65,7 @@ async def _call(
 
 
 def parse_arguments(args: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:
-    """Those given by position, and those by name. Raises ``InvalidRequest``."""
+    """The positional arguments and the named ones. Raises ``InvalidRequest``."""
     positional: list[Any] = []
     named: dict[str, Any] = {}
     for each in args:

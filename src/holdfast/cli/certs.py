@@ -1,4 +1,4 @@
-"""``holdfast certs``: make and look at a domain's certificates."""
+"""``holdfast certs``: create and show a domain's certificates."""
 
 import datetime
 from pathlib import Path
@@ -18,7 +18,7 @@ Directory = Annotated[Path, Parameter(name="--dir")]
 
 @app.command
 def create(*, dir: Directory, domain: str, days: int = certificates.CA_DAYS) -> None:
-    """Make the domain's signing certificate and key.
+    """Create the domain's signing certificate and key.
 
     Parameters
     ----------
@@ -40,14 +40,14 @@ def issue(
     days: int = certificates.ISSUED_DAYS,
     renew: bool = False,
 ) -> None:
-    """Make the certificate and key of one process.
+    """Create the certificate and key of one process.
 
     Parameters
     ----------
     dir: Where the domain's certificates are kept.
-    role: What the process is.
+    role: The role of the process.
     id: Its id in the domain.
-    address: A name or IP number for clients that check it; may be repeated.
+    address: A name or IP address for clients that check it; may be repeated.
     days: How long it is valid.
     renew: Replace a certificate that exists, and its key.
     """

@@ -1,4 +1,4 @@
-"""What a command says when it fails. Apart, because commands that show nothing need nothing else to begin."""
+"""The message of a command that fails. A separate module, so that commands without output import little."""
 
 import sys
 
@@ -6,6 +6,6 @@ from holdfast.machine.terminal_text import plain
 
 
 def complain(error: BaseException) -> None:
-    """Why it failed, on one line, with what to do about it."""
+    """Print on one line why the command failed, with what to do about it."""
     text = "; ".join([f"holdfast: {error}", *getattr(error, "__notes__", ())])
     print(plain(text), file=sys.stderr)

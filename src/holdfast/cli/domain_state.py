@@ -1,6 +1,7 @@
-"""`holdfast domain recover`: go on from what one host holds of the domain's wishes, when nobody holds all.
+"""`holdfast domain recover` and `holdfast transactions`: the domain's own state.
 
-`holdfast transactions`: the latest updates of the domain's state, as the authority records them.
+The first continues from one host's copy of the desired state when nobody holds the newest any more. The
+second shows the latest updates, as the authority records them.
 """
 
 import sys
@@ -38,16 +39,17 @@ def recover(
     dir: Dir = DIRECTORY_DEFAULT,
     output: Output = "table",
 ) -> int:
-    """Go on from one host's copy of the domain's wishes (properties, hosts to be emptied, indexes), when the
-    hosts that held the newest are lost for good.
+    """Continue from one host's copy of the desired state, if the hosts with the newest are lost for good.
 
-    Shows what each host holds, and asks. Groups, their members and their states are not touched: they serve
-    on, whatever becomes of the wishes. Without --from it only shows.
+    The desired state holds properties, hosts to be drained, and indexes.
+
+    Shows what each host holds, and asks. Groups, their members and their states are not touched: they keep
+    serving in any case. Without --from it only shows.
 
     Parameters
     ----------
     source
-        The host to go on from.
+        The host to continue from.
     yes
         Do not ask.
     output
@@ -72,7 +74,7 @@ def recover(
 
 
 async def _inspect(layout: Layout) -> tuple[DomainInspected, ...]:
-    """What those hosts hold that answer."""
+    """What the hosts that answer hold."""
     found = []
     for host in layout.read().hosts:
         try:
@@ -91,7 +93,7 @@ def _show(found: tuple[DomainInspected, ...], output: Output) -> None:
         ((each.host, each.role, each.cas, each.committed_cas) for each in found),
     )
     for each in found:
-        if each.role == "coordinator":  # in its own words: others may still believe in one that is gone
+        if each.role == "coordinator":  # by its own word: others may still believe in one that is gone
             talk.print(f"{each.host} coordinates the domain: nothing is to be recovered")
 
 
@@ -103,7 +105,7 @@ def _held(found: tuple[DomainInspected, ...], host: HostId) -> DomainInspected:
 
 
 def _is_agreed(held: DomainInspected) -> bool:
-    """Ask the person; without one to ask, refuse."""
+    """Ask the person; refuse if there is none to ask."""
     lost = f"what was wished for after update {held.cas}, up to {held.committed_cas}, is lost"
     talk.print(f"{lost if held.cas < held.committed_cas else 'nothing is lost'}. This cannot be undone.")
     if not sys.stdin.isatty():
@@ -117,7 +119,7 @@ def transactions(
     dir: Dir = DIRECTORY_DEFAULT,
     output: Output = "table",
 ) -> int:
-    """Show the latest updates of the domain's state: which were made, and who took part.
+    """Show the latest updates of the domain's state: which were made, and which hosts took part.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-"""`holdfast explain`: why a group is as it is.
+"""`holdfast explain` and `holdfast group history`: why a group is in its present state.
 
-`holdfast group history`: the views of a group, and why each took the place of the one before.
+The first explains the present; the second shows the group's views, and why each replaced the one before.
 """
 
 from datetime import UTC, datetime
@@ -37,7 +37,7 @@ def explain(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table"
 
 
 def lines_of(found: GroupExplained) -> list[str]:
-    """For people."""
+    """The explanation as lines for people."""
     group = found.group
     serves = f"is served by {group.primary}" if found.is_served else "is not served"
     lines = [f"{group.name} {serves}; in sync: {', '.join(group.in_sync)}; {group.min_in_sync} needed"]
@@ -65,7 +65,7 @@ _WORDS = {
 
 
 def print_history(history: GroupHistory) -> None:
-    """Tables for people."""
+    """Print the history as tables for people."""
     print_table(("epoch", "when (UTC)", "primary", "in sync", "why"), (_row(each) for each in history.views))
     if history.code_changes:
         print_code_changes(history)
@@ -74,7 +74,7 @@ def print_history(history: GroupHistory) -> None:
 
 
 def print_codes(group: GroupInfo) -> None:
-    """Which it is, whether or not anybody serves the group now, and who has another."""
+    """Print the group's code, whether or not anybody serves it now, and which hosts have other code."""
     if group.code is not None:
         talk.print(f"the code of {group.name} is {group.code.code}", markup=False, soft_wrap=True)
     for line in code_says(group):
@@ -82,7 +82,7 @@ def print_codes(group: GroupInfo) -> None:
 
 
 def print_code_changes(history: GroupHistory) -> None:
-    """When the group went on with other code."""
+    """Print when the group continued with other code."""
     print_table(
         ("when (UTC)", "code"), ((_at(each.at_ns), change_in_words(each)) for each in history.code_changes)
     )
@@ -93,7 +93,7 @@ def change_in_words(change: CodeChangeInfo) -> str:
 
 
 def print_poisoned(history: GroupHistory) -> None:
-    """The calls that are not tried again, and why."""
+    """Print the calls that are not tried again, and why."""
     print_table(
         ("poisoned call", "when (UTC)", "processes ended", "request"),
         ((each.call, _at(each.at_ns), each.attempts, each.request) for each in history.poisoned),
@@ -101,14 +101,14 @@ def print_poisoned(history: GroupHistory) -> None:
 
 
 def print_unkept(history: GroupHistory) -> None:
-    """The members whose last checkpoint failed, and why; the service goes on until the log is full."""
+    """Print the members whose last checkpoint failed, and why; the group serves until the log is full."""
     for each in history.checkpoints_failed:
         said = f"{each.host}: the last checkpoint failed ({_at(each.at_ns)} UTC), because {each.why}"
         talk.print(said, style="red", markup=False, soft_wrap=True)
 
 
 def in_words(view: ViewInfo) -> str:
-    """Why the view came to be."""
+    """Why there is this view."""
     words = _WORDS.get(view.why, "nobody wrote down why").format(host=view.host, primary=view.primary)
     if view.why == "dropped" and view.text:
         return f"{words}: {view.text}"
@@ -125,7 +125,7 @@ def _at(at_ns: int) -> str:
 
 
 def steps_in_words(view: ViewInfo) -> str:
-    """How long the steps of a claim took; empty, when nothing was measured."""
+    """How long the steps of a claim took; empty if nothing was measured."""
     steps = (("claimed", view.claimed_ms), ("committed", view.committed_ms), ("ready", view.ready_ms))
     taken = ", ".join(f"{step} after {took:.1f} ms" for step, took in steps if took is not None)
     if not view.replayed:

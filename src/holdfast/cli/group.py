@@ -60,27 +60,29 @@ def create(
     Parameters
     ----------
     name
-        By which it is called.
+        The group's name.
     class_name
-        The class, as package.module:Class, to be found in the directory given to `holdfast up --app`.
+        The class, as package.module:Class, found in the directory given to `holdfast up --app`.
     style
-        stateless, cold_passive, warm_passive or active. Else as `holdfast properties` has it for the class
-        or the domain, or warm_passive.
+        stateless, cold_passive, warm_passive or active. Without it, `holdfast properties` of the class or the
+        domain decide, or else warm_passive.
     replicas
-        On how many hosts. Else as `holdfast properties` has it, or 3.
+        On how many hosts. Without it, `holdfast properties` decide, or else 3.
     args
-        What the object is made with, as a JSON array.
+        The arguments that the object is created with, as a JSON array.
     min_in_sync
-        How many members hold an operation before it is acknowledged; 0 means two, or one of two or one.
+        How many members hold an operation before it is acknowledged; 0 means two, or one if there are only
+        one or two replicas.
     durability
-        Whether they hold it on disk or in memory; memory is lost when all in-sync processes are gone.
+        Whether they hold it on disk or in memory; what is in memory is lost when all in-sync processes are
+        gone.
     on_total_loss
         What a group in memory does then: wait for a person, or restart from its newest checkpoint.
     minimum
-        How many members are kept, by making new ones elsewhere when hosts are lost. Else as `holdfast
-        properties` has it, or all of them.
+        How many members are maintained, by creating new ones elsewhere when hosts are lost. Without it,
+        `holdfast properties` decide, or else all replicas.
     membership
-        Who keeps them: the infrastructure, or the application by adding and removing members.
+        Who maintains them: the infrastructure, or the application by adding and removing members.
     properties
         Other properties, each as NAME=VALUE.
     output
@@ -114,7 +116,7 @@ def list_(
     Parameters
     ----------
     whole
-        Also those that the domain made for itself, such as the fault notifier.
+        Also those that the domain created for itself, such as the fault notifier.
     output
         `table` for people, `json` for machines.
     """
@@ -128,8 +130,9 @@ def list_(
 
 @app.command
 def show(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
-    """Show one group, its members without their object, why checkpoints failed, and the calls that it gave
-    up because they ended too many processes.
+    """Show one group: members without their object, why checkpoints failed, and poisoned calls.
+
+    A poisoned call was given up because it ended too many processes.
 
     Parameters
     ----------
@@ -164,8 +167,8 @@ def show(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -
 def history(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
     """Show the latest views of a group: who was primary, why that changed, what it took; and poisoned calls.
 
-    Times count from when the claimant had ground to claim: the authority's answer, everything it held
-    committed, the object ready for calls.
+    Times count from when the new primary had reason to claim: until the authority's answer, until everything
+    it held was committed, and until the object was ready for calls.
 
     Parameters
     ----------
@@ -184,14 +187,14 @@ def history(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table"
 
 @app.command
 def handover(name: str, host: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
-    """As set-primary, for groups of every style: in active ones, whoever orders their operations.
+    """As set-primary, for groups of every style: in active ones, the primary orders the operations.
 
     Parameters
     ----------
     name
         The group's name.
     host
-        The host that shall be primary.
+        The host that is to be primary.
     output
         `table` for people, `json` for machines.
     """

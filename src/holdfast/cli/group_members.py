@@ -1,7 +1,4 @@
-"""`holdfast group add-member | remove-member | set-primary`: where a group has its members.
-
-`holdfast group sends`: the calls that a group sends and waits for nobody with.
-"""
+"""`holdfast group add-member | remove-member | set-primary | sends`: its members and unsent calls."""
 
 import asyncio
 import time
@@ -37,18 +34,18 @@ def add_member(
     dir: Dir = DIRECTORY_DEFAULT,
     output: Output = "table",
 ) -> int:
-    """Let a group have a member on another host.
+    """Add a member of a group on another host.
 
     Parameters
     ----------
     name
         The group's name.
     host
-        Where it shall have a member.
+        Where the member is to be.
     own
-        The object there that the application made itself, as package.module:name; without, one is made.
+        The object there that the application made itself, as package.module:name; without it, one is created.
     wait
-        Until it has caught up and is in sync, a minute at most.
+        Wait until it has caught up and is in sync, a minute at most.
     output
         `table` for people, `json` for machines.
     """
@@ -60,16 +57,16 @@ def add_member(
 def remove_member(
     name: str, host: str, *, wait: bool = True, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table"
 ) -> int:
-    """Let a group have no member on a host; a primary hands over first, and no call fails.
+    """Remove the member of a group on a host; a primary hands over first, and no call fails.
 
     Parameters
     ----------
     name
         The group's name.
     host
-        Where it shall have none.
+        Where the member is.
     wait
-        Until it has left and forgotten what it held, a minute at most.
+        Wait until it has left and its data is deleted, a minute at most.
     output
         `table` for people, `json` for machines.
     """
@@ -79,14 +76,14 @@ def remove_member(
 
 
 def set_primary(name: str, host: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
-    """Let an in-sync member be primary, without a failed call: to empty a machine, or to move load.
+    """Make an in-sync member primary, without a failed call: to empty a machine, or to move load.
 
     Parameters
     ----------
     name
         The group's name.
     host
-        The host that shall be primary.
+        The host that is to be primary.
     output
         `table` for people, `json` for machines.
     """
@@ -94,7 +91,7 @@ def set_primary(name: str, host: str, *, dir: Dir = DIRECTORY_DEFAULT, output: O
 
 
 def primary_set(wanted: SetPrimary, dir: Dir, output: Output) -> int:
-    """Have it done, and say so."""
+    """Set the primary, and print how long it took."""
     done = uvloop.run(give_at(Layout(dir), wanted, HandedOver))
     if output == "json":
         print_json({"group": done.group, "took_ms": done.took_ms})
@@ -127,7 +124,7 @@ def _changed(
 async def _change(
     layout: Layout, wanted: AboutGroups, what: str, holds: Callable[[GroupInfo], bool] | None
 ) -> GroupInfo:
-    """Have it done; *holds*: wait until that is so."""
+    """Give the order; with *holds*, wait until that is true."""
     (info,) = await order_at(layout, wanted)
     deadline = time.monotonic() + WAIT_S
     while holds is not None and not holds(info):
@@ -142,7 +139,7 @@ SENDS_WAIT_S = 10
 
 
 def sends(name: str, *, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
-    """Show the calls that a group has still to send, and the latest that came to nothing.
+    """Show the calls that a group has still to send, and the latest that failed.
 
     Parameters
     ----------

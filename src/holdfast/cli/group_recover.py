@@ -1,4 +1,4 @@
-"""`holdfast group recover`: go on from what one member holds, when a group cannot go on by itself."""
+"""`holdfast group recover`: continue from what one member holds when a group cannot continue by itself."""
 
 import sys
 from typing import Annotated
@@ -25,17 +25,17 @@ def recover(
     dir: Dir = DIRECTORY_DEFAULT,
     output: Output = "table",
 ) -> int:
-    """Go on from what one host holds of a group, when the hosts that hold more are lost for good.
+    """Continue from what one host holds of a group, if the hosts that hold more are lost for good.
 
     Shows what each member holds and what would be lost, and asks. Whatever other members hold beyond that is
-    given up for ever: first see whether their hosts can be brought back. Without --from it only shows.
+    lost for ever: first see whether their hosts can be brought back. Without --from it only shows.
 
     Parameters
     ----------
     name
         The group's name.
     source
-        The host to go on from.
+        The host to continue from.
     yes
         Do not ask.
     output
@@ -64,7 +64,7 @@ def recover(
 
 
 def _held(found: GroupInspected, host: HostId) -> HeldInfo:
-    """What *host* holds. Raises ``InvalidRequest`` when that cannot be gone on from."""
+    """What *host* holds. Raises ``InvalidRequest`` if the group cannot be recovered from it."""
     if found.is_served:
         raise InvalidRequest(_served(found))
     for each in found.members:
@@ -101,7 +101,7 @@ def _possibly(held: HeldInfo) -> str:
 
 
 def _is_agreed(held: HeldInfo) -> bool:
-    """Ask the person; without one to ask, refuse."""
+    """Ask the person; refuse if there is none to ask."""
     talk.print(f"{held.text}. This cannot be undone.", markup=False, highlight=False, soft_wrap=True)
     if not sys.stdin.isatty():
         raise InvalidRequest("nobody is there to be asked; say --yes if this is meant")

@@ -1,4 +1,4 @@
-"""`holdfast host list | add | drain | undrain | remove`: the hosts of a domain, adding and emptying them."""
+"""`holdfast host list | add | drain | undrain | remove`: the hosts of a domain."""
 
 import asyncio
 import signal
@@ -20,7 +20,7 @@ POLL_S = 0.5
 
 
 def list_(*, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
-    """Show the hosts, and what they house.
+    """Show the hosts, and their members.
 
     Parameters
     ----------
@@ -51,14 +51,14 @@ def list_(*, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
 
 
 def add(host: str, *, dir: Dir = DIRECTORY_DEFAULT) -> int:
-    """Let the domain have one more host on this machine, from now on.
+    """Add a host on this machine to the domain.
 
-    Groups made afterwards, and members that are missing, may be placed on it; none is moved there by itself.
+    New groups and missing members may be placed on it; no existing member is moved there.
 
     Parameters
     ----------
     host
-        Its id, which no host of the domain has or had.
+        Its id, which no host of the domain has or ever had.
     """
     layout = Layout(dir)
     description = layout.read()
@@ -76,14 +76,14 @@ def add(host: str, *, dir: Dir = DIRECTORY_DEFAULT) -> int:
 
 
 def drain(host: str, *, wait: bool = True, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
-    """Move every member off a host: each is made anew elsewhere first, and no call fails.
+    """Move every member off a host: each is first replaced elsewhere, and no call fails.
 
     Parameters
     ----------
     host
-        The host to be emptied. It takes no members until `holdfast host undrain`.
+        The host to drain. It takes no members until `holdfast host undrain`.
     wait
-        Until it is empty, saying how far it is; Ctrl-C ends the waiting, not the emptying.
+        Wait until it is empty, and show the progress; Ctrl-C ends the waiting, not the draining.
     output
         `table` for people, `json` for machines.
     """
@@ -120,14 +120,14 @@ def remove(
     dir: Dir = DIRECTORY_DEFAULT,
     output: Output = "table",
 ) -> int:
-    """Let a host be of the domain no more, and end its process. It must be empty: see `holdfast host drain`.
+    """Remove a host from the domain, and end its process. It must be empty: see `holdfast host drain`.
 
     Parameters
     ----------
     host
         The host. Its files stay where they are.
     lost
-        It never comes back, and what it houses is lost with it: members are made anew elsewhere.
+        It never comes back, and its data is lost: its members are replaced elsewhere.
     yes
         Do not ask.
     output
@@ -150,7 +150,7 @@ def remove(
 
 
 def _is_agreed(host: str) -> bool:
-    """Ask the person; without one to ask, refuse."""
+    """Ask the person; refuse if there is none to ask."""
     if not sys.stdin.isatty():
         raise InvalidRequest("nobody is there to be asked; say --yes if this is meant")
     return is_agreed(f"Remove {host} from the domain for good? [y/N] ")

@@ -1,4 +1,4 @@
-"""`holdfast index create | drop | list`: the indexes of a domain, and where their partitions lie."""
+"""`holdfast index create | drop | list`: the indexes of a domain, and where their partitions are."""
 
 import uvloop
 from cyclopts import App
@@ -31,24 +31,24 @@ def create(
     dir: Dir = DIRECTORY_DEFAULT,
     output: Output = "table",
 ) -> int:
-    """Create an index; all hosts know it then, or none does.
+    """Create an index, on all hosts or on none.
 
     Parameters
     ----------
     name
         Its name, unique in the bucket.
     on
-        The expressions it is on; none for the primary index of the bucket.
+        The indexed expressions; none for the primary index of the bucket.
     bucket
-        What it is an index of.
+        The bucket that it indexes.
     using
         The kind of index.
     language
-        Of the expressions.
+        The language of the expressions.
     partitions
-        In how many parts it is kept.
+        The number of partitions.
     replicas
-        Of each partition, beside its master, each on a host of its own.
+        Replicas of each partition besides its master, each on a host of its own.
     output
         `table` for people, `json` for machines.
     """
@@ -71,7 +71,7 @@ def create(
 
 @app.command
 def drop(*ids: int, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
-    """Drop indexes: all that are named, or none when one of them is not there.
+    """Drop indexes: all that are named, or none if one of them does not exist.
 
     Parameters
     ----------

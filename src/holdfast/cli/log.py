@@ -1,4 +1,4 @@
-"""``holdfast log``: look into the log of a stopped host."""
+"""``holdfast log``: inspect the log of a stopped host."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ app = App(name="log", help="Look into the log of a stopped host.")
 def inspect_log(
     directory: Path, *, records: bool = False, group: int | None = None, output: Output = "table"
 ) -> int:
-    """Say what a store's directory holds and what is wrong with it; ends with 1 when anything is.
+    """Show what a store's directory holds and what is wrong with it; exits with 1 if anything is.
 
     Parameters
     ----------
@@ -32,10 +32,10 @@ def inspect_log(
     """
     if not directory.is_dir():
         raise InvalidRequest(f"{directory} is not a directory")
-    # A host locks the directory that its store is in.
+    # A host locks the directory that contains its store.
     holder = holder_of(directory.absolute().parent) or holder_of(directory)
     if holder is not None:
-        # A log that is being written looks torn; and reading it proves nothing about what is synced.
+        # A log that is being written looks torn, and reading it proves nothing about what is synced.
         raise LockHeld(directory, holder)
     disk = Directory(directory)
     report = inspect(disk)

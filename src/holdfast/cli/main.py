@@ -1,4 +1,4 @@
-"""The `holdfast` command. Each noun is a module of this package, loaded only when it is called for."""
+"""The `holdfast` command. Each noun is a module of this package, loaded only when it is needed."""
 
 import os
 import sys
@@ -54,7 +54,7 @@ def main() -> None:
         complain(error)
         sys.exit(exit_code(error))
     except BrokenPipeError:
-        # Whoever read our output has gone, and cannot be told; nor can the flush at the end of the process.
+        # The reader of our output has gone and cannot be told; nor can the flush at the end of the process.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(EXIT_FAILED)
     except OSError as error:

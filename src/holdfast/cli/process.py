@@ -1,4 +1,4 @@
-"""The processes of a domain. People use `holdfast up`; these are what it starts."""
+"""The processes of a domain, as `holdfast up` starts them; people use that command instead."""
 
 import asyncio
 import os
@@ -36,8 +36,8 @@ def host(*, dir: Path, id: str, with_parent: int | None = None) -> int:
     id
         The host's id, one of those in the domain's description.
     with_parent
-        Pid of the process that starts the host: when it is gone, the host ends. An agent gives none: its
-        hosts outlive it.
+        Pid of the process that starts the host: when it is gone, the host ends. An agent passes none, because
+        its hosts outlive it.
     """
     from holdfast.machine.child_process import DAMAGED_STATUS
     from holdfast.model.errors import Corruption, InvalidRequest

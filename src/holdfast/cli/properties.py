@@ -1,4 +1,4 @@
-"""`holdfast properties get | set | remove`, and `holdfast group set`: what groups shall be like."""
+"""`holdfast properties get | set | remove`, and `holdfast group set`: the properties of groups."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -24,7 +24,7 @@ OfType = Annotated[str, Parameter(name="--type")]
 def get(
     *, of_type: OfType = "", group: str = "", dir: Dir = DIRECTORY_DEFAULT, output: Output = "table"
 ) -> int:
-    """Show the domain's defaults, or what holds for a class or a group.
+    """Show the domain's defaults, or what is in effect for a class or a group.
 
     Parameters
     ----------
@@ -71,16 +71,16 @@ def remove(
     dir: Dir = DIRECTORY_DEFAULT,
     output: Output = "table",
 ) -> int:
-    """Let properties be set no longer where they are.
+    """Remove properties from the domain's defaults, a class or a group.
 
     Parameters
     ----------
     names
-        Which.
+        The properties to remove.
     of_type
         For this class.
     group
-        For this group: it has them as it was made with again.
+        For this group, which then has the values it was made with.
     output
         `table` for people, `json` for machines.
     """
@@ -88,7 +88,7 @@ def remove(
 
 
 def set_group(name: str, *properties: str, dir: Dir = DIRECTORY_DEFAULT, output: Output = "table") -> int:
-    """Set properties of a group while it runs: what it can take over takes effect at once.
+    """Set properties of a group while it runs; those that can change at run time take effect at once.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ def set_group(name: str, *properties: str, dir: Dir = DIRECTORY_DEFAULT, output:
 
 
 def assignments(texts: Sequence[str]) -> dict[str, Any]:
-    """Of NAME=VALUE each. Raises ``InvalidRequest``."""
+    """The properties given as NAME=VALUE. Raises ``InvalidRequest``."""
     found = {}
     for text in texts:
         name, equals, value = text.partition("=")

@@ -39,22 +39,22 @@ def run(
     keep: Path = FAILURES,
     unsealed: bool = False,
 ) -> int:
-    """Run a range of seeds of one scenario; exit code 1 when a rule was broken.
+    """Run a range of seeds of one scenario; exits with 1 if a rule was broken.
 
     Parameters
     ----------
     scenario
-        Which one; `holdfast sim list` names them.
+        The scenario; `holdfast sim list` names them.
     seeds
         From A up to but not including B, as A:B; or a single seed.
     profile
-        Which faults; by default each seed gets its own mix.
+        Which faults occur; by default each seed gets its own mix.
     planted
         Plant this bug first, to see what it does.
     trace
         Print the whole trace (one seed only).
     keep
-        Where failing runs are kept, each with all it needs to be replayed.
+        Where failing runs are kept, each with everything needed to replay it.
     unsealed
         Do not check that simulated code stays away from the real clock, randomness and sockets.
     """
@@ -84,12 +84,12 @@ def run(
 
 @app.command
 def replay(file: Path, /, *, trace: bool = False, output: Output = "table") -> int:
-    """Run a kept failure again; exit code 1 when it still fails.
+    """Run a kept failure again; exits with 1 if it still fails.
 
     Parameters
     ----------
     file
-        As `holdfast sim run` kept it.
+        The file that `holdfast sim run` kept.
     trace
         Print the whole trace.
     """
@@ -121,12 +121,12 @@ def search(
     jobs: Jobs = None,
     output: Output = "table",
 ) -> int:
-    """Look for every planted bug; exit code 1 when one is not found within its runs.
+    """Look for every planted bug; exits with 1 if one is not found within its runs.
 
     Parameters
     ----------
     scenario
-        Only the bugs of this one.
+        Only the bugs of this scenario.
     name
         Only this bug.
     """
@@ -146,12 +146,12 @@ def search(
 def mix(*, minutes: float = 3.0, jobs: Jobs = None, output: Output = "table", keep: Path = FAILURES) -> int:
     """Look for every planted bug, then run all scenarios in turn with fresh seeds, for some minutes.
 
-    Exit code 1 when a bug is not found within its runs, or a rule was broken without one.
+    Exits with 1 if a bug is not found within its runs, or if a rule was broken without a planted bug.
 
     Parameters
     ----------
     minutes
-        Time for both: the seeds have what the planted bugs leave, and at least a sixth of it.
+        Time for both: the fresh seeds get what the planted bugs leave, and at least a sixth of it.
     keep
         Where failing runs are kept.
     """
@@ -178,7 +178,7 @@ def mix(*, minutes: float = 3.0, jobs: Jobs = None, output: Output = "table", ke
 
 @app.command(name="list")
 def list_all(*, output: Output = "table") -> None:
-    """The scenarios, their faults and planted bugs, and the profiles."""
+    """List the scenarios, their faults and planted bugs, and the profiles."""
     scenarios = {
         name: {
             "summary": summary_of(name),
@@ -196,11 +196,11 @@ def list_all(*, output: Output = "table") -> None:
     say(f"profiles  {', '.join(profile_names())}")
 
 
-# --- reading what was asked
+# --- arguments
 
 
 def parse_seeds(text: str) -> range:
-    """``A:B``, or one seed alone."""
+    """The seeds of ``A:B``, or one seed alone."""
     first, colon, last = text.partition(":")
     if not (first.isdecimal() and (last.isdecimal() if colon else True)):
         raise InvalidRequest(f"--seeds {text!r}: expected A:B with whole numbers, A < B")
@@ -217,11 +217,11 @@ def _check_jobs(jobs: int | None) -> None:
         raise InvalidRequest(f"--jobs {jobs}: from 1 to {JOBS_MAX}")
 
 
-# --- showing it
+# --- output
 
 
 class _Progress:
-    """Says on stderr how far a range is, every few seconds."""
+    """Prints on stderr how far a range is, every few seconds."""
 
     def __init__(self, scenario: str) -> None:
         self._scenario = scenario
@@ -279,7 +279,7 @@ def _show_trace(outcome: Outcome) -> None:
 
 
 def summary_of(scenario: str) -> str:
-    """The first line of the scenario's module."""
+    """The first line of the scenario module's docstring."""
     text = sys.modules[scenario_class(scenario).__module__].__doc__ or ""
     return text.partition("\n")[0]
 

@@ -1,4 +1,4 @@
-"""`holdfast soak`: real processes under calls and under every kind of fault for a long time, all counted."""
+"""`holdfast soak`: real processes under load and under every kind of fault for a long time, all counted."""
 
 import random
 from pathlib import Path
@@ -21,20 +21,20 @@ def soak(
     app: Path = EXAMPLES,
     output: Output = "table",
 ) -> int:
-    """Harass a domain of real processes, and count what became of every call.
+    """Subject a domain of real processes to faults, and check the outcome of every call.
 
     Three hosts, a ledger in each style, callers on all of them. Hosts and the authority are killed and
     paused, hosts are cut off from each other, all are killed at once, primaries hand over; often the next
-    fault comes before the last one is got over. Ends with 1 when a call was lost or executed twice, an answer
-    was wrong, members differ, or a group did not recover. Ctrl-C ends it early, and what was called until
-    then is counted; a second one ends it at once.
+    fault comes before the domain has recovered from the last. Exits with 1 if a call was lost or executed
+    twice, an answer was wrong, members differ, or a group did not recover. Ctrl-C ends it early, and the
+    calls until then are counted; a second one ends it at once.
 
     Parameters
     ----------
     minutes
-        For how long.
+        How long it runs.
     seed
-        What the order of faults is drawn from; the moments are the machine's.
+        The seed for the order of faults; their exact moments depend on the machine.
     app
         The directory with ledger.py.
     output

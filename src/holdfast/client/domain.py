@@ -1,4 +1,4 @@
-"""A domain, as its clients know it: a few addresses to begin with, and groups to call."""
+"""A domain as its clients see it: a few addresses to connect to, and groups to call."""
 
 import os
 import secrets
@@ -42,9 +42,9 @@ def connect(
 ) -> "Domain":
     """A domain to be entered: ``async with connect("holdfast://127.0.0.1:7400/main") as domain``.
 
-    *url* names one or more hosts, parted by commas, and the domain. *certs* is a directory with this
-    client's certificate, issued for *name*; without it only loopback is spoken to, unless *insecure*.
-    Raises ``InvalidRequest`` for what cannot be meant.
+    *url* names one or more hosts, separated by commas, and the domain. *certs* is a directory with this
+    client's certificate, issued for *name*; without it the client connects only on loopback, unless
+    *insecure*. Raises ``InvalidRequest`` for invalid arguments.
     """
     domain, addresses = parse_url(url)
     name = name or f"client-{os.getpid()}-{secrets.token_hex(4)}"
@@ -106,7 +106,7 @@ class Domain:
         await self.close()
 
     async def close(self) -> None:
-        """Hang up. Calls that have not ended end now: as unknown, if they may have been executed."""
+        """Close all connections. Unfinished calls end now, as unknown if they may have been executed."""
         faults, self._faults = self._faults, None
         if faults is not None:
             await faults.close()
@@ -117,7 +117,7 @@ class Domain:
 
     @property
     def faults(self) -> Faults:
-        """What goes wrong in the domain, as its notifier tells it."""
+        """The faults of the domain, as its notifier reports them."""
         if self._faults is None:
             self._faults = Faults(self._give, self.group)
         return self._faults
@@ -128,7 +128,7 @@ class Domain:
         return Properties(self._give)
 
     def type_properties(self, cls: str | type[Any]) -> Properties:
-        """Those of groups of that class made from now on, over the defaults."""
+        """The properties of groups of that class made from now on; they override the defaults."""
         return Properties(self._give, type_id=cls if isinstance(cls, str) else type_id_of(cls))
 
     @property
@@ -147,15 +147,17 @@ class Domain:
     async def group(self, name: str, cls: type[T]) -> Group[T]: ...
 
     async def group(self, name: str, cls: type[Any] | None = None) -> Group[Any]:
-        """The group of that name; with *cls*, its methods are known beforehand.
+        """The group of that name; with *cls*, calls are checked against its methods before they are sent.
 
-        Raises ``InvalidRequest`` when there is no such group, ``Unavailable`` when nobody could say.
+        Raises ``InvalidRequest`` if there is no such group, ``Unavailable`` if no host could say.
         """
         return self._proxy(await self.caller(name), cls)
 
     async def caller(self, name: str) -> GroupClient:
-        """The requests to the group of that name, for whoever has arguments and ids of its own. Raises as
-        :meth:`group`."""
+        """The low-level client of that group, for callers with their own encoded arguments and request ids.
+
+        Raises as :meth:`group` does.
+        """
         if not 0 < len(name) <= NAME_CHARACTERS_MAX:
             raise InvalidRequest(f"a group's name has 1 to {NAME_CHARACTERS_MAX} characters")
         if not is_sendable(name):
@@ -211,18 +213,21 @@ class Domain:
         membership: Membership | Literal[""] = "",
         properties: Mapping[str, Any] = NONE,
     ) -> Group[Any]:
-        """Make a group of a class that the hosts can import, and connect to it.
+        """Create a group of a class that the hosts can import, and connect to it.
 
-        *cls* is ``"package.module:Class"`` or the class itself; *args* is what its object is made with.
-        *properties* are asked for by name, and *style*, *replicas*, *minimum* and *membership* are those
-        most often asked for; what is not comes from the class's and the domain's (:attr:`properties`), and
-        else it is warm_passive, with three replicas kept by the infrastructure.
-        *min_in_sync*: how many members hold an operation before it is acknowledged; 0 means two, or one of
-        two or one. *durability*: whether they hold it on disk or in memory; what is in memory is lost when
-        all in-sync processes are gone: the group then waits for a person, or, with *on_total_loss*, restarts
-        from its newest checkpoint. *minimum* members (by default as many as *replicas*) are kept by making
-        new ones elsewhere when hosts are lost, unless *membership* is the application's. Raises
-        ``InvalidRequest`` for what can never be, ``Unavailable`` when too few hosts live.
+        *cls* is ``"package.module:Class"`` or the class itself; *args* are the arguments that its object is
+        created with. *properties* sets properties by name; *style*, *replicas*, *minimum* and *membership*
+        set the most common ones. Properties that are not given come from the class and the domain
+        (:attr:`properties`); otherwise the group is warm_passive, with three replicas maintained by the
+        infrastructure.
+
+        *min_in_sync* is how many members hold an operation before it is acknowledged; 0 means two, or one if
+        there are only one or two replicas. *durability* says whether they hold it on disk or in memory. What
+        is in memory is lost when all in-sync processes are gone: the group then waits for a person, or, with
+        *on_total_loss*, restarts from its newest checkpoint. *minimum* members (by default as many as
+        *replicas*) are maintained by creating new ones elsewhere when hosts are lost, unless *membership* is
+        the application's. Raises ``InvalidRequest`` if it can never succeed, ``Unavailable`` if too few hosts
+        are alive.
         """
         try:
             wanted = CreateGroup(
@@ -241,18 +246,18 @@ class Domain:
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise InvalidRequest(f"the arguments of {cls} have no form in JSON: {error}") from None
         (made,) = await self._order(wanted)
-        # By its number: an earlier group of the name may still be known here.
+        # Looked up by number: this client may still know an earlier group of the same name.
         self._callers.supersede(name, by=made.group)
         caller = await self._callers.find(group=made.group)
         return self._proxy(caller, None if isinstance(cls, str) else cls)
 
     async def delete(self, name: str) -> None:
-        """End a group, and forget its state. Raises ``InvalidRequest`` when there is none of that name."""
+        """Delete a group and its state. Raises ``InvalidRequest`` if there is none of that name."""
         (gone,) = await self._order(DeleteGroup(name=name))
         self._callers.forget(gone.group)
 
     async def groups(self, *, is_whole: bool = False) -> tuple[GroupInfo, ...]:
-        """All groups of the domain; *is_whole*: with those that it made for itself."""
+        """All groups of the domain; with *is_whole*, including those that it created for itself."""
         return await self._order(ListGroups(is_whole=is_whole))
 
     @overload
@@ -262,12 +267,12 @@ class Domain:
     async def outcome(self, request: RequestId | str, returns: type[T]) -> T: ...
 
     async def outcome(self, request: RequestId | str, returns: Any = None) -> Any:
-        """What became of a request whose outcome was unknown; settles it: if it has not run, it never will.
+        """The outcome of a request that was unknown. Asking settles it: if it has not run, it never will.
 
-        Returns or raises what the call would have; ``CallRefused`` with reason ``never_runs`` when it was not
-        executed; ``CallOutcomeUnknown`` when the group no longer knows. Only operations leave an outcome: of
-        a query ``never_runs`` says nothing, and it can be asked again. *returns*: the type into which the
-        value is made, as the call's own proxy would have; ``ResultDoesNotFit`` when it is none.
+        Returns or raises what the call would have; ``CallRefused`` with reason ``never_runs`` if it was not
+        executed; ``CallOutcomeUnknown`` if the group no longer knows. Only operations leave an outcome: for a
+        query ``never_runs`` says nothing, and it can be asked again. *returns* is the type that the value is
+        converted to, as the call's own proxy would have done; ``ResultDoesNotFit`` if it cannot be.
         """
         about = RequestId.parse(request) if isinstance(request, str) else request
         caller = await self._callers.find(group=about.group)

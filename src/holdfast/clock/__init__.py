@@ -1,13 +1,15 @@
-"""The clock: change sequence numbers for one server, and what each server has of everybody's changes.
+"""The clock: change sequence numbers (CSNs) for one server, and vectors of the changes that each server has.
 
-Owns the generator (CSNs that only ever grow, across restarts, clock changes and what peers say), the stored
-future timestamp that makes this so, replica update vectors, and the lists of changes still pending.
+The package contains the generator, whose CSNs only ever grow, across restarts, clock changes and the CSNs of
+peers; the stored future timestamp that ensures this; replica update vectors; and the lists of pending
+changes.
 
 Invariants: no CSN reaches the future timestamp in stable storage; offsets never decrease; a vector never
-claims a CSN while a smaller one of its replica is in flight. A core: clock, timers, disk and trace are ports.
+claims a CSN while a smaller one of its replica is in flight. The package is a core: clock, timers, disk and
+trace are ports.
 
-Leaves to others: the CSN value and its strings (``model.csn``), the changes themselves, and where vectors
-and ``csnstate`` are kept.
+Other packages handle the CSN value and its strings (``model.csn``), the changes themselves, and where vectors
+and ``csnstate`` are stored.
 """
 
 from holdfast.clock.assignments import Assignments, CsnCallback, Registration

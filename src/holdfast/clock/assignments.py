@@ -1,6 +1,6 @@
-"""CSNs from assigned to ended: each is committed or aborted, exactly once (CSN-46..50).
+"""Tracks each CSN from its assignment until it is committed or aborted, exactly once (CSN-46..50).
 
-Who is told when a CSN is assigned, committed or aborted (CSN-46..49).
+:class:`Callbacks` tells registered listeners when a CSN is assigned, committed or aborted (CSN-46..49).
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ CsnCallback = Callable[[Csn, Any], None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Registration:
-    """One registrant; also the handle by which it is unregistered."""
+    """One set of registered callbacks; also the handle with which to unregister them."""
 
     assigned: CsnCallback | None
     committed: CsnCallback | None
@@ -27,11 +27,12 @@ class Registration:
 
 
 class Callbacks:
-    """The registrants, in order. A failing one is reported and disturbs neither generation nor the others."""
+    """The registered callbacks, in order. If one fails, the failure is reported; generation and the other
+    callbacks go on."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
-        # Replaced as a whole, never changed in place: another thread may be calling its way through one.
+        # Replaced as a whole, never changed in place, because another thread may be iterating over a tuple.
         self._registered: tuple[Registration, ...] = ()
         self.assigned: tuple[tuple[CsnCallback, object], ...] = ()
         self.committed: tuple[tuple[CsnCallback, object], ...] = ()
@@ -51,7 +52,7 @@ class Callbacks:
         return registration
 
     def unregister(self, registration: Registration) -> None:
-        """From now on *registration* is not called; unregistering twice does nothing."""
+        """Stop calling *registration*; unregistering twice does nothing."""
         self._replace(tuple(kept for kept in self._registered if kept is not registration))
 
     def call(self, callbacks: tuple[tuple[CsnCallback, object], ...], csn: Csn) -> None:
@@ -72,10 +73,10 @@ class Callbacks:
 
 
 class Assignments:
-    """The CSNs in flight, in order, and who is told of their fate. Any thread.
+    """The CSNs in flight, in order, and the callbacks for them. May be used from any thread.
 
-    Callbacks run outside the lock, so those of two threads may overtake each other; what
-    :meth:`oldest_in_flight` says is right all the same.
+    Callbacks run outside the lock, so those of two threads may overtake each other; :meth:`oldest_in_flight`
+    is correct all the same.
     """
 
     def __init__(self, trace: Trace, *, lock: AbstractContextManager[object], in_flight_max: int) -> None:
@@ -94,12 +95,13 @@ class Assignments:
         return self._callbacks.failures
 
     def oldest_in_flight(self) -> Csn | None:
-        """The smallest CSN assigned and not yet ended."""
+        """The smallest CSN that is assigned and neither committed nor aborted yet."""
         with self._lock:
             return next(iter(self._in_flight), None)
 
     def add(self, csn: Csn) -> None:
-        """*csn* is assigned; the caller holds the lock, and calls :meth:`announce` when it no longer does."""
+        """Record that *csn* is assigned. The caller holds the lock, and calls :meth:`announce` after
+        releasing it."""
         if len(self._in_flight) >= self._in_flight_max:
             raise Overloaded(f"{len(self._in_flight)} CSNs are in flight; none may be added before some end")
         self._in_flight[csn] = csn
@@ -110,7 +112,8 @@ class Assignments:
             self._callbacks.call(self._callbacks.assigned, csn)
 
     def commit(self, csn: Csn) -> None:
-        """The operation of *csn* is durable. Raises :class:`InvalidRequest` unless *csn* is in flight."""
+        """Record that the operation of *csn* is durable. Raises :class:`InvalidRequest` unless *csn* is in
+        flight."""
         with self._lock:
             self._end(csn)
             self.committed += 1
@@ -118,7 +121,8 @@ class Assignments:
             self._callbacks.call(self._callbacks.committed, csn)
 
     def abort(self, csn: Csn) -> None:
-        """*csn* will never be committed. Raises :class:`InvalidRequest` unless it is in flight."""
+        """Record that *csn* will never be committed. Raises :class:`InvalidRequest` unless it is in
+        flight."""
         with self._lock:
             self._end(csn)
             self.aborted += 1
@@ -135,13 +139,13 @@ class Assignments:
     ) -> Registration:
         """Call these with (csn, *argument*) whenever a CSN is assigned, committed, aborted.
 
-        One that raises is reported to the trace and counted; the CSN is assigned all the same.
+        A callback that raises is reported to the trace and counted; the CSN is assigned all the same.
         """
         with self._lock:
             return self._callbacks.register(assigned, committed, aborted, argument=argument)
 
     def unregister(self, registration: Registration) -> None:
-        """From now on *registration* is not called; unregistering twice does nothing."""
+        """Stop calling *registration*; unregistering twice does nothing."""
         with self._lock:
             self._callbacks.unregister(registration)
 

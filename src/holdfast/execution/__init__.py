@@ -1,10 +1,11 @@
-"""Running a class: its operations, its state as bytes, its timers, and the records that are replayed.
+"""Executing a group's operations: a class's operations, its state as bytes, its timers, and its records.
 
-`interface` reads a class's operations, `capture` turns its state into bytes and back (`read_back` proves that
-it comes back), `definition` is both together. `records` are what a sequence holds; `execution` applies them
-to the object of `object_state`, `queue` runs its operations one at a time or interleaved, `method` runs one.
-`context` is what a method may ask for instead of a clock, a die or a socket.
+`interface` reads the operations of a class. `capture` turns an object's state into bytes and back, and
+`read_back` checks that it comes back unchanged. `definition` combines both. `records` defines what a group's
+sequence contains; `execution` applies the records to the object held by `object_state`; `queue` runs the
+operations one at a time or interleaved; `method` runs a single one. `context` gives methods deterministic
+replacements for a clock, a random source and a socket.
 
-The same records give the same state and the same replies on every member. Who executes when is a matter of
-:mod:`holdfast.styles`.
+The same records produce the same state and the same replies on every member. Which member executes when is
+decided by :mod:`holdfast.styles`.
 """

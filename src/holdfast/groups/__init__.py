@@ -1,10 +1,11 @@
-"""The groups of one host, made of cores alone.
+"""Everything a host does for the groups that have a member on it. This package consists of cores only.
 
-`host_groups` puts everything together; `hosted_group` is one group here: its member, its style and its turns
-(`scheduler`). `lifecycle` and `leaving` say how members come and go, `catalog` what is known of all groups of
-the domain, `call_router` hands clients' calls to the group they are for, `outbound_*` makes the calls of
-groups to other groups. Everything goes through `ports`: a host's process binds them to its event loop,
-sockets and disk, the simulator to its world, and neither wires a group in a way of its own.
+`host_groups` builds and connects all parts. `hosted_group` is one group on this host: its sequence member,
+its replication style and its turns (`scheduler`). `lifecycle` and `leaving` create and end members. `catalog`
+knows every group of the domain. `call_router` passes clients' calls to the right group. `outbound_*` makes
+the calls from groups to other groups. All IO goes through `ports`: a host's process binds them to its event
+loop, sockets and disk, and the simulator binds them to its simulated world, so both run groups that are wired
+identically.
 
-Left to others: opening the store and the session, loading classes, carrying frames, proof of deaths.
+Other packages open the store and the session, load classes, carry frames and prove that processes died.
 """

@@ -1,13 +1,11 @@
-"""Checkpoints of states too large to be captured between two calls: written by a copy of the process (E5).
+"""Checkpoints that other processes write: copies of this process (E5), or processes that run older code (E7).
 
-The copy writes a file of its own, hashed and synced, and ends. It becomes a checkpoint by its name alone, and
-only once its position is committed and the log still holds that very point: so a copy that is late, dies, or
-was made of a history that did not become final leaves nothing behind but a file to remove.
-
-Checkpoints that the classes of another time make: by processes of their own, from what is kept (E7).
-
-As with copies (this module) the file is written aside, hashed and synced, and becomes a checkpoint by its
-name alone, if the log still holds that very point. A group in memory takes the state and not the file.
+:class:`CopyJobs` is for states that are too large to be captured between two calls. :class:`ReplayJobs` has
+the older version of a class make a checkpoint from the kept state and records. Both write a separate file,
+hashed and synced. Renaming the file is what makes it a checkpoint, and that happens only if the log still
+holds exactly that point; a copy's position must also be committed. So a process that is late, dies, or worked
+on a history that did not become final leaves nothing but a file to remove. A group in memory takes the state
+from the file and not the file itself.
 """
 
 from collections.abc import Callable, Iterator
@@ -84,7 +82,7 @@ Then = Callable[[Copied | NotCopied | Waits], None]
 
 
 class ReplayJobs:
-    """Of one group (:class:`holdfast.styles.ports.OldCode`)."""
+    """The replays of one group's records by older code (:class:`holdfast.styles.ports.OldCode`)."""
 
     def __init__(
         self,

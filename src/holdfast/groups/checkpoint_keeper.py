@@ -1,8 +1,9 @@
-"""The checkpoints of a host's groups: what a style or a learner gives is made durable, then the log let go.
+"""Makes the checkpoints of a host's groups durable, and then drops the log that they replace.
 
-While a state is on its way to the disk it is the newest one already: a style that gave it away may ask for it
-at once. Per group one is written at a time; of those that come meanwhile only the last is written. On a slow
-disk a learner's state may overtake it: the newest is the one that stands for most, not the one given last.
+A state that is still being written already counts as the newest, because the style that handed it over may
+ask for it at once. One checkpoint per group is written at a time; of those that arrive meanwhile, only the
+last is written. On a slow disk a learner's state may overtake it, so the newest state is the one with the
+highest position, not the one that was handed over last.
 """
 
 from collections import Counter
@@ -24,7 +25,7 @@ from holdfast.storage.record import Point
 
 @dataclass(slots=True)
 class _Writing:
-    """What is on its way to the disk, and what shall go next."""
+    """The checkpoint that is being written, and the one to write next."""
 
     newest: Captured
     next: Captured | None = None
@@ -45,7 +46,8 @@ class CheckpointKeeper:
         self._when_quiet: dict[GroupId, Callable[[], None]] = {}
 
     def newest(self, group: GroupId) -> Kept | None:
-        """The newest state there is. Raises ``Corruption`` when the disk no longer has what it promised."""
+        """Return the newest state of the group. Raises ``Corruption`` if the disk no longer has what it
+        promised."""
         writing = self._writing.get(group)
         if writing is not None:
             given = writing.next or writing.newest
@@ -63,13 +65,14 @@ class CheckpointKeeper:
         return self._checkpoints.stored(checkpoint)
 
     def is_writing(self, group: GroupId) -> bool:
-        """Whether a checkpoint of it is on its way to the disk."""
+        """Whether a checkpoint of the group is being written to the disk."""
         return group in self._writing or self._under_way[group] > 0
 
     def opened(self, group: GroupId) -> Kept | None:
-        """The newest state at the start of this process, with the log brought in line. Raises ``Corruption``.
+        """Return the newest state at the start of this process, after bringing the log in line. Raises
+        ``Corruption``.
 
-        A learner may have ended between keeping the state it was given and taking it up.
+        A learner may have ended after it stored the state it was sent, but before it started to use it.
         """
         found = self.newest(group)
         if not isinstance(found, StoredState):
@@ -81,26 +84,28 @@ class CheckpointKeeper:
         return found
 
     def void(self, group: GroupId, after: Position) -> None:
-        """What was kept beyond *after* is not of the group's object (E8): whoever starts next does not load
-        it. One that is on its way to the disk was found equal, or is of an object that has answered."""
+        """Mark the checkpoints after position *after* as void: they do not belong to the group's object, and
+        the next process does not load them (E8). A checkpoint that is being written was found equal, or
+        belongs to an object that has answered."""
         self._checkpoints.void(group, after)
 
     def void_up_to(self, group: GroupId) -> Position | None:
         return self._checkpoints.void_up_to(group)
 
     def receive(self, group: GroupId, point: Point) -> "CheckpointReceiver":
-        """A learner's state (:class:`holdfast.sequence.ports.Checkpoints`)."""
+        """Receive the state that a learner is sent (:class:`holdfast.sequence.ports.Checkpoints`)."""
         return CheckpointReceiver(
             self._checkpoints.begin(group, point), partial(self._finish_received, group)
         )
 
     def adopt(self, group: GroupId, copied: Checkpoint, then: Callable[[], None]) -> None:
-        """One that a copy of the process has written, of a committed position; *then* it counts."""
+        """Keep a checkpoint that a copy of the process has written, of a committed position. Calls *then*
+        once it counts."""
         self._under_way[group] += 1
         self._checkpoints.adopt(copied, partial(self._written, group, partial(self._adopted, group, then)))
 
     def keep(self, group: GroupId, captured: Captured) -> None:
-        """A style's own, of a committed position."""
+        """Keep a checkpoint that the style captured at a committed position."""
         writing = self._writing.get(group)
         if writing is not None:
             writing.next = captured
@@ -109,17 +114,18 @@ class CheckpointKeeper:
         self._write_own(group, captured)
 
     def raise_floor(self, group: GroupId) -> None:
-        """There is a newer checkpoint: let go of the log that none needs any more."""
+        """Drop the part of the log that no checkpoint needs any more, after a newer checkpoint."""
         floor = self._checkpoints.floor(group)
         if floor is not None and floor > self._log.floor(group).position:
             self._log.set_floor(group, floor)
             self._log.flush()
 
     def forget(self, group: GroupId, then: Callable[[], None]) -> None:
-        """Forget all that is held of *group*, durably; *then* it may begin with nothing (V4).
+        """Durably forget everything held of *group*, then call *then*: the group may start here with nothing
+        (V4).
 
-        A checkpoint on its way to the disk is awaited first, and the log forgets before the checkpoints do:
-        whatever a power cut leaves is of the history that is given up, and is given up again.
+        A checkpoint that is being written is awaited first, and the log forgets before the checkpoints do. So
+        whatever a power cut leaves belongs to the history that is given up, and is given up again.
         """
         if self._under_way[group]:
             self._when_quiet[group] = partial(self.forget, group, then)
@@ -135,7 +141,7 @@ class CheckpointKeeper:
     def _write_own(self, group: GroupId, captured: Captured) -> None:
         point = self._log.point_at(group, captured.position)
         if point is None:
-            # A state from another member came meanwhile, and stands for more than this one.
+            # A state from another member arrived in the meantime, and it is newer than this one.
             self._kept(group)
             return
         writer = self._checkpoints.begin(group, point)
@@ -147,7 +153,7 @@ class CheckpointKeeper:
     ) -> None:
         def finished(done: Checkpoint) -> None:
             then(self._checkpoints.stored(done))
-            self.raise_floor(group)  # a member that keeps its log has less need of it (E8)
+            self.raise_floor(group)  # a member that keeps its log needs less of it now (E8)
 
         self._finish(group, writer, finished)
 
@@ -168,14 +174,14 @@ class CheckpointKeeper:
     def _kept(self, group: GroupId) -> None:
         writing = self._writing.pop(group, None)
         if writing is None:
-            return  # forgotten meanwhile
+            return  # the group was forgotten in the meantime
         self.raise_floor(group)
         if writing.next is not None:
             self.keep(group, writing.next)
 
 
 class CheckpointReceiver:
-    """A learner's state on its way to the disk (:class:`holdfast.sequence.ports.Received`)."""
+    """Writes the state that a learner receives to the disk (:class:`holdfast.sequence.ports.Received`)."""
 
     def __init__(
         self,

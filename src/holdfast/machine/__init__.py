@@ -1,7 +1,7 @@
 """The ports bound to this machine: its clocks, its event loop's timers, its randomness, its structured log.
 
-A driver without opinions. The disk's port is in `storage/`, the network's in `net/`; the simulator has
-counterparts of them all, and a core cannot tell the difference.
+This package makes no decisions of its own. The disk's port is in `storage/`, the network's in `net/`. The
+simulator has counterparts of all of them, and a core cannot tell the difference.
 """
 
 from holdfast.machine.process_end import end_on_broken_invariant

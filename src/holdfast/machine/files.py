@@ -1,9 +1,9 @@
-"""Files for this user alone: what a domain keeps is its users' data, and its locks and logs say where it is.
+"""Files that only this user can access, and directories that survive a power cut.
 
-Everything is made closed (directories 0700, files 0600), whatever the shell's umask is; what an earlier run
-left open is closed when the domain starts.
-
-A directory that is still there after a power cut: its own name is durable too (D3).
+A domain's files are its users' data, and its locks and logs reveal where that is. Everything is therefore
+created private (directories 0700, files 0600), whatever the shell's umask is, and files that an earlier run
+left accessible are made private when the domain starts. :func:`make_durably` also makes the name of a
+directory durable (D3).
 """
 
 import os
@@ -20,32 +20,35 @@ OTHERS: Final = 0o077
 
 
 def close_to_others() -> None:
-    """Whatever this process and those it starts make from now on is theirs alone."""
+    """Make everything that this process and its children create from now on private to this user."""
     os.umask(OTHERS)
 
 
 def make_private(directory: Path) -> None:
-    """Make *directory* when absent, for this user alone."""
+    """Create *directory* when absent, private to this user."""
     directory.mkdir(parents=True, exist_ok=True, mode=DIRECTORY_MODE)
 
 
 def open_private(file: Path, flags: int) -> BinaryIO:
-    """*file*, made when absent; also one that was left open is closed to others."""
+    """Open *file*, creating it when absent, and make it private if it was not."""
     descriptor = os.open(file, flags | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
     _narrow(file, os.fstat(descriptor))
     return os.fdopen(descriptor, "ab" if flags & os.O_APPEND else "wb")
 
 
 def narrow(path: Path) -> None:
-    """Close *path* to others, and everything in it when it is a directory. Links are left alone: what they
-    lead to is somebody else's. Raises ``InvalidRequest`` for what is not ours to close."""
+    """Make *path* private, and everything in it when it is a directory.
+
+    Links are left alone, because their targets belong to somebody else. Raises ``InvalidRequest`` for a path
+    whose mode we may not change.
+    """
     try:
         found = path.lstat()
     except OSError:
-        return  # it is not there, or whoever uses it will say what is wrong
+        return  # it does not exist, or its user will report what is wrong
     if stat.S_ISLNK(found.st_mode):
         return
-    _narrow(path, found)  # a directory first: from then on nobody else can put anything in its place
+    _narrow(path, found)  # a directory first: from then on nobody else can replace anything in it
     if not stat.S_ISDIR(found.st_mode):
         return
     try:
@@ -57,8 +60,11 @@ def narrow(path: Path) -> None:
 
 
 def narrow_own(directory: Path, ours: Container[str]) -> None:
-    """Close what is named in *ours* within *directory*; and the directory, if it holds nothing else. One that
-    was somebody's before (``--dir .``) stays as open as they want it."""
+    """Make the entries of *directory* that are named in *ours* private.
+
+    The directory itself is made private if it holds nothing else. A directory that somebody used before
+    (``--dir .``) keeps its mode.
+    """
     try:
         names = os.listdir(directory)
     except OSError:
@@ -85,21 +91,21 @@ def _narrow(path: Path, found: os.stat_result) -> None:
 
 
 def make_durably(directory: Path) -> None:
-    """Make *directory* when absent; sync the names of it and its ancestors up to the root of the file system.
-    What is made is this user's alone.
+    """Create *directory* when absent, private to this user, and make its name durable.
 
-    Always, not only when made here: whoever laid it out or locked it first may have made it, unsynced.
+    The names of it and its ancestors are synced up to the root of the file system, even if the directory
+    exists: whoever prepared or locked it first may have created it without a sync.
     """
     make_private(directory)
     directory = directory.resolve()
     device = directory.stat().st_dev
     for ancestor in directory.parents:
         if ancestor.stat().st_dev != device:
-            return  # beyond a mount point: it was there before anything below it
+            return  # beyond a mount point, which existed before anything below it
         try:
             descriptor = os.open(ancestor, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except PermissionError:
-            return  # a process that may not look into it has made nothing in it
+            return  # a process that may not open it has created nothing in it
         try:
             os.fsync(descriptor)
         finally:

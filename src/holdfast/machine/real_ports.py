@@ -1,9 +1,4 @@
-"""This machine's clocks as a Clock port.
-
-An event loop's timers as a Timers port.
-
-This machine's randomness as a Random port, and nonces from it.
-"""
+"""The Clock, Timers and Random ports on the real machine, and fresh nonces."""
 
 import asyncio
 import random
@@ -17,16 +12,16 @@ from holdfast.model.ports import TimerId
 
 
 class MachineClock:
-    """``now`` counts suspended time: a lease must not outlive a closed lid (R3)."""
+    """This machine's clocks. ``now`` counts suspended time: a lease must not outlive a closed lid (R3)."""
 
-    # Not methods of ours: one call looks at the clocks twenty times, and a Python function around each look
-    # costs more than the look.
+    # These are not Python methods: one call reads the clocks twenty times, and a Python function around each
+    # read costs more than the read.
     now = staticmethod(partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME))
     wall = staticmethod(time.time_ns)
 
 
 class LoopTimers:
-    """Timers of one core on one loop. After :meth:`close` none fires and none can be set."""
+    """The timers of one core on one loop. After :meth:`close` none fires and none can be set."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, on_timer: Callable[[Hashable], None]) -> None:
         self._loop = loop
@@ -59,7 +54,7 @@ class LoopTimers:
 
 
 class MachineRandom:
-    """Each stream is seeded by the operating system; there is nothing to reproduce outside the simulator."""
+    """This machine's randomness. The system seeds each stream; only the simulator needs reproducible ones."""
 
     def __init__(self) -> None:
         self._streams: dict[str, random.Random] = {}

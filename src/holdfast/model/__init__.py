@@ -1,5 +1,5 @@
-"""What everyone shares: ids, CSNs, errors, ports. A core; it knows nobody else.
+"""The types that all packages share: ids, CSNs, messages, errors, ports. It imports no other package.
 
-Owns the words. Values are immutable and compare by value; no module here does IO, reads a clock, or
-keeps state. Behaviour (generating CSNs, replicating, storing) belongs to the packages that import this one.
+Values are immutable and compare by value. No module here does IO, reads a clock, or keeps state. Behaviour
+(generating CSNs, replicating, storing) belongs to the packages that import this one.
 """

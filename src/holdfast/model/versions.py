@@ -1,10 +1,10 @@
-"""Two versions side by side: processes are upgraded one by one, so each hears words of a later one.
+"""Compatible decoding: processes are upgraded one by one, so each receives messages of a later version.
 
-What travels grows in two ways only. A message gets new fields, at its end and with defaults: an older reader
-passes over them, a newer one takes the default for what an older writer did not say. And a union gets new
-kinds of messages: an older reader passes over those too, as over a message that was lost, and whoever sends
-one does without its answer. A new kind of frame needs a new version of the handshake (``net.handshake``), and
-goes to nobody who agreed on an older one.
+Messages change in only two ways. A message may get new fields, at its end and with defaults: an older reader
+ignores them, and a newer one uses the default where an older writer sent nothing. And a union may get new
+kinds of messages: an older reader ignores those, like a lost message, and the sender does without the answer.
+A new kind of frame needs a new version of the handshake (``net.handshake``) and is never sent to a peer that
+agreed on an older one.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class LaterKind(msgspec.ValidationError):
-    """Raised when a message is of a kind that this version does not know; it is no damage."""
+    """Raised when a message is of a kind that this version does not know; the message is not damaged."""
 
 
 class Decoder(Generic[T]):
@@ -27,7 +27,8 @@ class Decoder(Generic[T]):
         self._tags = frozenset(_tags_of(msgspec.inspect.type_info(union)))
 
     def decode(self, payload: bytes) -> T:
-        """Raises :class:`LaterKind`, and ``msgspec.DecodeError`` for anything else that is none of them."""
+        """Decode a message. Raises :class:`LaterKind`, or ``msgspec.DecodeError`` for anything else that does
+        not fit."""
         try:
             message: T = self._decode(payload)
         except msgspec.ValidationError:
@@ -46,7 +47,7 @@ def _tags_of(union: msgspec.inspect.Type) -> Iterator[str | int]:
 
 
 def _tag_in(payload: bytes) -> str | int | None:
-    """What a message of any version says it is; None when it says nothing of that."""
+    """The tag of a message of any version; None if it has none."""
     match msgspec.msgpack.decode(payload):
         case [str() | int() as tag, *_] if not isinstance(tag, bool):
             return tag

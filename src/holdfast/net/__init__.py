@@ -1,13 +1,13 @@
-"""The native protocol: msgpack frames over TCP or mutual TLS, pipelined, every bound named.
+"""The native protocol: msgpack frames over TCP or mutual TLS, pipelined, with named bounds.
 
-Owns the framing, the handshake (version, domain, role, id), the life of a connection and its back-pressure,
-and the domain's certificates. Leaves what frames mean to whoever sends and receives them: each subsystem has
-its range of :class:`Kind` and decodes its own payloads, with typed decoders.
+This package owns the framing, the handshake (version, domain, role, id), the life of a connection and its
+back-pressure, and the domain's certificates. It does not know what frames mean: each subsystem has its range
+of :class:`Kind` and decodes its own payloads with typed decoders.
 
-``frame``, ``handshake`` and ``session`` are the protocol without IO. ``connection`` drives it on asyncio (run
-it on uvloop), over a ``layer`` that is plain or TLS and with the back-pressure of ``flow``; ``tcp`` listens
-and connects, and ``admission`` says whom servers let in. ``inbox``, ``requests`` and ``reconnect`` are ways
-to use a connection.
+``frame``, ``handshake`` and ``session`` are the protocol without IO; ``handshake`` also says which roles
+servers admit. ``connection`` runs the protocol on asyncio (use uvloop), over the plain or TLS layer of
+``tls`` and with the back-pressure of ``flow``. ``tcp`` listens, connects and reconnects; ``requests`` adds
+questions with answers and a bounded inbox.
 """
 
 from holdfast.net.address import Address

@@ -1,8 +1,8 @@
-"""The process of a host: its life, its object graph, and what binds cores to this machine.
+"""The process of a host: its startup and shutdown, its objects, and their drivers on this machine.
 
-`host` is its life, `assembly` builds its groups, `frame_dispatch` hands on what comes in, `store` and
-`session` open what it stands on, `heartbeat_thread` runs beside the loop, `faults` detects and reports. A
-host is known by id and incarnation, never by address or pid. Its store is locked from before it serves until
-its process is gone, and that lock, or `waitpid` of its own child, is the only proof of death that an agent
-gives (K2).
+`host` runs the process from start to stop, `assembly` builds its groups, `frame_dispatch` routes incoming
+frames, `store` and `session` open the host's disk and its session, `heartbeat_thread` runs beside the event
+loop, and `faults` detects and reports faults. A host is identified by its id and incarnation, never by
+address or pid. Its store stays locked from before it serves until the process is gone. An agent accepts only
+that lock, or `waitpid` of its own child, as proof of death (K2).
 """

@@ -1,8 +1,9 @@
-"""One group's replicated sequence: an order of operations that survives its members.
+"""One group's replicated sequence: an ordered log of operations that survives the failure of members.
 
-A core. It replicates opaque records from a primary to its backups and decides, with the authority's views,
-who may order them (V, S, R, M, K, D2): :class:`.member.Member`, one per group and host, on the
-:class:`.ports.HostPorts` of its host. `primary`, `submission`, `progress` and `membership` are what a primary
-does, `acceptance`, `catchup` and `claim` what a backup does. `retention` is the table by which each call is
-executed exactly once (X). What an operation means is left to the styles. `DESIGN.md` tells how it is built.
+The package replicates opaque records from a primary to its backups and decides, together with the views in
+the authority, which member may order them (rules V, S, R, M, K and D2). A host runs one
+:class:`.member.Member` per group, on top of its :class:`.ports.HostPorts`. `primary`, `submission`,
+`progress` and `membership` implement the primary's side; `acceptance`, `catchup` and `claim` implement the
+backup's side. `retention` is the table that makes each call execute exactly once (X). The replication styles
+decide what an operation means. `DESIGN.md` explains how the package is built.
 """

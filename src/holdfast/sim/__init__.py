@@ -1,11 +1,11 @@
-"""The deterministic simulator: whole domains of production cores under one seed.
+"""The deterministic simulator: it runs whole domains of production cores under one seed.
 
-Owns the event heap and the simulated clocks, network and disks behind the ports of
-:mod:`holdfast.model.ports`; the faults and how they are drawn from a seed; the runner that counts, keeps,
-replays and shrinks. Invariants: a run depends on its :class:`Options` alone; nothing in it reads the
-machine's clock, randomness or hash order; a handle of an ended incarnation does nothing.
-Left to others: what a scenario checks (:mod:`.scenarios`, :mod:`.checkers`) and which rules a planted
-bug breaks (:mod:`holdfast.sim.runner.planted`).
+The package owns the event heap; the simulated clocks, network and disks behind the ports of
+:mod:`holdfast.model.ports`; the faults and how they are drawn from a seed; and the runner that counts, keeps,
+replays and shrinks runs. Three invariants hold. A run depends on its :class:`Options` alone. Nothing in a run
+reads the machine's clock, randomness or hash order. A handle of an ended incarnation does nothing. What a
+scenario checks is left to :mod:`.scenarios` and :mod:`.checkers`, and which rules a planted bug breaks to
+:mod:`holdfast.sim.runner.planted`.
 """
 
 from holdfast.sim.engine.clocks import ClockOptions, SimTimers

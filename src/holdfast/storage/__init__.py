@@ -1,7 +1,8 @@
-"""What a host keeps on its disk: the write-ahead log of all its groups, checkpoints, the store's identity.
+"""A host's storage: the write-ahead log of all its groups, their checkpoints, and the store's identity.
 
-Owns the promise "durable before acknowledged" (D): nothing is reported durable before a sync that
-covers it, a failed sync ends the store, damage below the synced mark is reported and never cut away.
-Everything but :mod:`.disk` and :mod:`.lock` is a state machine on the Disk port, so the simulator runs the
-same code on a disk that tears, rots and forgets. What a record means is left to the packages above.
+This package keeps the promise "durable before acknowledged" (D): nothing is reported durable before a sync
+that covers it, a failed sync ends the store, and damage below the synced mark is reported and never cut away.
+Everything except :mod:`.disk` and :mod:`.lock` is a state machine on the Disk port, so that the simulator
+runs the same code on a disk that tears writes, rots and forgets. This package does not know what a record
+means; the packages above do.
 """

@@ -1,4 +1,4 @@
-"""Waiting for syncs: several are joined into one continuation, and the first failure is final (D1)."""
+"""Waits for syncs: joins several into one continuation, and treats the first failure as final (D1)."""
 
 from collections.abc import Callable, Iterable
 
@@ -7,7 +7,7 @@ from holdfast.model.ports import Disk, Token
 
 
 class Syncs:
-    """The syncs that one owner waits for. Tokens begin with the owner's name, so owners can share a disk."""
+    """The syncs of one owner. Tokens begin with the owner's name, so that owners can share a disk."""
 
     def __init__(self, disk: Disk, owner: str, on_failed: Callable[[HoldfastError], None]) -> None:
         self._disk = disk
@@ -18,7 +18,7 @@ class Syncs:
         self._is_failed = False
 
     def after(self, names: Iterable[str], then: Callable[[], None], *, directory: bool = False) -> None:
-        """Sync the files *names* and, when asked, the directory; call *then* when all of it is durable."""
+        """Sync the files *names* and, if asked, the directory; call *then* when all of it is durable."""
         wait = _Wait(then)
         for name in names:
             self._disk.sync(name, self._token(wait, name))
@@ -28,11 +28,11 @@ class Syncs:
             then()
 
     def write_durably(self, name: str, offset: int, data: bytes, then: Callable[[], None]) -> None:
-        """Write in turn (see ``Disk.write_durably``); call *then* when it is durable."""
+        """Write in order (see ``Disk.write_durably``); call *then* when it is durable."""
         self._disk.write_durably(name, offset, data, self._token(_Wait(then), name))
 
     def on_synced(self, token: Token, ok: bool) -> bool:
-        """Take the disk's answer; False when *token* is another owner's."""
+        """Process the disk's answer; return False when *token* belongs to another owner."""
         if not isinstance(token, tuple) or token[0] != self._owner:
             return False
         wait = self._waiting.pop(token[1])
@@ -53,7 +53,7 @@ class Syncs:
 
 
 class _Wait:
-    """A continuation, and how many syncs it still waits for."""
+    """A continuation, and the number of syncs it still waits for."""
 
     __slots__ = ("left", "then")
 

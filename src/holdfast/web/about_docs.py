@@ -1,6 +1,6 @@
-"""The API's own description: for programs, and for people a page that needs nothing from anywhere else.
+"""Endpoints that describe the API: an OpenAPI document for programs, and a self-contained page for people.
 
-The description of the API that programs read, made from the table of endpoints.
+Both are made from the table of endpoints.
 """
 
 import re
@@ -98,7 +98,7 @@ _HEAD: Final = (
 
 
 class _Docs:
-    """Tells of *endpoints*, and of itself."""
+    """Describes *endpoints* and its own two endpoints."""
 
     def __init__(self, endpoints: Sequence[Endpoint]) -> None:
         self.endpoints = (*endpoints, *self._own())
@@ -140,7 +140,7 @@ class _Docs:
 
 
 def documented(endpoints: Sequence[Endpoint]) -> tuple[Endpoint, ...]:
-    """*endpoints*, and those that tell of them all."""
+    """*endpoints*, plus the endpoints that describe all of them."""
     return _Docs(endpoints).endpoints
 
 

@@ -1,4 +1,4 @@
-"""Streams that say that they live: what comes, and a word whenever nothing does for a while."""
+"""Keeps quiet streams alive: passes on events, and marks each pause between them."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -10,8 +10,10 @@ T = TypeVar("T")
 
 
 async def with_pauses(events: AsyncIterator[T]) -> AsyncGenerator[T | None, None]:
-    """*events*, and None whenever there is none for a while. Closed before *events* is: nothing of it is
-    awaited any more then."""
+    """Yield *events*, and None whenever there is none for a while.
+
+    Close it before *events*: it then no longer awaits any of them.
+    """
     coming: asyncio.Future[T] | None = None
     try:
         while True:

@@ -1,6 +1,6 @@
-"""Reading a request's body: within bounds of size and time, and into the type that its endpoint takes.
+"""Reads a request's body within limits of size and time, and the request headers that endpoints share.
 
-The request headers that endpoints share.
+The body is decoded into the type that its endpoint takes.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ async def read_body(request: Request, endpoint: Endpoint) -> Any:
     if not body and endpoint.body_default is not None:
         body = endpoint.body_default
     elif request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
-        # Demanded also because no page of another site can send it without being asked first.
+        # Also required because a page of another site cannot send this type without the browser asking first.
         text = "the body's Content-Type is not application/json"
         raise refuse(415, "not_json", text, "Send JSON, and say so.")
     try:

@@ -1,4 +1,4 @@
-"""Cannot be imported."""
+"""A module that cannot be imported."""
 
 
 class Strict:

@@ -1,4 +1,4 @@
-"""A class whose objects cannot be made in some processes: those whose pid is a file in *marks*."""
+"""A class whose objects cannot be made in processes whose pid is a file in *marks*."""
 
 import os
 from pathlib import Path

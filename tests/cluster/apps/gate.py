@@ -1,4 +1,4 @@
-"""A class whose call waits for a file, and whose hosts write their spans, one a line, into their logs."""
+"""A class whose call waits for a file, and whose hosts write their spans, one per line, into their logs."""
 
 import os
 import sys
@@ -22,7 +22,7 @@ trace.set_tracer_provider(provider)
 
 class Gate:
     def go_through(self, marks: str) -> None:
-        """Say which process is there, wait until the gate is open, and fail."""
+        """Record which process executes this, wait until the gate is open, and fail."""
         directory = Path(marks)
         (directory / "waits").with_suffix(".new").write_text(str(os.getpid()))
         (directory / "waits").with_suffix(".new").rename(directory / "waits")

@@ -1,4 +1,4 @@
-"""A class whose objects say how they are: once as a file in *marks* tells them, named by their process."""
+"""A class whose objects report their health once as told by a file in *marks*, named after their process."""
 
 import os
 import time

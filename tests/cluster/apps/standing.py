@@ -1,4 +1,4 @@
-"""A class with a method that takes long, and keeps the host's loop meanwhile."""
+"""A class with a method that takes long and blocks the host's loop meanwhile."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""A class with a strict interface, and classes that are no use as groups."""
+"""A class with a strict interface, and classes that cannot be used for groups."""
 
 import threading
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ class Strict:
 
 
 class Locked:
-    """Cannot be captured: a lock is no state."""
+    """Cannot be captured, because a lock is not state."""
 
     def __init__(self) -> None:
         self.total = 0

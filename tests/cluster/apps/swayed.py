@@ -1,5 +1,5 @@
-"""A class whose method depends on something that is not in its state: in a process whose pid is a file in
-*marks*, it counts twice."""
+"""A class whose method depends on something outside its state: in a process whose pid is a file in *marks*,
+it counts double."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A class whose replies, timers and exceptions have sets within them, in an order of each process's own."""
+"""A class whose replies, timers and exceptions contain sets, whose order differs between processes."""
 
 from dataclasses import dataclass
 from typing import Any

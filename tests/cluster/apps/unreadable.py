@@ -1,4 +1,4 @@
-"""Classes whose state, at times, can be written and not be read back: one of each kind."""
+"""Classes whose state, at times, can be written but not read back: one of each kind."""
 
 import json
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Job:
 
 
 class Scheduler:
-    """A field that is annotated ``datetime | None`` holds a float."""
+    """A field annotated ``datetime | None`` contains a float."""
 
     jobs: dict[str, Job]
 
@@ -75,7 +75,7 @@ class Refusing:
 
 
 class Changing:
-    """What is read back is another value: a pair comes back as a list."""
+    """Reading back gives a different value: a pair becomes a list."""
 
     def __init__(self) -> None:
         self.rows: list[Any] = []

@@ -26,7 +26,8 @@ class CutReport:
 
 
 class FaultyDisk:
-    """A FUSE file system, empty at first; *seed* chooses what tears. A command holds when it returns."""
+    """A FUSE file system, empty at first; *seed* decides what tears. A command has taken effect when it
+    returns."""
 
     def __init__(self, path: Path, *, seed: int) -> None:
         self.path = path
@@ -51,21 +52,22 @@ class FaultyDisk:
         return self.power_on(torn=torn)
 
     def power_off(self) -> None:
-        """Every call into the disk fails from now on (ENOTCONN), for processes that have files open for good.
+        """Fail every call into the disk from now on (ENOTCONN), permanently for processes that have files
+        open.
 
-        Whoever was told "synced" before was told the truth; a call in flight ends in an error.
+        Syncs that were reported done before are durable; a call in flight ends in an error.
         """
         self._process.call("power_off")
 
     def power_off_after(self, changes: int) -> None:
-        """Let the power go by itself before the change (write, sync, create, rename, ...) after so many."""
+        """Let the power fail by itself after that many more changes (write, sync, create, rename, ...)."""
         self._process.call("power_off_after", changes=changes)
 
     def is_on(self) -> bool:
         return bool(self._process.call("is_on"))
 
     def power_on(self, *, torn: bool = False) -> CutReport:
-        """Come back with what was synced; *torn*: and with a random part of what was not.
+        """Come back with what was synced and, if *torn*, with a random part of what was not.
 
         Torn, any unsynced 512-byte sector may have been written or not, and unsynced changes of a directory
         are there up to a random one.
@@ -73,7 +75,7 @@ class FaultyDisk:
         return CutReport(**self._process.call("power_on", torn=torn))
 
     def fail_syncs(self, count: int = 1, *, after: int = 0) -> None:
-        """*count* syncs fail with EIO, once *after* more have succeeded.
+        """Let *count* syncs fail with EIO, once *after* more have succeeded.
 
         As on Linux, a file's data that such a sync should have written stays readable, counts as clean, and
         is not written by any later sync.
@@ -84,18 +86,18 @@ class FaultyDisk:
         self._process.call("set_syncs", fail_count=-1, fail_after=0)
 
     def hang_syncs(self) -> None:
-        """Syncs neither succeed nor fail until :meth:`resume_syncs`; who is in one cannot even be killed."""
+        """Let syncs hang until :meth:`resume_syncs`; a process inside one cannot even be killed."""
         self._process.call("set_syncs", hanging=True)
 
     def resume_syncs(self) -> None:
         self._process.call("set_syncs", hanging=False)
 
     def ignore_syncs(self, ignored: bool = True) -> None:
-        """The disk lies: syncs succeed and make nothing durable."""
+        """Let the disk lie: syncs succeed and make nothing durable."""
         self._process.call("set_syncs", ignored=ignored)
 
     def fill_up(self, *, free_bytes: int = 0) -> None:
-        """Files may grow by so much in all; then writes are short or fail with ENOSPC.
+        """Let files grow by that much in total; then writes are short or fail with ENOSPC.
 
         Overwriting needs no room.
         """
@@ -105,15 +107,16 @@ class FaultyDisk:
         self._process.call("set_capacity", free_bytes=None)
 
     def flip_bits(self, path: str | Path, offset: int, mask: int = 1) -> None:
-        """Flip the bits of *mask* in one byte of a file, *path* being relative to the disk or below it."""
+        """Flip the bits of *mask* in one byte of a file; *path* is relative to the disk or below it."""
         self._process.call("flip", path=self._relative(path), offset=offset, mask=mask)
 
     def spoil_sector(self, path: str | Path, offset: int) -> None:
-        """Reading the sector at *offset* fails with EIO until it is written again."""
+        """Let reading the sector at *offset* fail with EIO until it is written again."""
         self._process.call("spoil", path=self._relative(path), offset=offset)
 
     def counters(self) -> dict[str, int]:
-        """``writes``, ``written_bytes``, ``syncs``, ``directory_syncs``, ``failed_syncs`` since the start."""
+        """Return ``writes``, ``written_bytes``, ``syncs``, ``directory_syncs``, ``failed_syncs`` since the
+        start."""
         return dict(self._process.call("counters"))
 
     def _relative(self, path: str | Path) -> str:

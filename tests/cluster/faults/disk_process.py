@@ -1,4 +1,5 @@
-"""The process behind :class:`faults.disk.FaultyDisk`: mounts the volume, serves the kernel, obeys the test.
+"""The process behind :class:`faults.disk.FaultyDisk`: it mounts the volume, serves the kernel, and obeys the
+test.
 
 Usage: ``python -m faults.disk_process CONTROL_FD MOUNT_POINT SEED``
 """
@@ -46,7 +47,7 @@ class DiskProcess:
         )
 
     def run(self) -> None:
-        """Serve until the test lets go."""
+        """Serve until the test closes the socket."""
         try:
             while self._serve():
                 pass
@@ -68,7 +69,7 @@ class DiskProcess:
         return True
 
     def _power_on(self, *, torn: bool) -> dict[str, int]:
-        """What was not synced is gone (*torn*: a random part of it); mount what is left."""
+        """Drop what was not synced (*torn*: a random part of it), and mount what is left."""
         if self._device is not None:
             raise RuntimeError("the power is on")
         sectors, names = self._volume.power_cut(self._random if torn else None)
@@ -83,10 +84,12 @@ class DiskProcess:
         }
 
     def _power_off(self) -> None:
-        """From here on every call into the old mount fails, also for those who still hold its files open."""
+        """From here on fail every call into the old mount, also for processes that still have its files
+        open."""
         if self._device is None:
             return
-        # Closing the device aborts the connection, so that unmounting cannot wait for an answer of ours.
+        # Closing the device aborts the connection, so that unmounting cannot wait for an answer of this
+        # process.
         os.close(self._device)
         self._device = self._server = None
         _unmount(self._mount_point)

@@ -1,4 +1,4 @@
-"""The few calls in which tests of a disk speak: write, sync or not, and sync the directory."""
+"""The few calls that tests of a disk use: write, sync or not, and sync the directory."""
 
 import os
 from contextlib import suppress
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def write(path: Path, data: bytes, *, sync: bool, offset: int = 0) -> None:
-    """Write into *path*, made when absent, and *sync* it or not."""
+    """Write into *path*, which is created when absent, and optionally *sync* it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
     try:
         os.pwrite(descriptor, data, offset)
@@ -32,6 +32,6 @@ def write_durably(path: Path, data: bytes) -> Path:
 
 
 def close_dead(descriptor: int) -> None:
-    """Close a file whose disk has lost its power; whether that is an error depends on what went before."""
+    """Close a file whose disk has lost power; whether that is an error depends on what happened before."""
     with suppress(OSError):
         os.close(descriptor)

@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Internet:
-    """Machines joined each to each. What *seed* decides is which of a link's packets suffer."""
+    """Machines that are all joined to each other. *seed* decides which of a link's packets suffer."""
 
     def __init__(self, machines: Sequence[str], *, seed: int) -> None:
         self._names = list(machines)
@@ -56,7 +56,7 @@ class Internet:
         return self._machines[machine][0]
 
     def command(self, machine: str, argv: Sequence[str]) -> list[str]:
-        """The command line that runs *argv* on *machine*; its pid is the program's own."""
+        """Return the command line that runs *argv* on *machine*; its pid is the program's own."""
         _, namespace = self._machines[machine]
         return ["nsenter", f"--net=/proc/{self._router.pid}/fd/{namespace}", "--", *argv]
 
@@ -67,7 +67,7 @@ class Internet:
         return process
 
     def inside(self, machine: str, work: Callable[[], T]) -> T:
-        """Do *work* on *machine*: in a thread of this process, whose sockets are all there."""
+        """Run *work* on *machine*, in a thread of this process whose sockets are all there."""
         _, namespace = self._machines[machine]
         with ThreadPoolExecutor(max_workers=1) as thread:
             thread.submit(enter_namespace, f"/proc/{self._router.pid}/fd/{namespace}").result()
@@ -81,29 +81,31 @@ class Internet:
         one_way: bool = False,
         **conditions: float,
     ) -> None:
-        """Give links their :class:`Conditions`; what is not named is perfect. Without machines: all links."""
+        """Give links their :class:`Conditions`; whatever is not named is perfect. Without machines: all
+        links."""
         values = dataclasses.asdict(Conditions(**conditions))
         self._router.call("set", source=source, goal=goal, one_way=one_way, conditions=values)
 
     def cut(self, source: str, goal: str | None = None, *, one_way: bool = False) -> None:
-        """Nothing passes from *source* to *goal* (default: anyone) and, unless *one_way*, nothing back."""
+        """Let nothing pass from *source* to *goal* (default: anyone) and, unless *one_way*, nothing back."""
         self._router.call("cut", source=source, goal=goal, one_way=one_way)
 
     def flap(self, source: str, goal: str | None = None, *, up_ms: int, down_ms: int) -> None:
-        """The links between them pass packets for *up_ms*, then none for *down_ms*, and so on."""
+        """Let the links between them pass packets for *up_ms*, then none for *down_ms*, and so on."""
         self._router.call("flap", source=source, goal=goal, up_ms=up_ms, down_ms=down_ms)
 
     def unplug(self, machine: str) -> None:
-        """Its interface goes down: unlike with a cut, programs there are told."""
+        """Take its interface down: unlike with a cut, programs there notice."""
         self._router.call("link", machine=machine, is_up=False)
 
     def plug_in(self, machine: str) -> None:
         self._router.call("link", machine=machine, is_up=True)
 
     def heal(self) -> None:
-        """Every link passes everything at once; every interface is up. Delayed packets still arrive."""
+        """Let every link pass everything at once, with every interface up. Delayed packets still arrive."""
         self._router.call("heal")
 
     def counters(self) -> dict[str, int]:
-        """Packets ``passed``, ``lost``, ``doubled``, ``overflowed``, and ``foreign`` to every machine."""
+        """Return the packets ``passed``, ``lost``, ``doubled``, ``overflowed``, and ``foreign`` to every
+        machine."""
         return dict(self._router.call("counters"))

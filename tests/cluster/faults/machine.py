@@ -1,5 +1,5 @@
-"""What the faults need of the machine: root, two devices, a compiler. Without them a test skips, loudly, or
-fails where CI must have them."""
+"""What the faults need from the machine: root, two devices, a compiler. Without them a test skips, with a
+reason, or fails where CI must have them."""
 
 import os
 import shutil
@@ -11,23 +11,24 @@ _CAP_SYS_ADMIN = 21
 
 
 def require_fuse() -> None:
-    """For ``disk``: the device of user-space file systems, and the right to mount."""
+    """Require, for ``disk``, the device of user-space file systems, and the right to mount."""
     require_device("/dev/fuse")
 
 
 def require_tun() -> None:
-    """For ``internet``: the device of user-space networks, the right to make namespaces, a way into them."""
+    """Require, for ``internet``, the device of user-space networks, the right to make namespaces, and a way
+    into them."""
     require_device("/dev/net/tun")
     require_program("nsenter")
 
 
 def require_compiler() -> str:
-    """For ``preload``: the C compiler's path."""
+    """Require, for ``preload``, the C compiler; return its path."""
     return require_program("gcc")
 
 
 def require_device(path: str) -> None:
-    """A device of this machine, and the right to use what it stands for."""
+    """Require a device of this machine, and the right to use what it stands for."""
     if not _has_capability(_CAP_SYS_ADMIN):  # root in a container often lacks it
         missing(f"right to mount and to make namespaces (CAP_SYS_ADMIN, needed with {path})")
     try:
@@ -43,7 +44,7 @@ def _has_capability(number: int) -> bool:
 
 
 def require_program(name: str) -> str:
-    """The path of a program."""
+    """Require a program; return its path."""
     found = shutil.which(name)
     if found is None:
         missing(f"{name} program")

@@ -1,4 +1,4 @@
-"""A process that says what it has done, line by line, and may be killed or stopped at any moment."""
+"""A process that prints what it has done, line by line, and may be killed or stopped at any moment."""
 
 import os
 import signal
@@ -12,9 +12,10 @@ ENDING_TIMEOUT_S = 30.0
 
 
 class Victim:
-    """Starts *argv* and collects the whole lines it prints; a line cut short by death was never said.
+    """Starts *argv* and collects the complete lines it prints; a line cut short by death does not count.
 
-    Signals go to this pid alone, and only while it has not been waited for: it cannot be another's by then.
+    Signals go to this pid only, and only while it has not been waited for, so it cannot belong to another
+    process.
     """
 
     def __init__(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> None:
@@ -29,7 +30,7 @@ class Victim:
         self.kill()
 
     def start(self) -> None:
-        """Start it, for the first time or again; what an earlier life said is forgotten."""
+        """Start it, for the first time or again; the output of an earlier life is forgotten."""
         self._lines: list[str] = []
         self._ended = False
         self._process = subprocess.Popen(
@@ -45,13 +46,13 @@ class Victim:
         return self._process.pid
 
     def wait_for_lines(self, count: int, *, timeout_s: float) -> bool:
-        """Whether it has said *count* lines, waiting for them unless it ends first."""
+        """Wait for *count* lines unless the process ends first; return whether it has printed them."""
         with self._spoke:
             self._spoke.wait_for(lambda: len(self._lines) >= count or self._ended, timeout_s)
             return len(self._lines) >= count
 
     def wait_until_silent(self, *, for_s: float = 1.0) -> int:
-        """How many lines it has said, once it has said nothing more for so long."""
+        """Return how many lines it has printed, once it has printed nothing more for that long."""
         with self._spoke:
             while True:
                 said = len(self._lines)
@@ -59,19 +60,19 @@ class Victim:
                     return said
 
     def wait(self, *, timeout_s: float) -> int:
-        """Wait until it ends by itself; its exit status, negative for a signal."""
+        """Wait until it ends by itself; return its exit status, negative for a signal."""
         status = self._process.wait(timeout=timeout_s)
         self._finish_reading()
         return status
 
     def kill(self) -> None:
-        """SIGKILL, now; returns when it is gone and everything it said is in ``lines``."""
+        """Send SIGKILL; returns when it is gone and everything it printed is in ``lines``."""
         self._signal(signal.SIGKILL)
         self._process.wait(timeout=ENDING_TIMEOUT_S)
         self._finish_reading()
 
     def stop(self) -> None:
-        """SIGSTOP: it stands still from now on, holding all it holds, until :meth:`go_on`."""
+        """Send SIGSTOP: it stands still, holding everything it holds, until :meth:`go_on`."""
         self._signal(signal.SIGSTOP)
         os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOWAIT)
 
@@ -85,7 +86,7 @@ class Victim:
 
     @property
     def errors(self) -> str:
-        """What it wrote to stderr; complete once it has ended."""
+        """Return what it wrote to stderr; complete once it has ended."""
         return self._errors.decode(errors="replace")
 
     def _signal(self, number: signal.Signals) -> None:

@@ -1,6 +1,6 @@
 """A network namespace with one TUN interface in it, made with system calls alone.
 
-The namespace has no name and no place in the file system: it ends with the last process in it and the last
+The namespace has no name and no entry in the file system: it ends with the last process in it and the last
 descriptor on it, so there is nothing to remove.
 """
 
@@ -27,7 +27,7 @@ class Machine:
     """A namespace with loopback and, at *address*, ``tun0``; its packets pass through ``fileno()``."""
 
     def __init__(self, address: str) -> None:
-        """Also moves the calling process into the new namespace; making the next machine moves it on."""
+        """Make the namespace and move the calling process into it; making the next machine moves it on."""
         if _libc.unshare(_CLONE_NEWNET) != 0:
             number = ctypes.get_errno()
             raise OSError(number, f"cannot make a network namespace: {os.strerror(number)}")
@@ -45,7 +45,7 @@ class Machine:
         return self._device
 
     def set_up(self, is_up: bool) -> None:
-        """Interface up or down; while down, programs in here are told that the network is unreachable."""
+        """Set the interface up or down; while it is down, programs in here get "network is unreachable"."""
         self._set_flags(_INTERFACE, _IFF_UP if is_up else 0)
 
     def _set_address(self, request: int, address: str) -> None:

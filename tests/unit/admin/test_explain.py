@@ -1,4 +1,4 @@
-"""What is said of a group that is not served: why, and what helps."""
+"""What is said about a group that is not served: why, and what helps."""
 
 import pytest
 
@@ -71,7 +71,7 @@ def test_nothing_is_said_of_one_that_is_served() -> None:
 def test_a_group_whose_hosts_have_just_died_waits_for_them_and_is_not_to_be_recovered(
     in_sync: tuple[HostId, ...],
 ) -> None:
-    """Nobody said that an object is missing, so nobody is told to go on without one."""
+    """No member reports a missing object, so nobody is advised to continue without one."""
     found = said(in_sync=in_sync)
     assert "are back, which hold all that was acknowledged" in found
     assert "recover" not in found
@@ -86,7 +86,7 @@ def test_where_those_that_answer_have_no_object_the_silent_one_is_brought_back_f
 
 
 def test_objects_that_nobody_can_make_are_no_matter_of_recovery() -> None:
-    """It would make one of the same records, and fail as they did."""
+    """A recovery would build the object from the same records, and fail in the same way."""
     found = said(*(held(host, Rank.UNABLE) for host in (A, B, C)))
     assert "`holdfast group upgrade jobs`" in found
     assert "`holdfast group recover` would not help" in found

@@ -1,4 +1,4 @@
-"""Making a group while answers are lost: once, and not again after it was deleted."""
+"""Creating a group while answers are lost: it is created once, and not again after it was deleted."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ RECORD = GroupRecord(
 
 
 class Authority:
-    """The bench's, as a host sees it; *treat* stands between them."""
+    """The bench's authority as a host sees it; *treat* handles each request in between."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
@@ -53,7 +53,7 @@ def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Autho
 
 
 def test_a_group_that_was_deleted_while_its_making_was_in_doubt_stays_deleted(authority: Authority) -> None:
-    """Its creator was cut off when it was made, and comes back when somebody has used and deleted it."""
+    """The group's creator was cut off at its creation, and returns after others have used and deleted it."""
 
     def cut_off(request: Request) -> Result:
         result = authority.bench.ask(request)
@@ -79,7 +79,7 @@ def test_a_group_whose_making_is_in_doubt_is_found(authority: Authority) -> None
 
 
 def test_a_group_is_made_while_others_are_deleted(authority: Authority) -> None:
-    """Nothing is in doubt: that others go is no reason not to make it."""
+    """Nothing is in doubt: the deletion of others does not prevent the creation."""
     other = authority.bench.group_on([A])
 
     def meanwhile(request: Request) -> Result:

@@ -1,4 +1,4 @@
-"""Members that the application made itself (FTC-234): one object, whatever is made beside it."""
+"""Members that the application made itself (FTC-234): one object, whatever other copies are made."""
 
 import sys
 from collections.abc import Iterator
@@ -72,7 +72,7 @@ def record(
 
 @pytest.mark.covers("FTC-234")
 def test_the_member_is_the_applications_object_with_the_state_of_the_group(app: Any) -> None:
-    """Elsewhere it is one that is made, and so is everything that is made beside the member."""
+    """On another host a member is newly made, and so is every other copy beside the member."""
     found = definition_of(record("boxes:OWN"), HERE)
     beside = found.apart().make(Timers())
     assert (beside is app.OWN, app.OWN.content) == (False, "mine")
@@ -114,8 +114,10 @@ class OwnSpy(TellsUpdates, Spy):
 
 
 def test_a_state_for_a_learner_is_made_without_touching_the_member() -> None:
-    """A primary has executed what is not committed, and has no checkpoint: the learner gets the beginning.
-    *Made with the member itself*, that would begin anew under the calls it has executed."""
+    """A primary has executed uncommitted calls and has no checkpoint: the learner gets the initial state.
+
+    *If that were made with the member itself*, the member would start over below the calls it has executed.
+    """
     own = OwnSpy()
 
     def taken(made: Any) -> object:

@@ -1,4 +1,4 @@
-"""Inspections that people order: one that was given up may end later, and that is nobody's failure."""
+"""Inspections that people order: one that was given up may end later without causing a failure."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from holdfast.model.ids import GroupId
 
 
 def test_an_inspection_that_nobody_waits_for_any_more_ends_quietly() -> None:
-    """The core that made it is told nothing: what it does next is others'."""
+    """The result is dropped without an error in the core that made it."""
 
     async def work() -> None:
         ends: list[Callable[[Any], None]] = []

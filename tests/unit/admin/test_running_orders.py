@@ -1,4 +1,4 @@
-"""Orders that come on a host's connections: bounded, and each answered, whatever becomes of it."""
+"""Orders on a host's connections: their number is bounded, and each is answered, whatever its outcome."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -23,7 +23,7 @@ from holdfast.net import Connection, Kind, Role, split_number, with_number
 
 
 class Asker:
-    """A connection, and what was answered on it by number."""
+    """A connection, and the answers sent on it by number."""
 
     def __init__(self) -> None:
         self.peer = SimpleNamespace(role=Role.CLIENT)
@@ -54,8 +54,8 @@ def doing(work: Callable[[], Awaitable[Any]]) -> RunningOrders:
 
 
 def test_while_the_authority_is_away_orders_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So many wait for it; whoever comes then is told to come again. Questions are given up when nobody
-    waits for them any more; what changes something is not."""
+    """A limited number of orders waits; further ones are told to come again. Questions are given up after a
+    while, but orders that change something are not."""
     monkeypatch.setattr(dispatch, "ORDERS_MAX", 3)
     monkeypatch.setattr(dispatch, "QUESTION_S", 0.05)
 
@@ -78,7 +78,7 @@ def test_while_the_authority_is_away_orders_do_not_pile_up(monkeypatch: pytest.M
 
 
 def test_an_order_that_fails_in_the_host_is_answered() -> None:
-    """Nobody knows what became of it, which is what whoever gave it is told; it does not wait in vain."""
+    """The client is told that the outcome is unknown, and does not wait in vain."""
 
     async def fail() -> None:
         raise RecursionError("too deep")

@@ -59,7 +59,9 @@ def test_the_holder_gets_the_signal(layout: Layout, held: "subprocess.Popen[str]
 
 
 def test_a_holder_without_a_number_here_is_left_alone(layout: Layout) -> None:
-    """The kernel gives -1 or 0 for a lock that no process of ours holds; as a pid that means everybody."""
+    """The kernel gives -1 or 0 for a lock that no process here holds; as a pid it would mean every
+    process.
+    """
     open_file_lock = 37  # F_OFD_SETLK on Linux: such a lock belongs to a file, not to a process
     with (layout.host(A) / LOCK_FILE).open("w+") as file:
         fcntl.fcntl(file, open_file_lock, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
@@ -72,7 +74,7 @@ def test_a_holder_without_a_number_here_is_left_alone(layout: Layout) -> None:
 def test_without_an_agent_the_status_tells_what_the_locks_tell(
     layout: Layout, held: "subprocess.Popen[str]"
 ) -> None:
-    """Hosts outlive their agent: whoever asks must not be told that they are stopped."""
+    """Hosts outlive their agent: the status must not say that they are stopped."""
     found = asyncio.run(status_of(layout, description()))
     assert found.agent is None
     assert [(host.pid, host.incarnation, host.state) for host in found.hosts] == [

@@ -1,4 +1,4 @@
-"""How soon a process is started again."""
+"""How soon a process is restarted."""
 
 from holdfast.agent.restart_policy import DELAY_NS_MAX, FIRST_DELAY_NS, GROWN_UP_NS, Restarts
 from holdfast.model.ids import SECOND

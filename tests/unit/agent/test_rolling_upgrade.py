@@ -1,4 +1,4 @@
-"""In which order the hosts of a group get other code (E7)."""
+"""In which order the hosts of a group get new code (E7)."""
 
 import asyncio
 from pathlib import Path
@@ -47,7 +47,7 @@ def group(
 
 
 def test_backups_come_before_the_primary_and_who_has_it_not_at_all() -> None:
-    """Interrupted, it goes on with those that are left; one that has not told is started again as well."""
+    """An interrupted upgrade continues with the remaining hosts, including those with unreported code."""
     assert to_restart(group(B, OLD, a=OLD, b=OLD, c=OLD), NEW) == [A, C, B]
     assert to_restart(group(B, OLD, a=NEW, b=OLD, c=OLD), NEW) == [C, B]
     assert to_restart(group(A, NEW, a=NEW, b=OLD), NEW) == [B, C]
@@ -70,7 +70,7 @@ def test_who_has_other_code_and_what_is_wished_is_said() -> None:
 
 
 def told(info: GroupInfo, *, is_served: bool, why: str = "") -> GroupExplained:
-    """As `explain` has it; *why* b, which has the new code, has no object."""
+    """What `explain` answers; *why* is the reason that b, which has the new code, has no object."""
     lacking = (WithoutObject(host=B, why=why, since_ns=0, never_leads=False),) if why else ()
     return GroupExplained(
         group=msgspec.structs.replace(info, without_object=lacking),
@@ -109,7 +109,7 @@ def test_old_code_that_is_back_because_somebody_died_is_no_failure() -> None:
 
 
 def test_one_that_goes_on_failing_while_nobody_serves_ends_with_the_reason_too() -> None:
-    """A failure may be the machine's; old code that is still at work is none."""
+    """A failure may be the machine's; old code that is still replaying is not a failure."""
     takeover, codes = Takeover(NEW, OLD), {"a": NEW, "b": NEW, "c": NEW}
     working = told(group(B, OLD, **codes), is_served=False, why="a kept copy executes them now")
     assert not takeover.is_over(working, 0.0)
@@ -121,7 +121,7 @@ def test_one_that_goes_on_failing_while_nobody_serves_ends_with_the_reason_too()
 
 
 def test_a_class_is_looked_at_in_a_process_of_its_own(tmp_path: Path) -> None:
-    """As a host that starts now would have it; what its module prints or raises is its own affair."""
+    """The process sees what a newly started host would; what the module prints or raises does no harm."""
     (tmp_path / "probed.py").write_text(
         "print('hello')\nclass Counter:\n    version = '7'\n    def add(self): ...\n"
     )

@@ -1,4 +1,4 @@
-"""Describing a domain: once, kept, and with other ports only where nobody relies on the old ones."""
+"""Describing a domain: once, kept, and with new ports only if nobody relies on the old ones."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ def layout(tmp_path: Path) -> Layout:
 
 @pytest.fixture
 def squatter(layout: Layout) -> Iterator[str]:
-    """Somebody else listens where the domain's agent used to."""
+    """Another program listens where the domain's agent used to."""
     address = Address.parse(describe(layout, hosts=2, etcd=()).agent_address)
     with socket.create_server((address.host, address.port)):
         yield str(address)
@@ -33,7 +33,7 @@ def squatter(layout: Layout) -> Iterator[str]:
 
 @contextmanager
 def held_by_another(directory: Path) -> Iterator[int]:
-    """Another process holds *directory*: a lock of one's own does not show."""
+    """Another process holds *directory*: a process does not see its own lock."""
     child = os.fork()
     if child == 0:
         DirectoryLock.take(directory, Holder(pid=os.getpid(), what="another"))

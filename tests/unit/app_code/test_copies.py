@@ -1,4 +1,4 @@
-"""The sources that a host keeps of classes: whole or not there, private, and not for ever (E7)."""
+"""The stored sources of classes are complete or absent, private, and not kept forever (E7)."""
 
 import stat
 from pathlib import Path
@@ -24,7 +24,7 @@ def test_what_is_kept_is_there_as_it_was(tmp_path: Path) -> None:
     found, copies = code(), CodeCopies(tmp_path)
     assert not copies.is_kept(found.code)
     assert copies.keep(found)
-    assert not copies.keep(found)  # once
+    assert not copies.keep(found)  # a second time
     modules = CodeCopies(tmp_path).modules_of(found.code)
     assert modules is not None
     assert (modules / "pkg" / "inner.py").read_bytes() == b"# why\ny = 1\n"
@@ -77,7 +77,7 @@ def test_those_that_nothing_needs_go_but_for_the_last_few(
     copies, all_of_them = CodeCopies(tmp_path), [code(f"x = {number}\n") for number in range(6)]
     for each in all_of_them:
         copies.keep(each)
-    copies.keep(all_of_them[1])  # again: it is used now
+    copies.keep(all_of_them[1])  # again, so it is in use now
     digests = [each.code.digest for each in all_of_them]
     assert set(copies.prune({digests[0]})) == {digests[2], digests[3], digests[4]}
     assert {each.digest for each in copies.listed()} == {digests[0], digests[1], digests[5]}

@@ -1,4 +1,4 @@
-"""The code of a class: what changes it, what does not, and that it is of what was imported (E7)."""
+"""The code of a class: what changes it, what does not, and that it describes what was imported (E7)."""
 
 import importlib
 import os
@@ -79,7 +79,7 @@ def loaded(app: Path) -> ClassCode:
 
 
 def test_a_code_is_of_the_module_and_all_that_it_imports_from_the_application(app: Path) -> None:
-    """Packages on the way and what is imported in a function are among them; what nobody imports is not."""
+    """Enclosing packages and imports inside functions are included; modules that nobody imports are not."""
     found = loaded(app)
     assert [each.module for each in found.modules] == [
         "coded",
@@ -113,14 +113,14 @@ def test_comments_docstrings_layout_and_others_modules_are_not(app: Path) -> Non
 
 
 def test_an_edit_after_the_import_is_not_taken_for_what_runs(app: Path) -> None:
-    """Nor one of a module that is imported only later, in a method: it is imported as it was."""
+    """This also holds for a module that a method imports later: it is imported as it was."""
     process = Process(app)
     cls, found = process.load()
     (app / "coded_rules.py").write_text("def step():\n    return 2\n")
     (app / "coded" / "late.py").write_text("x = 7\n")
     assert process.load()[1] == found
     assert cls().add(1) == 1
-    assert sys.modules["coded.pkg.inner"].other() == 1  # and this imports coded.late
+    assert sys.modules["coded.pkg.inner"].other() == 1  # this call imports coded.late
     assert loaded(app).code.digest != found.code.digest
 
 
@@ -137,9 +137,9 @@ def test_another_class_that_shares_a_module_has_the_one_that_runs(app: Path) -> 
 
 
 def test_bytecode_of_an_earlier_edit_is_not_run(app: Path) -> None:
-    """An edit of equal length within the second that the file's time counts."""
+    """An edit of equal length within the resolution of the file's time, one second."""
     assert Process(app).load()[0]().add(1) == 1
-    py_compile.compile(str(app / "coded_rules.py"))  # as an interpreter does that may write it
+    py_compile.compile(str(app / "coded_rules.py"))  # as an interpreter does that may write bytecode
     stat = (app / "coded_rules.py").stat()
     (app / "coded_rules.py").write_text(RULES.replace("return 1", "return 2"))
     os.utime(app / "coded_rules.py", ns=(stat.st_atime_ns, stat.st_mtime_ns))
@@ -162,7 +162,7 @@ def test_a_digest_is_of_a_tree_without_what_is_empty() -> None:
     assert digest("a = [b, c]") != digest("a = [[b], c]")
     assert digest("def f(a=1, *, b): pass") != digest("def f(a, *, b=1): pass")
     assert digest("x = -0.0") != digest("x = 0.0")
-    assert digest(f"x = {'-' * 400}1")  # deep
+    assert digest(f"x = {'-' * 400}1")  # deep nesting
     assert digest(f"x = 0x{'f' * 5000}")  # more digits than Python shows
 
 
@@ -203,7 +203,7 @@ def test_a_version_is_text_that_the_class_declares() -> None:
 
 
 def test_own_classes_are_known_by_their_versions_alone() -> None:
-    """A release of Holdfast that changes nothing of what they do goes on from their records."""
+    """A release of Holdfast that does not change what they do can continue from their records."""
 
     class Later(Notifier):
         version = "99"

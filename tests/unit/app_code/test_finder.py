@@ -1,4 +1,4 @@
-"""Finding a class without importing it: what the application's directories define, and nothing else."""
+"""Finding a class without importing it: only what the application's directories define."""
 
 import os
 import sys

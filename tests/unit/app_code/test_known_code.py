@@ -1,4 +1,4 @@
-"""A class is kept before a member of its lives, and told to other hosts (E7)."""
+"""A class is stored before a member of it runs, and announced to other hosts (E7)."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -70,7 +70,7 @@ def test_a_class_is_kept_and_told_when_its_first_member_comes(tmp_path: Path) ->
 
 
 def test_a_class_whose_sources_cannot_be_kept_gets_no_member(tmp_path: Path) -> None:
-    """As a log that cannot be written: the host ends (D1)."""
+    """This is like a log that cannot be written: the host ends (D1)."""
     host = Host(tmp_path)
     (tmp_path / "code").write_text("in the way")
     with pytest.raises(BadClass, match="could not be kept"):
@@ -92,7 +92,7 @@ def test_a_group_that_others_serve_with_other_code_is_reported_once_if_it_stays_
     record = msgspec.structs.replace(RECORD, name="g", members=placed, code=Code("2", "0" * 32))
     host.codes.define(record)
     host.codes.look({record.group: record})
-    assert host.faults == []  # an upgrade may be under way
+    assert host.faults == []  # an upgrade may be in progress
     host.codes.look({record.group: record})
     host.codes.look({record.group: record})
     ((_, kind, said),) = host.faults

@@ -1,4 +1,4 @@
-"""Loading a group's class: one clear error for each way in which it can fail."""
+"""Loading a group's class: there is one clear error for each way it can fail."""
 
 import sys
 from collections.abc import Iterator
@@ -71,7 +71,7 @@ def app(tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "json.py").write_text("class Counter:\n    def add(self): ...")
     (tmp_path / "sys.py").write_text("class Counter:\n    def add(self): ...")
     before = list(sys.path)
-    import json  # it is there before the application's of that name
+    import json  # imported before the application's module of that name
 
     assert json.__file__ != str(tmp_path / "json.py")
     offer_classes(tmp_path)
@@ -138,7 +138,7 @@ def test_an_object_that_cannot_be_captured_is_refused_by_its_attribute(app: Path
 
 
 def test_a_class_that_is_not_the_applications_is_refused_before_its_module_is_imported(app: Path) -> None:
-    """Importing a module runs it: whoever may name a class could run anything that is installed."""
+    """Importing a module runs it: a caller that names a class could otherwise run anything installed."""
     (app.parent / "elsewhere").mkdir()
     (app.parent / "elsewhere" / "unheard.py").write_text("class Counter:\n    def add(self): ...")
     sys.path.append(str(app.parent / "elsewhere"))
@@ -168,7 +168,7 @@ def test_the_domains_own_classes_need_no_leave() -> None:
 
 
 def test_a_class_that_has_moved_is_found_by_its_older_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A group's record names it as the release did that made the group (E7)."""
+    """A group's record uses the class name of the release that created the group (E7)."""
     now = f"{Notifier.__module__}:Notifier"
     monkeypatch.setitem(loader.MOVED, "holdfast.reports.notifier:Notifier", now)
     assert load_class("holdfast.reports.notifier:Notifier") is load_class(now)

@@ -1,4 +1,4 @@
-"""A process of its own replays with the code that made the records, and its state comes back (E7)."""
+"""A separate process replays with the code that made the records, and returns the state (E7)."""
 
 import asyncio
 import os
@@ -68,7 +68,7 @@ def kept_in(directory: Path, step: int) -> Code:
 
 
 class Host:
-    """What a host has around its processes."""
+    """The surroundings that a host gives its processes."""
 
     def __init__(self, directory: Path, *, limit_s: float = 60.0, apps: tuple[Path, ...] = ()) -> None:
         self.store = directory / "store"
@@ -97,7 +97,7 @@ class Host:
         return await ended
 
     def count(self, result: Written) -> int:
-        """In the state that was written."""
+        """The count in the state that was written."""
         (self.store / "it.copy").rename(self.store / result.checkpoint.name)
         disk = Files(self.store)
         assert verify(disk, result.checkpoint.name) == result.checkpoint
@@ -115,7 +115,7 @@ class Bare:
 
 
 class Files:
-    """Files to read."""
+    """A read-only view of files."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -139,7 +139,7 @@ def run(work: Callable[[], Awaitable[None]]) -> None:
 
 
 def test_what_is_replayed_is_what_the_code_of_its_time_makes_of_it(tmp_path: Path) -> None:
-    """From the beginning, and from a state; with classes that compute differently."""
+    """This holds from the beginning and from a state, with classes that compute differently."""
     one, two = kept_in(tmp_path, 1), kept_in(tmp_path, 2)
     host = Host(tmp_path)
 
@@ -159,8 +159,8 @@ def test_what_is_replayed_is_what_the_code_of_its_time_makes_of_it(tmp_path: Pat
 def test_nothing_is_imported_from_where_the_class_is_another_now(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not even what the copy lacks: it fails rather than guess. The host may have been started there, with
-    that directory on its path."""
+    """This includes what the copy lacks: the replay fails rather than guesses. The host may have been started
+    in that directory, with it on its path."""
     app = tmp_path / "app"
     app.mkdir()
     (app / "old_rules.py").write_text("STEP = 100\n")

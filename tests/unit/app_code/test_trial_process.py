@@ -1,4 +1,4 @@
-"""What a trial of new code finds on a group's state (E7)."""
+"""What a trial of new code reports about a group's state (E7)."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ ONE, TWO = Code("1", "1" * 32), Code("2", "2" * 32)
 
 
 class Counter:
-    """As it was."""
+    """The old code."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -48,7 +48,7 @@ def defined(cls: type, code: Code) -> Definition:
 
 @pytest.fixture
 def state() -> bytes:
-    """After add(1) and add(2), by the old code."""
+    """The state after add(1) and add(2), by the old code."""
     execution = Execution(defined(Counter, ONE))
     for each in records(ONE, "add 1", "add 2"):
         execution.apply(each.first, decode_record(each.body))
@@ -69,7 +69,7 @@ def trial(position: int) -> Trial:
 
 
 class Renamed:
-    """The same, and everything is called something else."""
+    """The same class with every name changed."""
 
     def __init__(self) -> None:
         self.total = 0
@@ -111,8 +111,8 @@ def test_values_that_change_are_shown_as_they_are_read(state: bytes) -> None:
 
 
 def test_what_is_renamed_is_told_once(state: bytes) -> None:
-    """An attribute that the upgrade removes is not also kept, nor would it be another; and calls of methods
-    that are gone are not compared."""
+    """An attribute that the upgrade removes is not also reported as kept or as different, and calls of
+    removed methods are not compared."""
     definition, instance, before, after = upgraded(Renamed, state)
     assert list(added(before, after)) == [
         "total is new: 3",
@@ -141,7 +141,7 @@ def test_an_attribute_of_another_type_is_named(state: bytes) -> None:
 
 
 def test_what_the_new_code_would_have_made_of_the_last_calls_is_told(state: bytes) -> None:
-    """And nothing, where it would have made the same."""
+    """Nothing is reported when the new code would have made the same."""
     last = list(records(ONE, "add 1", "add 2"))
     would = "had the new code executed the calls since the beginning, count would be 6; it stays 3"
     for cls, differs in ((Doubling, [would]), (Counter, [])):
@@ -151,8 +151,8 @@ def test_what_the_new_code_would_have_made_of_the_last_calls_is_told(state: byte
 
 
 def test_calls_since_a_checkpoint_are_executed_on_a_state_that_is_upgraded() -> None:
-    """*Without it:* what the upgrade would have set is missing, every call fails, and all would be
-    another."""
+    """*Without it:* what the upgrade would have set is missing, every call fails, and everything would be
+    reported as different."""
 
     class Counting(Counter):
         made: int

@@ -1,4 +1,4 @@
-"""Questions to the authority: each is answered, or the process ends that asked."""
+"""Every request to the authority is answered, or the process that sent it ends."""
 
 import asyncio
 from typing import Any, cast
@@ -9,15 +9,15 @@ from holdfast.model.errors import BrokenInvariant
 
 
 class Broken:
-    """An authority whose driver fails as no driver should."""
+    """An authority whose driver fails in a way no driver should."""
 
     async def ask(self, request: object) -> Result:
         raise AttributeError("'NoneType' object has no attribute 'getpeername'")
 
 
 def test_a_question_that_is_never_answered_ends_the_process() -> None:
-    """The loop is told of a broken invariant, for which a host's ends it: its core would wait for ever, and
-    the host would take no part any more and look well."""
+    """The loop receives a broken invariant, which ends the host's process. Otherwise the core would wait
+    forever, and the host would look healthy while taking no part any more."""
     found: list[object] = []
 
     async def work() -> None:

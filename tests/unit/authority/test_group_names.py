@@ -1,4 +1,4 @@
-"""Names of groups and numbers of hosts at the authority: no two share one."""
+"""Group names and host numbers at the authority are unique."""
 
 import pytest
 
@@ -60,7 +60,7 @@ def test_a_name_that_would_confuse_a_log_is_refused(name: str) -> None:
 
 
 def test_a_creation_whose_answer_was_lost_is_settled_by_the_same_one(bench: Bench) -> None:
-    """The name that it finds taken is its own (A1)."""
+    """The name it finds taken is its own (A1)."""
     wanted = record(bench, 1, "ledger")
     assert isinstance(bench.run(create_group(wanted, A, ()), bench.lose_answer), InDoubt)
     assert isinstance(bench.run(create_group(wanted, A, ())), Seen)

@@ -1,4 +1,4 @@
-"""The history of a group: which views there were and why, within bounds, gone with its group."""
+"""The history of a group lists its views and their causes, is bounded, and is removed with the group."""
 
 import msgspec
 
@@ -52,13 +52,13 @@ def test_a_first_view_says_that_its_group_was_created(bench: Bench) -> None:
 
 
 def test_a_view_of_before_causes_were_written_is_still_read() -> None:
-    """Its cause is untold."""
+    """Its cause is UNTOLD."""
     old = b'{"type":"view","group":1,"epoch":3,"primary":"a","members":[],"nonce":"n"}'
     assert msgspec.json.decode(old, type=View).cause.why is Why.UNTOLD
 
 
 def test_only_the_latest_views_are_remembered_in_order() -> None:
-    """A late writer's chapters find their place, and what was measured is not lost to who did not measure."""
+    """A late writer's chapters are sorted in, and measurements are not lost to a chapter without any."""
     history = History(group=GROUP).with_chapters(chapter(epoch) for epoch in range(2, CHAPTERS_MAX + 10))
     assert len(history.chapters) == CHAPTERS_MAX
     assert history.chapters[-1].epoch == CHAPTERS_MAX + 9
@@ -111,7 +111,7 @@ def test_a_checkpoint_that_failed_counts_though_its_process_is_gone_until_one_is
 
 
 def test_calls_that_were_given_up_are_remembered_once_and_not_without_end() -> None:
-    """E4: an operator can see which they are, whoever gave them up."""
+    """E4: an operator can see these calls, whichever member abandoned them."""
     many = [GivenUp(request=f"c/{n}", call="exit()", attempts=2, at_ns=n) for n in range(GIVEN_UP_MAX + 3)]
     history = History(group=GROUP).with_given_up(many).with_chapters([chapter(2)])
     assert history.given_up == tuple(many[3:])

@@ -1,4 +1,4 @@
-"""Where a group shall have members, and how a host comes and goes (M5, M6)."""
+"""Placing a group on hosts, and how a host joins and leaves (M5, M6)."""
 
 import msgspec
 import pytest
@@ -51,7 +51,7 @@ A, B, C, D = map(HostId, "abcd")
 
 @pytest.fixture
 def group(bench: Bench) -> GroupId:
-    """On a, b and c, of which two must hold everything."""
+    """A group on a, b and c with at least two in-sync members."""
     return bench.group_on((A, B, C), min_in_sync=2)
 
 
@@ -68,7 +68,7 @@ def identity_of(bench: Bench) -> Seen[Identity]:
 
 
 def change_to(bench: Bench, group: GroupId, *members: ViewMember) -> ViewChange:
-    """The change of the standing view to these members."""
+    """The change of the current view to these members."""
     seen = bench.run(read_view(group))
     assert isinstance(seen, Seen)
     epoch = next_epoch(seen.value, identity_of(bench).value)
@@ -82,7 +82,8 @@ def list_in_view(bench: Bench, group: GroupId, *members: ViewMember) -> None:
 
 
 def test_a_host_is_added_in_a_stay_of_its_own(bench: Bench, group: GroupId) -> None:
-    """The number is part of the member's identity: what an earlier stay acknowledged counts for nothing."""
+    """The stay's number is part of the member's identity: acknowledgements of an earlier stay do not
+    count."""
     added = bench.run(add_member(group, D, nonce=bench.nonce()))
     assert isinstance(added, Seen)
     assert added.value.placed_on == (A, B, C, D)
@@ -104,7 +105,7 @@ def test_stores_of_two_stays_differ() -> None:
 
 
 def test_an_order_without_an_answer_is_found_done(bench: Bench, group: GroupId) -> None:
-    """Asked again with the same nonce, neither adding nor removing does anything twice (A1)."""
+    """Repeated with the same nonce, neither adding nor removing does anything twice (A1)."""
     for recipe in (add_member, remove_member):
         nonce = bench.nonce()
         assert isinstance(bench.run(recipe(group, D, nonce=nonce), bench.lose_answer), InDoubt)
@@ -113,7 +114,7 @@ def test_an_order_without_an_answer_is_found_done(bench: Bench, group: GroupId) 
 
 
 def test_a_host_leaves_when_the_view_can_do_without_it(bench: Bench, group: GroupId) -> None:
-    """Told to go, it stays a member while it is listed; it may forget when it is not, and is gone then."""
+    """A leaving host stays a member while it is listed; then it may delete its data, and its entry goes."""
     assert isinstance(bench.run(may_forget(group, C)), Stays)
     told = bench.run(remove_member(group, C, nonce=bench.nonce()))
     assert isinstance(told, Seen)
@@ -127,7 +128,7 @@ def test_a_host_leaves_when_the_view_can_do_without_it(bench: Bench, group: Grou
 
 
 def test_a_host_that_leaves_can_be_asked_back_only_while_it_is_listed(bench: Bench, group: GroupId) -> None:
-    """Afterwards it may be forgetting what it held."""
+    """Afterwards the host may already be deleting what it held."""
     bench.run(remove_member(group, C, nonce=bench.nonce()))
     back = bench.run(add_member(group, C, nonce=bench.nonce()))
     assert isinstance(back, Seen)
@@ -143,8 +144,8 @@ def test_a_host_that_leaves_can_be_asked_back_only_while_it_is_listed(bench: Ben
 
 
 def test_an_entry_goes_only_with_the_stay_that_has_ended(bench: Bench, group: GroupId) -> None:
-    """C has left and does not know that its entry is gone. It is placed anew and told to leave again before
-    it asks once more: what it holds now it has not forgotten (M6)."""
+    """C has left and does not know that its entry is gone. It is placed again and told to leave again before
+    it repeats its request: it has not deleted what it holds now (M6)."""
     bench.run(remove_member(group, C, nonce=bench.nonce()))
     list_in_view(bench, group, member(A), member(B))
     told = bench.nonce()
@@ -160,7 +161,7 @@ def test_an_entry_goes_only_with_the_stay_that_has_ended(bench: Bench, group: Gr
 def test_a_host_that_never_comes_back_is_forgotten_once_no_view_lists_it(
     bench: Bench, group: GroupId
 ) -> None:
-    """By what stands at the authority then: who asks may have read an older view."""
+    """The decision uses the authority's current state: the caller may have read an older view."""
 
     def forget(as_of: Seen[GroupRecord]) -> object:
         return bench.run(forget_host(group, C, nonce=bench.nonce(), as_of=as_of.modified))
@@ -179,7 +180,7 @@ def test_a_host_that_never_comes_back_is_forgotten_once_no_view_lists_it(
 
 
 def test_asking_back_and_dropping_cannot_both_happen(bench: Bench, group: GroupId) -> None:
-    """The primary drops the host between the look at the view and the change: the host goes."""
+    """The primary drops the host between the read of the view and the change: the host leaves."""
     bench.run(remove_member(group, C, nonce=bench.nonce()))
     drop = bench.race(lambda: list_in_view(bench, group, member(A), member(B)))
     assert isinstance(bench.run(add_member(group, C, nonce=bench.nonce()), drop), StillLeaving)
@@ -198,7 +199,7 @@ def test_a_group_has_so_many_members_and_no_more(bench: Bench, group: GroupId) -
 
 
 def test_what_was_planned_from_an_older_record_is_not_done(bench: Bench, group: GroupId) -> None:
-    """Two who plan from the same record do one thing: the second finds another record."""
+    """Of two planners who start from the same record one succeeds; the second finds the record changed."""
     seen = record_of(bench, group)
     first = bench.run(add_member(group, D, nonce=bench.nonce(), as_of=seen.modified))
     assert isinstance(first, Seen)
@@ -220,7 +221,7 @@ def test_a_group_that_is_gone_has_no_members(bench: Bench, group: GroupId) -> No
 
 
 def test_nobody_is_listed_by_a_record_that_does_not_stand_any_more(bench: Bench, group: GroupId) -> None:
-    """A host that was told to leave and is not listed forgets: an older wish must not list it (M5)."""
+    """A leaving host that is not listed deletes its data, so an older record must not list it again (M5)."""
     list_in_view(bench, group, member(A), member(B))
     record = record_of(bench, group)
     wanted = change_to(bench, group, member(A), member(B), member(C))
@@ -235,7 +236,7 @@ def test_nobody_is_listed_by_a_record_that_does_not_stand_any_more(bench: Bench,
 
 
 def test_a_change_that_is_unmet_holds_up_no_other(bench: Bench, group: GroupId) -> None:
-    """Of a batch the others are won; and a batch of additions fits the contract (A3)."""
+    """The other changes of the batch are won, and a batch of additions fits the contract (A3)."""
     record = record_of(bench, group)
     unmet = ViewChange(*_pair(change_to(bench, group, member(A))), record.unchanged())
     bench.run(remove_member(group, C, nonce=bench.nonce()))
@@ -253,7 +254,7 @@ def _pair(change: ViewChange) -> tuple[Seen[View], View]:
 
 
 def _another(bench: Bench, like: GroupRecord) -> ViewChange:
-    """A change of another group, given its record."""
+    """A change of another group's view, conditional on its record."""
     number = bench.run(reserve_group(nonce=bench.nonce()))
     assert isinstance(number, int)
     group = GroupId(number)

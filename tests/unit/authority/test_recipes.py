@@ -1,4 +1,4 @@
-"""Identity, sessions, names and openings: what must hold when answers are lost and requests come late."""
+"""Identity, sessions, names and openings stay correct when answers are lost and requests come late."""
 
 import pytest
 
@@ -35,7 +35,7 @@ STORE = StoreId("store-1")
 
 
 def test_an_identity_is_kept_whoever_asks_later(bench: Bench) -> None:
-    """The first identity stays; a second caller is told it."""
+    """The first identity stays, and a second caller gets it."""
     first = bench.run(ensure_identity("one", nonce=bench.nonce()))
     second = bench.run(ensure_identity("two", nonce=bench.nonce()))
     assert isinstance(first, Seen)
@@ -55,7 +55,7 @@ def test_restoring_begins_a_generation_above_every_number_in_use(bench: Bench) -
 
 
 def test_a_restoration_in_doubt_counts_once(bench: Bench) -> None:
-    """Run again with the same nonce it is recognised: one generation, not two (A1)."""
+    """A second run with the same nonce is recognised: there is one new generation, not two (A1)."""
     nonce = bench.nonce()
     assert isinstance(bench.run(restore(Floors(), nonce=nonce), bench.lose_answer), InDoubt)
     settled = bench.run(restore(Floors(), nonce=nonce))
@@ -64,7 +64,7 @@ def test_a_restoration_in_doubt_counts_once(bench: Bench) -> None:
 
 
 def test_a_member_that_knows_more_than_the_authority_stops() -> None:
-    """A log with a higher epoch than the view is the sign of a restored authority (A5)."""
+    """A log with a higher epoch than the view shows that the authority was restored (A5)."""
     check_not_behind(GroupId(1), log_epoch=Epoch(4), view_epoch=Epoch(4))
     with pytest.raises(AuthorityBehind):
         check_not_behind(GroupId(1), log_epoch=Epoch(5), view_epoch=Epoch(4))
@@ -74,7 +74,7 @@ def test_a_member_that_knows_more_than_the_authority_stops() -> None:
 
 
 def test_every_session_of_a_host_is_a_new_incarnation(bench: Bench) -> None:
-    """Incarnations grow, also after the session has gone: nothing of the old one is reused (V2)."""
+    """Incarnations grow even after the session is gone: no number is reused (V2)."""
     first = bench.session("a")
     bench.end(first)
     second = bench.session("a")
@@ -83,7 +83,7 @@ def test_every_session_of_a_host_is_a_new_incarnation(bench: Bench) -> None:
 
 
 def test_two_processes_that_race_never_share_an_incarnation(bench: Bench) -> None:
-    """The one that comes second finds the counter moved and takes the next number (V2)."""
+    """The second process finds the counter changed and takes the next number (V2)."""
     rivals = []
     opening = open_session(A, lease=bench.lease(), address="a:2", nonce=bench.nonce())
     ours = bench.run(opening, bench.race(lambda: rivals.append(bench.session("a"))))
@@ -144,7 +144,7 @@ def test_a_delayed_resumption_cannot_bring_a_closed_session_back(bench: Bench) -
 
 
 def test_a_name_has_one_holder_while_that_lives(bench: Bench) -> None:
-    """A second binder is told who holds it; when the holder's session ends it may take over (A7)."""
+    """A second binder is told who holds the name, and can take it when the holder's session ends (A7)."""
     first, second = bench.session("a"), bench.session("b")
     bound = bench.run(bind("printer", "a:9", owner=first, nonce=bench.nonce()))
     assert isinstance(bound, Seen)
@@ -169,7 +169,7 @@ def test_of_two_racers_for_one_name_one_wins(bench: Bench) -> None:
 
 
 def test_a_binder_whose_session_ends_meanwhile_does_not_bind(bench: Bench) -> None:
-    """Binding compares the binder's own session: the dead hold no names."""
+    """Binding compares the binder's own session: a dead process holds no name."""
     owner = bench.session("a")
     ours = bind("printer", "a:9", owner=owner, nonce=bench.nonce())
     assert isinstance(bench.run(ours, bench.race(lambda: bench.end(owner))), NoSession)
@@ -191,7 +191,7 @@ def test_a_dead_entry_whose_owner_is_seen_dead_is_replaced_only_as_it_was_checke
 
 
 def test_an_entry_whose_owner_comes_back_while_it_is_checked_is_not_replaced(bench: Bench) -> None:
-    """Dead when it was looked at, alive when the binding arrives: the owner's session is compared (A7)."""
+    """The owner was dead when checked and is alive when the binding arrives: its session is compared (A7)."""
     owner, rival = bench.session("a"), bench.session("b")
     bound = bench.run(bind("printer", "a:9", owner=owner, nonce=bench.nonce()))
     assert isinstance(bound, Seen)
@@ -202,7 +202,7 @@ def test_an_entry_whose_owner_comes_back_while_it_is_checked_is_not_replaced(ben
 
 
 def test_a_late_unbinding_leaves_the_successors_entry(bench: Bench) -> None:
-    """Unbind removes only what is yours, also when the request was sent while it still was (A7)."""
+    """Unbinding removes only the caller's own entry, even if the request was sent while it owned it (A7)."""
     old = bench.session("a")
     bench.run(bind("printer", "a:9", owner=old, nonce=bench.nonce()))
     assert isinstance(bench.run(unbind("printer", owner=old, nonce=bench.nonce()), bench.delay), InDoubt)
@@ -216,7 +216,7 @@ def test_a_late_unbinding_leaves_the_successors_entry(bench: Bench) -> None:
 
 
 def test_a_delayed_binding_cannot_come_back_after_its_own_unbinding(bench: Bench) -> None:
-    """The name is free again when the request arrives, yet it is refused: the guard has moved (A1)."""
+    """When the delayed request arrives the name is free, but the guard has changed: it is refused (A1)."""
     owner, nonce = bench.session("a"), bench.nonce()
     assert isinstance(bench.run(bind("printer", "a:9", owner=owner, nonce=nonce), bench.delay), InDoubt)
     assert isinstance(bench.run(bind("printer", "a:9", owner=owner, nonce=nonce)), Seen)
@@ -236,7 +236,7 @@ def test_a_binding_applied_after_its_sender_gave_up_waiting_is_recognised(bench:
 
 
 def test_silence_while_reading_changes_nothing(bench: Bench) -> None:
-    """NoAnswer says that this run sent nothing."""
+    """NoAnswer means that this run changed nothing."""
     owner = bench.session("a")
     outcome = bench.run(bind("printer", "a:9", owner=owner, nonce=bench.nonce()), bench.silence)
     assert isinstance(outcome, NoAnswer)
@@ -262,7 +262,7 @@ def test_a_recipe_gives_up_when_others_never_leave_it_alone(bench: Bench) -> Non
 
 
 def test_names_are_bounded_and_foreign_values_are_told(bench: Bench) -> None:
-    """Bad input gets one clear error; a value nobody here wrote is corruption, not a guess."""
+    """Bad input gets one clear error; a value that Holdfast did not write is reported as corruption."""
     with pytest.raises(InvalidRequest):
         bench.run(resolve("x" * 401))
     with pytest.raises(InvalidRequest):
@@ -273,7 +273,7 @@ def test_names_are_bounded_and_foreign_values_are_told(bench: Bench) -> None:
 
 
 def test_a_session_outlives_its_lease_time_only_when_kept(bench: Bench) -> None:
-    """The session stands under the lease: it goes with it, and its names count as dead."""
+    """The session ends with its lease, and its names count as dead."""
     session = bench.session("a")
     bench.now_ns += (LEASE_S + 1) * 1_000_000_000
     bench.expire()
@@ -296,7 +296,7 @@ def opening_of(outcome: object) -> int:
 
 
 def test_each_opening_is_the_next_number(bench: Bench) -> None:
-    """Raised from exactly what the store holds (V5)."""
+    """The number is raised from exactly what the store holds (V5)."""
     assert opening_of(open_store(bench, (0, ""), "n1")) == 1
     assert opening_of(open_store(bench, (1, "n1"), "n2")) == 2
     found = bench.run(read_opening(STORE))
@@ -306,7 +306,7 @@ def test_each_opening_is_the_next_number(bench: Bench) -> None:
 
 
 def test_a_crash_after_the_authority_numbered_an_opening_is_not_a_stranger(bench: Bench) -> None:
-    """The store still holds the old number and its intent: the same intent is recognised (decision 0002)."""
+    """The store holds the old number and its intent, and that intent is recognised (decision 0002)."""
     assert opening_of(open_store(bench, (0, ""), "n1")) == 1
     assert opening_of(open_store(bench, (0, ""), "n1")) == 1
 
@@ -317,7 +317,7 @@ def test_a_crash_after_the_authority_numbered_an_opening_is_not_a_stranger(bench
 def test_a_store_that_is_not_the_one_last_opened_is_a_stranger(
     bench: Bench, held: tuple[int, str], what: str
 ) -> None:
-    """A different number, or the same with another nonce, means the disk is not the one we know (V5)."""
+    """Another number, or the same number with another nonce, means that this is not the known disk (V5)."""
     open_store(bench, (0, ""), "n1")
     open_store(bench, (1, "n1"), "n2")
     assert isinstance(open_store(bench, held, "n3"), Stranger), what
@@ -334,7 +334,7 @@ def test_of_two_copies_of_a_store_one_opens(bench: Bench) -> None:
 
 
 def test_an_authority_that_forgot_an_opening_says_so_unless_it_was_restored(bench: Bench) -> None:
-    """Fewer openings at the authority than on disk: it is behind (A5). After `restore` it is told, once."""
+    """An authority with fewer openings than the disk is behind (A5). After `restore` it catches up once."""
     open_store(bench, (0, ""), "n1")
     assert isinstance(open_store(bench, (5, "n5"), "n6"), Behind)
     bench.run(restore(Floors(), nonce=bench.nonce()))

@@ -1,4 +1,4 @@
-"""Groups and views: ids never reused, epochs only grow, and claims travel together (V6, K4, M2)."""
+"""Group ids are never reused, epochs only grow, and claims are sent in batches (V6, K4, M2)."""
 
 import pytest
 
@@ -57,7 +57,7 @@ def created(bench: Bench) -> Seen[View]:
 
 
 def many_views(bench: Bench, number: int) -> list[Seen[View]]:
-    """First views of so many groups, stored a hundred at a time: creating each would sync each."""
+    """The first views of *number* groups, stored a hundred at a time to save syncs."""
     views = [
         View(group=GroupId(group), epoch=Epoch(1), primary=A, members=MEMBERS, nonce=bench.nonce())
         for group in range(1, number + 1)
@@ -86,7 +86,7 @@ def claim(bench: Bench, seen: Seen[View], by: HostId = B) -> ViewChange:
 
 
 def test_a_group_is_created_with_its_record_and_first_view(bench: Bench) -> None:
-    """Both stand, or neither; the first epoch is 1."""
+    """The record and the view are both stored or neither is; the first epoch is 1."""
     view = created(bench)
     assert (view.value.epoch, view.value.primary) == (1, A)
     assert bench.run(read_view(view.value.group)) == view
@@ -100,7 +100,7 @@ def test_a_group_is_created_with_its_record_and_first_view(bench: Bench) -> None
 
 
 def test_group_ids_are_never_reused(bench: Bench) -> None:
-    """Not after a removal, not after a doubt, not after a restoration (V6)."""
+    """This holds after a removal, after an unknown outcome, and after a restoration (V6)."""
     first = created(bench).value.group
     assert bench.run(remove_group(first, nonce=bench.nonce())) == Removed()
     assert bench.run(read_view(first)) == NoGroup(first)
@@ -111,7 +111,7 @@ def test_group_ids_are_never_reused(bench: Bench) -> None:
 
 
 def test_group_ids_are_issued_in_rows(bench: Bench) -> None:
-    """A row is its caller's alone, and a restored authority's floor lies below the whole of it."""
+    """A row belongs to its caller alone, and a restored authority's floor lies below the whole row."""
     first = reserved(bench)
     row = bench.run(reserve_group(nonce=bench.nonce(), count=3))
     assert row == first + 3
@@ -121,7 +121,7 @@ def test_group_ids_are_issued_in_rows(bench: Bench) -> None:
 
 
 def test_a_creation_in_doubt_is_recognised_and_cannot_return_after_a_removal(bench: Bench) -> None:
-    """The same record finds its own group; the delayed copy is refused even when the group has gone (A1)."""
+    """The same record finds its own group; a delayed copy is refused even after the group is removed (A1)."""
     record = record_of(bench, reserved(bench))
     assert isinstance(bench.run(create_group(record, A, MEMBERS), bench.delay), InDoubt)
     settled = bench.run(create_group(record, A, MEMBERS))
@@ -133,7 +133,7 @@ def test_a_creation_in_doubt_is_recognised_and_cannot_return_after_a_removal(ben
 
 
 def test_a_creation_in_doubt_is_recognised_also_when_its_primary_has_claimed_since(bench: Bench) -> None:
-    """That is a matter of milliseconds. *Without it:* whoever made the group is told that it was removed."""
+    """The primary claims within milliseconds. *Without it:* the creator is told that the group is gone."""
     record = record_of(bench, reserved(bench))
     assert isinstance(bench.run(create_group(record, A, MEMBERS), bench.lose_answer), InDoubt)
     first = bench.run(read_view(record.group))
@@ -161,7 +161,7 @@ def test_a_claim_puts_the_next_epoch_in_place_of_exactly_the_view_seen(bench: Be
 
 @pytest.mark.parametrize("epoch", [0, 1])
 def test_an_epoch_that_does_not_grow_is_refused_before_it_is_sent(bench: Bench, epoch: int) -> None:
-    """The authority knows nothing of a view but this (V6)."""
+    """The epoch is the only thing the authority knows about a view (V6)."""
     view = created(bench)
     stale = View(group=view.value.group, epoch=Epoch(epoch), primary=B, members=MEMBERS, nonce=Nonce("x"))
     with pytest.raises(InvalidRequest):
@@ -182,7 +182,7 @@ def test_a_restored_authority_issues_no_epoch_that_may_be_in_use(bench: Bench) -
 
 
 def test_a_view_change_in_doubt_is_settled_by_the_same_change(bench: Bench) -> None:
-    """Applied or not by then: the second run wins or finds its nonce (A1)."""
+    """Whether or not the change was applied by then, the second run wins or finds its nonce (A1)."""
     identity = identity_of(bench)
     for treat in (bench.lose_answer, bench.delay):
         wanted = claim(bench, created(bench))
@@ -193,7 +193,7 @@ def test_a_view_change_in_doubt_is_settled_by_the_same_change(bench: Bench) -> N
 
 
 def test_a_view_change_is_given_up_by_winning_another(bench: Bench) -> None:
-    """Having won, the old request is refused whenever it arrives; reading alone would not do (M2)."""
+    """Once another change has won, the old request is always refused; a read would not be enough (M2)."""
     view, identity = created(bench), identity_of(bench)
     adding = claim(bench, view, A)
     assert isinstance(bench.run(change_view(adding, identity=identity), bench.delay), InDoubt)
@@ -225,7 +225,7 @@ def test_claims_travel_in_full_batches(bench: Bench) -> None:
 
 
 def test_a_batch_that_is_refused_goes_again_without_what_was_lost(bench: Bench) -> None:
-    """One lost group, one removed one, and one that is ours already do not hinder the others (K4)."""
+    """One lost group, one removed group, and one already won do not hinder the others (K4)."""
     identity = identity_of(bench)
     views = [created(bench) for _ in range(6)]
     wanted = [claim(bench, view) for view in views]

@@ -1,4 +1,4 @@
-"""The embedded authority as hosts ask it, while it is away."""
+"""The embedded authority as hosts ask it while it is away."""
 
 import asyncio
 
@@ -15,7 +15,7 @@ from holdfast.net import Address, ConnectionSettings, PeerIdentity, Role
 def test_who_asks_one_question_too_many_is_told_that_there_is_no_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Not an error, which would end the host: it has more groups than fit, and waits for the authority."""
+    """An error would end the host. The host has more groups than fit, and waits for the authority."""
     monkeypatch.setattr(client, "REQUESTS_MAX", 1)
 
     async def work() -> list[object]:

@@ -1,4 +1,4 @@
-"""The embedded authority's store: values in, values out, on a real SQLite file."""
+"""The store of the embedded authority on a real SQLite file."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -46,7 +46,7 @@ Open = Callable[..., SqliteStore]
 
 @pytest.fixture
 def reopen(tmp_path: Path) -> Iterator[Open]:
-    """Opens the same file, closing what was open before."""
+    """Opens the same file again, after closing the one that was open."""
     opened: list[SqliteStore] = []
 
     def open_it(*, now_ns: int = 0, limits: HistoryLimits | None = None) -> SqliteStore:
@@ -93,7 +93,7 @@ def test_a_new_file_has_an_identity_and_keeps_it(reopen: Open) -> None:
 
 
 def test_requests_of_one_batch_are_judged_in_order(store: SqliteStore) -> None:
-    """Each sees what those before it in the same commit have done."""
+    """Each request sees the effects of those before it in the same commit."""
     results = store.apply(
         [txn(Absent("k"), Put("k", b"1")), txn(Absent("k"), Put("k", b"2")), Get("k")], now_ns=0
     )
@@ -141,7 +141,7 @@ def test_only_changes_raise_the_revision(store: SqliteStore) -> None:
 
 
 def test_lists_are_in_key_order_and_paged(store: SqliteStore) -> None:
-    """Pages follow each other without gap or repetition; a prefix matches what begins with it only."""
+    """Pages follow each other without gap or repetition; a prefix matches only keys that begin with it."""
     names = ["a", "a/1", "a/2", "a/é", "a/\U0010ffff", "b"]
     store.apply([txn(Put(name, b"")) for name in reversed(names)], now_ns=0)
     whole = one(store, List("a/"))
@@ -158,7 +158,7 @@ def test_lists_are_in_key_order_and_paged(store: SqliteStore) -> None:
 
 
 def test_prefixes_at_the_edges_of_unicode(store: SqliteStore) -> None:
-    """The end of a prefix is found also where the next character does not exist."""
+    """The end of a prefix is found even where the next character does not exist."""
     store.apply([txn(Put(name, b"")) for name in ("\ud7ffx", "\ue000x", "\U0010ffffx")], now_ns=0)
     for prefix in ("\ud7ff", "\ue000", "\U0010ffff"):
         listed = one(store, List(prefix))
@@ -182,7 +182,7 @@ def test_a_page_ends_before_it_outgrows_a_message(store: SqliteStore) -> None:
 
 
 def test_a_refusal_stays_a_message(store: SqliteStore) -> None:
-    """However much stands at the compared keys; nothing changes either way."""
+    """The answer is bounded however much is stored at the compared keys; nothing changes either way."""
     for number in range(6):
         one(store, txn(Put(f"big/{number}", bytes(900_000))))
     before = store.revision
@@ -226,7 +226,7 @@ def test_what_was_answered_survives(reopen: Open) -> None:
 
 
 def test_a_file_left_by_a_killed_process_is_whole(reopen: Open, tmp_path: Path) -> None:
-    """What stands in the WAL only is there when the file and its WAL are opened elsewhere."""
+    """Data that is only in the WAL is there when the file and its WAL are opened elsewhere."""
     store = reopen()
     for number in range(50):
         one(store, txn(Put(f"k{number}", bytes(100))))
@@ -259,7 +259,7 @@ def test_a_lease_takes_its_keys_with_it_in_one_revision(store: SqliteStore) -> N
 
 
 def test_a_lease_kept_alive_stays(store: SqliteStore) -> None:
-    """Each keep starts the whole time anew."""
+    """Each renewal restarts the whole time."""
     one(store, LeaseGrant(5))
     for second in range(4, 40, 4):
         assert one(store, LeaseKeep(LeaseId(1)), second * SECOND) == LeaseGranted(LeaseId(1), 5)
@@ -268,7 +268,7 @@ def test_a_lease_kept_alive_stays(store: SqliteStore) -> None:
 
 
 def test_no_lease_expires_for_its_full_time_after_a_restart(reopen: Open) -> None:
-    """A4: the holder may have been calling all the while."""
+    """A4: the holder may have been renewing all the while."""
     one(reopen(), LeaseGrant(5))
     store = reopen(now_ns=100 * SECOND)
     assert store.expire(105 * SECOND) == []
@@ -283,7 +283,7 @@ def test_a_key_belongs_to_the_lease_of_its_last_put(store: SqliteStore) -> None:
 
 
 def test_revoking(store: SqliteStore) -> None:
-    """Revoke removes lease and keys now; a second one, or one of an unknown lease, finds it gone."""
+    """Revoking removes lease and keys at once; a second one, or one of an unknown lease, finds it gone."""
     store.apply([LeaseGrant(5), txn(Put("k", b"", LeaseId(1)))], now_ns=0)
     assert one(store, LeaseRevoke(LeaseId(1))) == Applied(Revision(3))
     assert value(store, "k") is None
@@ -298,7 +298,7 @@ def test_a_put_under_an_ended_lease_changes_nothing(store: SqliteStore) -> None:
 
 
 def test_lease_numbers_and_times(reopen: Open) -> None:
-    """Numbers are never given twice, also across restarts; times are cut to the contract's longest."""
+    """Numbers are never issued twice, even across restarts; times are limited to the contract's maximum."""
     store = reopen()
     store.apply([LeaseGrant(5), LeaseRevoke(LeaseId(1))], now_ns=0)
     store = reopen()
@@ -309,7 +309,7 @@ def test_lease_numbers_and_times(reopen: Open) -> None:
 
 
 def test_history_is_bounded_by_count_and_stays_without_gaps(reopen: Open) -> None:
-    """Old revisions go, the newest stay, none in between is missing; also after opening again."""
+    """Old revisions are dropped, the newest stay without gaps, and this holds after opening again."""
     store = reopen(limits=HistoryLimits(revisions_max=50))
     for number in range(200):
         one(store, txn(Put(f"k{number}", b"")))
@@ -357,7 +357,7 @@ def test_two_cannot_open_one_file(store: SqliteStore, tmp_path: Path) -> None:
 
 
 def test_foreign_and_missing_files_are_refused(tmp_path: Path) -> None:
-    """Neither is written to."""
+    """Neither file is written to."""
     with pytest.raises(StoreFailed):
         SqliteStore(str(tmp_path / "absent"), now_ns=0)
     assert not (tmp_path / "absent").exists()
@@ -376,7 +376,7 @@ def test_foreign_and_missing_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_restore_continues_above_everything_the_lost_file_issued(tmp_path: Path) -> None:
-    """A5: a new generation, the epoch floor, and no revision or lease number of the lost part again."""
+    """A5: there is a new generation and epoch floor; no lost revision or lease number is reused."""
     path = str(tmp_path / "authority.sqlite")
     store = SqliteStore(path, now_ns=0, new_id="test")
     store.apply([LeaseGrant(5), txn(Put("k", b"1"))], now_ns=0)

@@ -1,4 +1,4 @@
-"""The server and client cores of the embedded authority, joined by a network that the test plays by hand."""
+"""The server and client cores of the embedded authority, joined by a network that the test controls."""
 
 import random as random_module
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -97,7 +97,7 @@ class Bench:
     # what the test does
 
     def carry(self) -> None:
-        """Deliver everything, at this very moment, until nothing is left to deliver."""
+        """Deliver all messages at this moment, until none is left."""
         self.fire()
         while self.to_server or self.to_client:
             while self.to_server:
@@ -198,7 +198,7 @@ def test_requests_of_one_turn_share_a_commit(bench: Bench, store: "CountingStore
 
 
 def test_a_repeated_change_is_applied_once(bench: Bench) -> None:
-    """However often and late a request arrives; its second copy is not even answered."""
+    """However often and late a request arrives, it is applied once; a second copy is not answered."""
     bench.client.request(Txn((Absent("k"),), (Put("k", b"1"),)), "first")
     (copy,) = sent(bench, Ask)
     bench.to_server.append(copy)
@@ -217,7 +217,7 @@ def item(value: bytes, *, created: int, modified: int) -> KeyValue:
 def test_a_change_that_outlives_its_server_is_not_applied_by_the_next(
     bench: Bench, store: SqliteStore
 ) -> None:
-    """Sessions belong to one server process: a delayed copy finds none, and the client is told at once."""
+    """A session belongs to one server process: a delayed copy finds none, and the client is told at once."""
     bench.client.request(Txn((), (Put("k", b"late"),)), "late")
     delayed = bench.to_server[:]
     bench.to_server.clear()
@@ -230,7 +230,7 @@ def test_a_change_that_outlives_its_server_is_not_applied_by_the_next(
 
 
 def test_an_unanswered_change_is_unknown_and_never_sent_again(bench: Bench) -> None:
-    """A1: nothing but Unknown can be said, and a late answer changes nothing."""
+    """A1: only Unknown can be said, and a late answer changes nothing."""
     bench.client.request(Txn((), (Put("k", b""),)), "lost")
     bench.to_server.clear()
     bench.wait(2 * SECOND, carrying=False)
@@ -242,7 +242,7 @@ def test_an_unanswered_change_is_unknown_and_never_sent_again(bench: Bench) -> N
 
 
 def test_an_applied_change_whose_answer_was_lost_is_unknown(bench: Bench) -> None:
-    """And it is there: unknown is not refused."""
+    """The change is there: unknown does not mean refused."""
     bench.client.request(Txn((), (Put("k", b"1"),)), "lost")
     bench.server.on_message("client", bench.to_server.pop())
     bench.fire()
@@ -257,7 +257,7 @@ def test_an_applied_change_whose_answer_was_lost_is_unknown(bench: Bench) -> Non
 
 
 def test_a_read_is_sent_again_when_the_connection_is_made_anew(bench: Bench) -> None:
-    """Within its deadline a read survives the loss of a session; a change under way does not."""
+    """A read survives the loss of a session within its deadline; a change in flight does not."""
     bench.client.request(Get("k"), "read")
     bench.client.request(Txn((), (Put("k", b""),)), "change")
     bench.to_server.clear()
@@ -270,7 +270,7 @@ def test_a_read_is_sent_again_when_the_connection_is_made_anew(bench: Bench) -> 
 
 
 def test_a_request_below_the_floor_is_dropped(bench: Bench) -> None:
-    """What the client has given up is not applied any more once the server has learnt the floor."""
+    """Once the server knows the floor, it does not apply requests that the client has given up."""
     bench.client.request(Txn((), (Put("k", b""),)), "given up")
     (late,) = sent(bench, Ask)
     bench.to_server.clear()
@@ -283,7 +283,7 @@ def test_a_request_below_the_floor_is_dropped(bench: Bench) -> None:
 
 
 def test_another_peer_cannot_use_a_session(bench: Bench) -> None:
-    """A session is its peer's; whoever else names it is told that there is none."""
+    """A session belongs to its peer; any other peer that names it is told that there is none."""
     bench.client.request(Txn((), (Put("k", b""),)), "x")
     bench.server.on_message("stranger", bench.to_server.pop())
     assert isinstance(bench.to_client[-1], Stale)
@@ -295,7 +295,7 @@ def test_another_peer_cannot_use_a_session(bench: Bench) -> None:
 
 
 def test_leases_expire_by_the_tick_and_not_before(bench: Bench) -> None:
-    """A lease that is kept stays; left alone it ends within its time, the margin and one tick."""
+    """A lease that is renewed stays; left alone, it ends within its time, the margin and one tick."""
     assert bench.ask(LeaseGrant(3)) == LeaseGranted(LeaseId(1), 3)
     for _ in range(5):
         bench.wait(2 * SECOND)
@@ -309,7 +309,7 @@ def test_leases_expire_by_the_tick_and_not_before(bench: Bench) -> None:
 
 
 def test_a_server_that_stood_still_expires_nobody(bench: Bench) -> None:
-    """A4: it heard no one, so silence says nothing; every lease has its full time from then on."""
+    """A4: the server heard nobody, so silence proves nothing; every lease gets its full time from then on."""
     bench.ask(LeaseGrant(1))
     bench.time += 10 * STALL_NS
     bench.fire()
@@ -324,7 +324,7 @@ def revisions(bench: Bench) -> list[int]:
 
 
 def test_a_watch_sees_its_prefix_in_order_from_its_revision(bench: Bench) -> None:
-    """History first, then what happens; other keys are not mentioned."""
+    """The watch delivers history first, then new events, and does not mention other keys."""
     for number in range(4):
         bench.put(f"w/{number}")
         bench.put(f"other/{number}")
@@ -340,7 +340,7 @@ def test_a_watch_sees_its_prefix_in_order_from_its_revision(bench: Bench) -> Non
 
 @pytest.mark.parametrize("lost", range(6))
 def test_a_lost_event_is_fetched_again(bench: Bench, lost: int) -> None:
-    """Whichever message is lost, also the start of the watch, also the last event: no gap, no repetition."""
+    """Whichever message is lost, even the watch's start or the last event: no gap, no repetition."""
     bench.client.watch("w/", Revision(1), "watch")
     if lost == 0:
         bench.to_server.clear()
@@ -373,7 +373,7 @@ def test_repeated_and_overtaking_events_are_put_in_order(bench: Bench) -> None:
 
 
 def test_a_watch_goes_on_at_the_next_server(bench: Bench, store: SqliteStore) -> None:
-    """Across a restart of the server it continues at the first revision not seen."""
+    """After a restart of the server the watch continues at the first revision not seen."""
     bench.client.watch("w/", Revision(1), "watch")
     bench.carry()
     bench.put("w/1")
@@ -408,7 +408,7 @@ def test_many_events_pass_the_window(bench: Bench) -> None:
 
 
 def test_history_that_is_gone_is_said_so_and_ends_the_watch(bench: Bench) -> None:
-    """A3: compacted history, and a revision this file has never had, both mean: list again."""
+    """A3: after compacted history, or for a revision this file never had, the client must list again."""
     for number in range(1100):
         bench.put(f"w/{number % 10}")
     bench.client.watch("w/", Revision(1), "old")
@@ -420,7 +420,7 @@ def test_history_that_is_gone_is_said_so_and_ends_the_watch(bench: Bench) -> Non
 
 
 def test_refusals_reach_the_client(bench: Bench) -> None:
-    """With what was found, through the codec."""
+    """A refusal reports what was found, through the codec."""
     bench.put("k", b"1")
     refused = bench.ask(Txn((Absent("k"),), (Put("k", b"2"),)))
     assert refused == Refused((item(b"1", created=2, modified=2),), Revision(2))

@@ -1,4 +1,4 @@
-"""All benchmarks in one run: what is said beforehand, and what it came to."""
+"""All benchmarks in one run: what is announced beforehand, and the verdict."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ LAME: dict[str, Any] = {**MET, "failures": ["Holdfast (disk), round 2: TimeoutEr
 
 
 def run(**measured: dict[str, Any] | None) -> Run:
-    """A run in which each benchmark finds this, or fails."""
+    """Return a run in which each benchmark finds this, or fails."""
 
     def measure(part: Part) -> dict[str, Any]:
         found = measured[part.name]
@@ -36,7 +36,7 @@ def run(**measured: dict[str, Any] | None) -> Run:
 
 
 def test_a_missed_target_is_told_from_a_failure() -> None:
-    """Missing one is a finding; not having measured is a failure, whatever else was missed."""
+    """A missed target is a finding; not having measured is a failure, whatever else was missed."""
     assert run(net=MET, log=MET).verdict is Verdict.MET
     assert run(net=MET, log=MISSED).verdict is Verdict.MISSED
     assert run(net=None, log=MISSED).verdict is Verdict.FAILED
@@ -49,7 +49,7 @@ def test_one_that_fails_does_not_keep_the_others_from_being_measured() -> None:
 
 
 def test_a_round_in_which_ours_failed_is_a_failure() -> None:
-    """The rows that there are stand."""
+    """The rows that were measured are kept."""
     found = run(groups=LAME)
     assert found.verdict is Verdict.FAILED
     assert found.results() == MET["results"]
@@ -62,7 +62,7 @@ def test_rows_can_be_had_of_some_benchmarks_only() -> None:
 
 
 def test_what_is_expected_grows_with_what_is_asked_for() -> None:
-    """And counts what there really is to measure."""
+    """The expected time also counts what there really is to measure."""
     assert len(net.SHAPES) == NET_SHAPES
     assert len(log.BATCHES) == LOG_BATCHES
     assert len(groups.SYSTEMS) == SYSTEMS
@@ -73,7 +73,8 @@ def test_what_is_expected_grows_with_what_is_asked_for() -> None:
 
 
 def test_each_process_has_its_cpu_time_in_the_table() -> None:
-    """Per 1,000 calls, the median over the rounds; members by rank, as the leader is not always the same."""
+    """The table shows CPU time per 1,000 calls, as the median over the rounds; members by rank, since the
+    leader may change."""
 
     def load(calls: int, **cpu_s: float) -> Load:
         return Load(in_flight=1, calls=calls, seconds=1.0, p50_ms=1.0, p99_ms=1.0, cpu_s=cpu_s)

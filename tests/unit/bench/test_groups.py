@@ -1,4 +1,4 @@
-"""How groups are judged beside other systems, and the table that shows it."""
+"""How groups are compared with other systems, and the table that shows it."""
 
 from holdfast.bench.callers import Load, quantile
 from holdfast.bench.groups import DURABILITIES, SYSTEMS, Measured, judged
@@ -19,7 +19,8 @@ def measured(name: str, rates: list[float], durability: Durability = "disk") -> 
 
 
 def test_ours_is_judged_beside_each_peer_round_by_round() -> None:
-    """The ratios of the rounds' pairs, their median against the target of that peer, and their spread."""
+    """The ratios are those of the rounds' pairs; their median is compared with that peer's target, and their
+    spread is shown."""
     results = judged([measured("Holdfast", [500, 300, 800]), measured("etcd", [100, 100, 100]), memory()])
     rate = next(each for each in results if each.name == "disk: 1 caller")
     assert (rate.ratio, rate.ratio_low, rate.ratio_high, rate.target, rate.met) == (5.0, 3.0, 8.0, 2.5, True)
@@ -35,7 +36,7 @@ def test_a_failover_is_held_against_the_peer_and_against_a_limit() -> None:
 
 
 def test_a_peer_that_is_absent_leaves_its_column_out() -> None:
-    """And a system that fell out in a later round is compared over the rounds it has."""
+    """A system that fails in a later round is compared over the rounds it has."""
     results = judged(
         [measured("Holdfast", [500, 500]), measured("etcd", [100]), measured("Redis", []), memory()]
     )
@@ -44,7 +45,7 @@ def test_a_peer_that_is_absent_leaves_its_column_out() -> None:
 
 
 def test_a_round_in_which_one_failed_is_no_pair() -> None:
-    """The others keep their partners."""
+    """The other rounds keep their pairs."""
     ours, etcd = measured("Holdfast", [500, 700, 900]), measured("etcd", [100, 100, 100])
     ours.samples[0] = etcd.samples[1] = None
     rate = judged([ours, etcd, memory()])[0]

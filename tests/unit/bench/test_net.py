@@ -11,7 +11,8 @@ from holdfast.bench.net import SHAPES, TARGET
 
 
 def test_ratios_are_taken_round_by_round() -> None:
-    """The median of the rounds' ratios, not the ratio of the medians: noise comes in waves over both."""
+    """The result is the median of the rounds' ratios, not the ratio of the medians: noise affects both sides
+    in waves."""
     result = bench.compare("x", [60, 6, 90], [100, 10, 100], unit="calls/s", other_name="echo", target=0.6)
     assert (result.ratio, result.ratio_low, result.ratio_high) == (0.6, 0.6, 0.9)
     assert (result.ours, result.other, result.rounds) == (60, 100, 3)
@@ -27,7 +28,7 @@ def test_a_missed_target_is_said_to_be_missed() -> None:
 
 
 def test_times_are_held_against_a_limit() -> None:
-    """The median counts; the spread shows the worst."""
+    """The median is judged; the spread shows the worst."""
     result = bench.within("x", [10, 15, 50], unit="ms", limit=20)
     assert (result.met, result.ratio, result.ratio_high) == (True, 0.75, 2.5)
     assert not bench.within("x", [21], unit="ms", limit=20).met
@@ -35,8 +36,8 @@ def test_times_are_held_against_a_limit() -> None:
 
 @pytest.mark.cluster
 def test_the_command_measures_every_shape() -> None:
-    """One JSON object on stdout with a row per shape, and nothing else; progress on stderr; exit 0 whatever
-    the figures are."""
+    """The command prints one JSON object with a row per shape on stdout and nothing else, and progress on
+    stderr; it exits with 0 whatever the figures are."""
     program = "from holdfast.cli.main import main; main()"
     words = ["bench", "net", "--rounds", "2", "--seconds", "0.05", "--output", "json"]
     done = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, timeout=60)

@@ -1,4 +1,4 @@
-"""Requests that wait for room: each ends once, whatever ends while they begin."""
+"""Tests requests that wait for room: each ends once, whatever happens while they begin."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -45,7 +45,8 @@ def tell(story: Callable[[LateLoop, RequestQueue], Awaitable[None]]) -> None:
 
 
 def test_a_request_whose_duration_is_over_before_its_timer_has_run_ends_as_late() -> None:
-    """Room came in the same turn of the loop, ahead of the timer: nothing is made, and the caller is told."""
+    """Room came in the same turn of the loop, before the timer ran. No request is made, and the caller is
+    told."""
 
     async def story(loop: LateLoop, queueing: RequestQueue) -> None:
         made: list[object] = []
@@ -60,7 +61,8 @@ def test_a_request_whose_duration_is_over_before_its_timer_has_run_ends_as_late(
 
 
 def test_what_ends_a_connection_as_it_begins_begins_once() -> None:
-    """The first frame that is too much for a connection ends it at once, which asks again who may begin."""
+    """The first frame that is too much for a connection ends it at once, and that triggers another check of
+    who may begin."""
 
     async def story(loop: LateLoop, queueing: RequestQueue) -> None:
         begun: list[str] = []
@@ -111,7 +113,7 @@ def test_what_finds_no_room_keeps_its_place_and_its_bytes() -> None:
 
 
 class FragileHosts:
-    """One host, whose connection ends within ``send`` as one does that has too much to write."""
+    """One host whose connection ends within ``send``, like one that has too much to write."""
 
     def __init__(self) -> None:
         self.connected = [HostId("a")]

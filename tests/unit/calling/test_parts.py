@@ -1,4 +1,4 @@
-"""The small machines of calling: floor, addresses, time, lanes, heartbeats, and the messages' bounds."""
+"""Tests the small parts of calling: floor, addresses, time, lanes, heartbeats, and the messages' bounds."""
 
 from collections.abc import Callable, Hashable
 from itertools import permutations
@@ -33,7 +33,7 @@ A, B, C = HostId("a"), HostId("b"), HostId("c")
 
 
 class Machine:
-    """A clock and timers that move when told."""
+    """A clock and timers driven by hand."""
 
     def __init__(self) -> None:
         self.time = 0
@@ -129,7 +129,7 @@ def test_every_connected_host_is_tried_once_in_a_round_the_primary_first() -> No
 def test_whoever_serves_is_found_in_whatever_order_the_addresses_come(
     order: tuple[HostId, ...], serves: HostId
 ) -> None:
-    """And the same one is tried again: also the only one that is left, and the one that just failed."""
+    """The same host is tried again, even if it is the only one left or has just failed."""
     members = tuple(MemberAddress(host, f"{host}:1") for host in order)
     addresses = Targets(Reference(GroupId(1), "g", Epoch(1), order[0], members))
     for host in reversed(order):
@@ -257,7 +257,7 @@ def test_a_silent_host_is_given_up_and_a_speaking_one_is_not() -> None:
 
 
 def test_a_connection_that_ends_as_it_is_pinged_does_not_keep_the_others_from_it() -> None:
-    """One whose host reads nothing ends as soon as more is written to it."""
+    """A connection whose host reads nothing ends as soon as more is written to it."""
     machine, given_up = Machine(), list[HostId]()
     heartbeats = beating(machine, given_up)
     for host in (A, B, C):
@@ -269,7 +269,7 @@ def test_a_connection_that_ends_as_it_is_pinged_does_not_keep_the_others_from_it
             heartbeats.on_disconnected(A)
 
     machine.sent.clear()
-    machine.send = send  # type: ignore[method-assign]  # of this one
+    machine.send = send  # type: ignore[method-assign]  # on this instance only
     machine.time += 10
     machine.on_timer("beat")
     assert [peer for peer, _ in machine.sent] == [A, B, C]

@@ -1,4 +1,4 @@
-"""Whom a client turns to next: no round of failures is its last."""
+"""Tests which host a client tries next: no round of failures is its last."""
 
 import random
 from collections.abc import Callable, Hashable
@@ -20,7 +20,7 @@ REFERENCE = Reference(
 
 
 def test_a_round_ends_when_its_last_host_hangs_up() -> None:
-    """One host turned the call away, the other went silent and is gone: the first is asked again."""
+    """One host turned the call away, the other went silent and is gone. The first is asked again."""
     addresses = Targets(REFERENCE)
     addresses.on_connected(A)
     addresses.on_connected(B)
@@ -31,7 +31,7 @@ def test_a_round_ends_when_its_last_host_hangs_up() -> None:
 
 
 class Machine:
-    """Time that stands still, a network that keeps what it is given, and every other port."""
+    """A clock that stands still, a network that keeps what it is given, and all other ports."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[str, object]] = []
@@ -79,12 +79,12 @@ class Machine:
         return made
 
     def frames(self, kind: type) -> list[tuple[str, int]]:
-        """To whom frames of this kind went, and their numbers."""
+        """The hosts to which frames of this kind went, and the frames' numbers."""
         return [(peer, each.frame) for peer, each in self.sent if isinstance(each, kind)]  # type: ignore[attr-defined]  # of a kind that has one
 
 
 def test_a_stale_read_does_not_send_calls_back_to_who_could_not_serve() -> None:
-    """Any member answers a stale read: that says nothing of who takes calls, so the round goes on."""
+    """Any member answers a stale read, so the answer does not show who takes calls, and the round goes on."""
     machine = Machine()
     invocations = machine.invocations()
     invocations.call("call", "deposit", NO_ARGUMENTS, CallPolicy())
@@ -101,7 +101,7 @@ def test_a_stale_read_does_not_send_calls_back_to_who_could_not_serve() -> None:
 
 
 def test_a_call_that_was_answered_makes_every_host_worth_another_try() -> None:
-    """Who took a call serves: the primary of the reference comes first again."""
+    """A host that answers a call serves, so the primary of the reference comes first again."""
     machine = Machine()
     invocations = machine.invocations()
     invocations.call("first", "deposit", NO_ARGUMENTS, CallPolicy())

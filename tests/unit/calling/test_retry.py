@@ -1,4 +1,4 @@
-"""Table 27-1: when a request may be sent again; and what a host does with a reference's version."""
+"""Tests table 27-1, when a request may be sent again, and what a host does with a reference's version."""
 
 import pytest
 

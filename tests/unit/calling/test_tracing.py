@@ -1,4 +1,4 @@
-"""One call, one trace: whichever hosts its copies reach, and in whichever line it is spoken of."""
+"""Tests that one call is one trace, whichever hosts its copies reach and whichever log line mentions it."""
 
 import asyncio
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def log() -> Iterator[LogCapture]:
 
 
 def lines(log: LogCapture, trace_id: str) -> list[tuple[Any, ...]]:
-    """Of one trace, without what the machine's speed decides."""
+    """The log lines of one trace, without what depends on the machine's speed."""
     names = ("event", "host", "why", "tries")
     return [
         tuple(each[name] for name in names if name in each)
@@ -56,7 +56,7 @@ def test_a_call_over_a_failover_is_one_trace_in_every_copy_and_line(log: LogCapt
         }
         assert lines(log, trace) == [
             ("a call was lost", "a", "comm_failure"),
-            ("a call was turned away", "b", "not_primary"),  # it knows of a newer view, and says so
+            ("a call was turned away", "b", "not_primary"),  # it knows a newer view, and says so
             ("a call was answered", "b", 3),
         ]
 
@@ -119,7 +119,7 @@ def test_a_program_without_a_structured_log_gets_no_lines(capsys: pytest.Capture
 
 
 def test_a_call_that_is_made_anew_stays_in_its_trace() -> None:
-    """The group's time has leapt, so the call has another id: its trace is the one it began with."""
+    """The group's time has leapt, so the call gets another id, but it keeps its trace."""
 
     async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
         group, a = await domain.group("ledger"), cluster.hosts["a"]

@@ -26,7 +26,7 @@ HELD = DomainInspected(
 def test_all_but_yes_is_no(
     said: str, is_yes: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also the end of the input, by Ctrl-D; and every question says how it can be answered."""
+    """This includes the end of the input, by Ctrl-D; and every question says how it can be answered."""
     for ask in (
         lambda: is_agreed("Sure? [y/N] "),
         lambda: hosts._is_agreed("host1"),
@@ -38,6 +38,6 @@ def test_all_but_yes_is_no(
 
 
 def test_a_host_that_is_of_the_domain_no_more_is_said_to_be_so() -> None:
-    """As when it is removed while somebody waits for it to be empty."""
+    """This happens when it is removed while somebody waits for it to be empty."""
     with pytest.raises(InvalidRequest, match="host1"):
         hosts._of(HostList(hosts=(), manager=HostId("host2")), HostId("host1"))

@@ -1,4 +1,4 @@
-"""What ``holdfast check`` says, and how it ends: 0 only for a class that was looked at and is well."""
+"""What ``holdfast check`` says, and its exit code: 0 only for a class that was examined without findings."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -15,8 +15,8 @@ Check = Callable[..., Checked]
 
 @pytest.fixture
 def checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Check]:
-    """Check a class of these sources, the last of which is named for the module of the class; how it ended,
-    and what it said."""
+    """Check a class of these sources, the last of which is named for the module of the class; returns the
+    exit code and the output."""
     before, path = set(sys.modules), list(sys.path)
 
     def run(name: str, **sources: str) -> Checked:

@@ -1,4 +1,4 @@
-"""What others named shows as it is: no markup counts, and nothing reaches a terminal but letters."""
+"""Names given by others are shown as they are: markup has no effect, and only letters reach a terminal."""
 
 import ast
 import io
@@ -160,7 +160,7 @@ def test_letters_of_every_script_stay() -> None:
 
 
 def test_every_command_shows_what_it_shows_through_these_doors() -> None:
-    """Else a name would have to be escaped at each call, and one would be forgotten."""
+    """Otherwise a name would have to be escaped at each call, and one would be forgotten."""
     package = Path(holdfast.cli.__file__).parent
     found = [
         f"{file.name}:{node.lineno}"
@@ -179,7 +179,7 @@ FORBIDDEN = (
 
 
 def test_a_cell_of_several_lines_is_shown_as_such(capsys: pytest.CaptureFixture[str]) -> None:
-    """Its own lines; a line break in what somebody named is none."""
+    """Only its own lines count; a line break in a name does not start a new line."""
     print_table(("name", "why"), [("a\nb", ["it was dropped", "claimed after 5 ms"])])
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
     assert lines == ["name  why", "a\\nb  it was dropped", "claimed after 5 ms"]

@@ -1,4 +1,4 @@
-"""Orders go to the first host that can do them."""
+"""Orders go to the first host that can execute them."""
 
 import asyncio
 
@@ -39,7 +39,7 @@ LIST = ListGroups()
 
 
 class Host:
-    """Answers every order alike; None: not at all."""
+    """Gives every order the same answer; None means no answer."""
 
     def __init__(self, answer: OrderAnswer | None) -> None:
         self._answer = answer
@@ -75,7 +75,7 @@ async def ordered(*hosts: Host, wanted: AboutGroups = LIST) -> object:
 
 
 def test_a_host_that_is_still_starting_is_passed_over() -> None:
-    """It was told at once, and nothing was done: the next one does it."""
+    """The first host refused at once and did nothing: the next one executes the order."""
     starting, ready = Host(BUSY), Host(NOTHING)
     assert asyncio.run(ordered(starting, ready)) == ()
     assert (starting.asked, ready.asked) == (1, 1)
@@ -92,7 +92,7 @@ def test_a_host_that_is_still_starting_is_passed_over() -> None:
     ],
 )
 def test_an_order_that_no_host_could_read_is_not_sent(wanted: AboutGroups, said: str) -> None:
-    """It would cost the connection, and nobody could say whether it was carried out."""
+    """Sending the order would cost the connection, and nobody could say whether it was carried out."""
     host = Host(NOTHING)
     with pytest.raises(InvalidRequest, match=said):
         asyncio.run(ordered(host, wanted=wanted))
@@ -105,7 +105,7 @@ def test_when_all_hosts_are_starting_that_is_what_is_said() -> None:
 
 
 def test_a_question_that_a_host_does_not_answer_is_asked_of_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may be cut off from the authority. What changes something is not done twice instead."""
+    """The host may be cut off from the authority. An order that changes something is not repeated."""
     monkeypatch.setattr(admin_client, "ASK_S", 0.05)
     silent, ready = Host(None), Host(NOTHING)
     assert asyncio.run(ordered(silent, ready)) == ()
@@ -130,7 +130,7 @@ class Dying(Host):
 def test_a_host_that_ends_as_it_is_asked_is_told_in_words_of_who_asked(
     wanted: AboutGroups, helps: str
 ) -> None:
-    """Not by the names of frames."""
+    """The message does not mention the names of frames."""
     with pytest.raises(OutcomeUnknown) as caught:
         asyncio.run(ordered(Dying(None), wanted=wanted))
     said = str(caught.value)

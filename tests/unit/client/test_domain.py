@@ -1,4 +1,4 @@
-"""The client on real sockets: calls, failovers, lost replies, redirections, both faces."""
+"""The client on real sockets: calls, failovers, lost replies, redirections, asynchronous and synchronous."""
 
 import asyncio
 import math
@@ -95,7 +95,7 @@ def test_a_value_that_does_not_fit_raises_with_the_value_and_the_id_of_the_call_
         with pytest.raises(hf.ResultDoesNotFit, match="not an int") as told:
             await group.opened("alice", 5)
         assert ledger.calls == ["alice opened"]
-        # The id is that of the call: the group knows it, and what became of it.
+        # The id is that of the call: the group knows it, and its outcome.
         assert await domain.outcome(told.value.request_id) == "not an int"
         assert await domain.outcome(told.value.request_id, str) == "not an int"
         with pytest.raises(hf.ResultDoesNotFit) as asked:
@@ -123,7 +123,7 @@ def test_a_value_whose_type_refuses_it_raises_and_disturbs_no_other_call() -> No
 
 
 def test_a_value_that_waited_for_room_is_made_into_its_type_too() -> None:
-    """Also of calls and questions that could not be sent at once."""
+    """This also holds for calls and questions that could not be sent at once."""
 
     async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
         group = await domain.group("ledger", Ledger)
@@ -149,7 +149,7 @@ def test_a_reply_that_cannot_be_read_ends_its_call_and_no_other() -> None:
 
 @pytest.mark.covers("FTC-87", "FTC-93", "FTC-97", "FTC-99")
 def test_a_broken_connection_is_invisible_and_nothing_runs_twice() -> None:
-    """Replies are lost with the connection; the calls go again, as the same requests, to the next primary."""
+    """Replies are lost with the connection; the same requests are resent to the next primary."""
 
     async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
         group, a, b = await domain.group("ledger"), cluster.hosts["a"], cluster.hosts["b"]
@@ -169,7 +169,7 @@ def test_a_broken_connection_is_invisible_and_nothing_runs_twice() -> None:
 
 
 def test_a_call_that_lost_two_hosts_is_not_sent_to_a_third_at_once() -> None:
-    """It may have ended both, and the third must hear of that before it runs the call (E4)."""
+    """The call may have ended both hosts, and the third must hear of that before it runs the call (E4)."""
     rest_s = 0.4
 
     async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
@@ -210,7 +210,7 @@ def test_a_redirection_is_followed_and_older_references_are_not() -> None:
 
 @pytest.mark.covers("FTC-46", "FTC-47", "FTC-49")
 def test_references_are_equivalent_if_they_are_of_one_group_of_one_domain() -> None:
-    """Whatever version of it they know; and then they have one hash."""
+    """This holds whatever version they know; their hashes are then equal, too."""
 
     async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
         async with hf.connect(cluster.url) as another:
@@ -317,7 +317,7 @@ def test_a_frame_longer_than_the_host_takes_is_refused_and_nothing_else() -> Non
 
 
 def test_an_unknown_outcome_can_be_asked_for_later() -> None:
-    """Executed or not: once asked, the answer is final (X3)."""
+    """Whether it was executed or not: once asked, the answer is final (X3)."""
 
     async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
         group = (await domain.group("ledger")).options(duration_s=0.3)
@@ -503,7 +503,7 @@ def test_stale_reads_go_to_any_member() -> None:
 
 
 def test_a_host_that_was_started_anew_takes_the_place_of_its_earlier_self() -> None:
-    """What was on the connection to the earlier process goes again, to the new one."""
+    """What was on the connection to the earlier process is resent to the new one."""
 
     async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
         group, a = await domain.group("ledger"), cluster.hosts["a"]
@@ -521,7 +521,7 @@ def test_a_host_that_was_started_anew_takes_the_place_of_its_earlier_self() -> N
 
 
 def test_hosts_that_moved_are_found_after_the_last_one_that_stayed_has_gone() -> None:
-    """Those that stay say where the others went; an older word does not undo a newer one."""
+    """The hosts that stay say where the others went; older information does not replace newer."""
 
     async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
         group, a, b = await domain.group("ledger"), cluster.hosts["a"], cluster.hosts["b"]
@@ -555,7 +555,7 @@ def test_closing_ends_what_is_in_flight() -> None:
 
 
 def test_a_connection_that_comes_about_while_the_client_hangs_up_is_no_failure() -> None:
-    """Hosts are connected to one by one; the last may come when the first are gone."""
+    """Hosts are connected one by one; the last may connect when the first are gone."""
 
     async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
         name, addresses = parse_url(cluster.url)
@@ -575,7 +575,7 @@ def test_a_connection_that_comes_about_while_the_client_hangs_up_is_no_failure()
 
 
 class Told:
-    """Groups that are called, of which there are none."""
+    """The called groups, of which there are none."""
 
     def __init__(self) -> None:
         self.up: list[HostId] = []
@@ -632,7 +632,7 @@ def test_options_that_mean_nothing_are_refused(options: dict[str, Any]) -> None:
 
 
 def test_a_domain_of_another_name_is_named_in_the_error() -> None:
-    """The address is right, and so whoever reads of it must learn what is not."""
+    """The address is right, so the error must say what is not."""
 
     async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
         policy = CallPolicy(duration_ns=500 * MILLISECOND)
@@ -663,7 +663,7 @@ def test_the_sync_face_calls_from_ordinary_functions() -> None:
 
 
 def test_nothing_is_written_to_the_users_output(capfd: pytest.CaptureFixture[str]) -> None:
-    """A program that has set up no log gets none from us, whatever happens to its connections."""
+    """A program that has not configured logging gets no log from us, whatever happens to its connections."""
 
     async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
         group = await domain.group("ledger")
@@ -684,7 +684,7 @@ def test_every_client_has_an_id_of_its_own() -> None:
 
 @pytest.mark.covers("FTC-91", "FTC-93")
 def test_a_domain_that_is_entered_again_is_not_answered_with_earlier_replies() -> None:
-    """Its numbers begin anew, so its id does too; what it asked for before can still be asked about."""
+    """The domain's request numbers start again, so it gets a new id; earlier requests can be asked about."""
 
     async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
         again = hf.connect(cluster.url, config=QUICK)

@@ -1,4 +1,4 @@
-"""``domain.faults``: hearing and telling of faults, through failover, without gap or repetition."""
+"""``domain.faults``: receiving and reporting faults through failovers, without gap or repetition."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
@@ -35,7 +35,7 @@ SIX = (
 
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing here takes time but the pauses."""
+    """Remove the pauses, which are the only thing here that takes time."""
     monkeypatch.setattr(faults, "WATCH_S", 0.0)
     monkeypatch.setattr(faults_module, "READ_S", 0.0)
     monkeypatch.setattr(faults_module, "RETRY_S", 0.0)
@@ -77,7 +77,7 @@ class Consumer:
 
 
 def test_a_watch_goes_on_through_failover() -> None:
-    """Members that cannot be reached, and a new primary, are no more than a pause."""
+    """Members that cannot be reached, and a new primary, cause no more than a pause."""
 
     async def work() -> None:
         group = LocalNotifier()
@@ -117,7 +117,7 @@ def test_a_watch_begins_now_or_where_one_was() -> None:
 
 
 def test_what_is_gone_is_told() -> None:
-    """To watchers and to consumers, and counted of the latter."""
+    """Watchers and consumers are told, and for consumers it is counted."""
 
     async def work() -> None:
         group, consumer = LocalNotifier(events_kept=2), Consumer()
@@ -141,7 +141,7 @@ def test_what_is_gone_is_told() -> None:
 
 
 def test_a_consumer_that_fails_stops_nobody_else() -> None:
-    """Its events stay unheard, and it can be resumed from there."""
+    """The consumer's events stay unacknowledged, and it can be resumed from there."""
 
     class Broken:
         def push_structured_event(self, told: Told) -> None:
@@ -163,8 +163,8 @@ def test_a_consumer_that_fails_stops_nobody_else() -> None:
 
 @pytest.mark.covers("FTC-241", "FTC-244")
 def test_an_applications_analyzer_pushes_back() -> None:
-    """It hears everything, its application's own detectors included, and what it makes of that is told once,
-    however many run it."""
+    """The analyzer receives everything, including reports of its application's own detectors, and its
+    conclusions are reported once, however many programs run it."""
     hot = StructuredEvent(EventHeader(FixedEventHeader(EventType("acme", "Hot"))))
 
     class Overheating:
@@ -200,7 +200,7 @@ def test_an_applications_analyzer_pushes_back() -> None:
 
 @pytest.mark.covers("FTC-269", "FTC-271")
 def test_the_interface_is_the_sources() -> None:
-    """The six methods; no push_structured_event, which only consumers have; of filters the mandatory ones."""
+    """The six methods, without push_structured_event, which consumers have; filters' mandatory ones."""
     offered = interface_of(Notifier).operations
     assert [name for name in SIX if name not in offered] == []
     for name in ("push_structured_event", "match", "match_typed", "attach_callback", "get_callbacks"):
@@ -211,7 +211,7 @@ def test_the_interface_is_the_sources() -> None:
 
 @pytest.mark.covers("FTC-249")
 def test_nothing_but_structured_events_is_told() -> None:
-    """From whoever pushes to whoever hears, alone or in a batch."""
+    """This holds from the reporter to the consumer, for single events and in a batch."""
 
     async def work() -> None:
         group = LocalNotifier()
@@ -239,7 +239,7 @@ def test_a_filters_mistakes_are_those_of_a_filter_here() -> None:
 
 
 def test_a_notifier_of_somebody_else_may_return_nothing_from_the_sources_methods() -> None:
-    """Which is what the source has; whoever wants the number of an event is told that there is none."""
+    """The specification's methods return none; a caller that wants an event's number is told so."""
 
     async def work() -> None:
         other = LocalNotifier()

@@ -1,4 +1,4 @@
-"""The groups that a client calls: it keeps a place for the requests to each, and not to ever more of them."""
+"""The groups that a client calls: it keeps a client for each, but only for a limited number of them."""
 
 import asyncio
 from typing import Any, cast
@@ -51,8 +51,8 @@ def is_open(caller: GroupClient) -> bool:
 
 
 def test_of_groups_that_are_called_by_name_the_latest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A door that calls whatever it is asked to, for months, keeps as many as it has named, the latest ones;
-    those that wait for an answer, and those that a proxy stands on, stay whatever comes."""
+    """A door that calls many different groups for months keeps only the latest ones, up to the limit; those
+    with waiting calls and those with a proxy always stay."""
     monkeypatch.setattr(routing, "CALLERS_KEPT", 3)
 
     async def work() -> None:

@@ -1,4 +1,4 @@
-"""Vectors: what a server has, what it lacks, and how they are written."""
+"""Vectors: what a server has, what it lacks, and their text form."""
 
 import pytest
 from hypothesis import given
@@ -27,7 +27,7 @@ def csn(timestamp: int, replica: int, sequence: int = 0) -> Csn:
 
 @given(st.lists(csns), csns)
 def test_holds_the_newest_csn_of_each_replica(known: list[Csn], asked: Csn) -> None:
-    """Per replica the latest CSN received; covered is what is not later than that, whatever its s."""
+    """A vector has the latest CSN of each replica, and covers what is not later than that, whatever its s."""
     vector = Vector.of("g1", known)
     of_replica = [one.operation for one in known if one.replica == asked.replica]
     assert vector.get(asked.replica) == max(of_replica, default=None)
@@ -37,7 +37,8 @@ def test_holds_the_newest_csn_of_each_replica(known: list[Csn], asked: Csn) -> N
 
 @given(vectors, vectors, vectors)
 def test_merging_is_the_least_upper_bound(a: Vector, b: Vector, c: Vector) -> None:
-    """Merged covers both and nothing more, in any order and grouping, and again changes nothing."""
+    """A merged vector covers both and nothing more, in any order and grouping; merging again changes
+    nothing."""
     merged = a.merged(b)
     assert merged.covers_all(a)
     assert merged.covers_all(b)
@@ -48,7 +49,7 @@ def test_merging_is_the_least_upper_bound(a: Vector, b: Vector, c: Vector) -> No
 
 @given(vectors, csns)
 def test_advancing_covers_and_never_goes_back(vector: Vector, change: Csn) -> None:
-    """After a change the vector covers it and all it covered before."""
+    """After a change the vector covers it and everything that it covered before."""
     after = vector.advanced(change)
     assert after.covers(change)
     assert after.covers_all(vector)
@@ -57,12 +58,12 @@ def test_advancing_covers_and_never_goes_back(vector: Vector, change: Csn) -> No
 
 @given(vectors)
 def test_text_comes_back(vector: Vector) -> None:
-    """Written and read, a vector is the same."""
+    """A vector that is written and read back is the same."""
     assert Vector.parse(vector.text()) == vector
 
 
 def test_text_is_as_documented() -> None:
-    """The example of the module is what is written and read."""
+    """The module's example is what is written and read."""
     vector = Vector.of("2f6c", [csn(0x3626325F, 2), csn(0x3626325E, 1, 1)], retired=[ReplicaId(3)])
     assert vector.text() == "2f6c 03626325e00010001 03626325f00000002 -0003"
     assert Vector.parse("2f6c") == Vector.of("2f6c")
@@ -86,7 +87,8 @@ def test_text_is_as_documented() -> None:
     ],
 )
 def test_anything_else_is_refused(text: str) -> None:
-    """Repeated, unsorted, retired yet present, or not a vector at all."""
+    """Parts that are repeated, unsorted, or retired yet present, and texts that are no vector, are
+    refused."""
     with pytest.raises(InvalidRequest):
         Vector.parse(text)
 
@@ -106,7 +108,8 @@ def test_data_sets_are_not_mixed() -> None:
 
 
 def test_a_retired_replica_does_not_come_back() -> None:
-    """Once retired, an id leaves every vector it meets, whichever side knew, and nothing of it is sent."""
+    """Once retired, an id leaves every vector that is merged, whichever side knew, and nothing of it is
+    sent."""
     full = Vector.of("g1", [csn(5, 1), csn(6, 2), csn(7, 3)])
     retired = full.without(ReplicaId(2))
     for merged in (retired.merged(full), full.merged(retired), Vector.parse(retired.text()).merged(full)):
@@ -118,7 +121,8 @@ def test_a_retired_replica_does_not_come_back() -> None:
 
 
 def test_what_is_missing_is_named_by_replica() -> None:
-    """From just after what the consumer has to what the supplier has; replicas it has whole are left out."""
+    """Ranges go from just after what the consumer has to what the supplier has; complete replicas are left
+    out."""
     supplier = Vector.of("g1", [csn(5, 1), csn(6, 2), csn(7, 3)])
     consumer = Vector.of("g1", [csn(5, 1), csn(4, 2), csn(9, 4)])
     assert missing(supplier, consumer) == (
@@ -131,14 +135,15 @@ def test_what_is_missing_is_named_by_replica() -> None:
 def test_exactly_what_is_missing_is_sent_in_order(
     changes: list[Csn], supplied: list[Csn], consumed: list[Csn]
 ) -> None:
-    """Everything the supplier claims and the consumer lacks, nothing else, by CSN."""
+    """Everything that the supplier claims and the consumer lacks is sent, and nothing else, in CSN order."""
     supplier, consumer = Vector.of("g1", supplied), Vector.of("g1", consumed)
     sent = to_send(changes, supplier, consumer)
     assert sent == sorted(one for one in changes if supplier.covers(one) and not consumer.covers(one))
 
 
 def test_nothing_beyond_the_suppliers_own_vector_is_sent() -> None:
-    """A change the supplier holds but does not claim yet, for a smaller one is in flight, stays."""
+    """A change that the supplier holds but does not claim yet, because a smaller one is in flight, is not
+    sent."""
     supplier = Vector.of("g1", [csn(1, 1)])
     assert to_send([csn(1, 1), csn(3, 1)], supplier, Vector.of("g1")) == [csn(1, 1)]
 

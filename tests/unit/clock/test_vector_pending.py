@@ -1,4 +1,4 @@
-"""Pending lists: what may be sent, and what must wait."""
+"""Pending lists: which changes may be sent, and which must wait."""
 
 import random
 
@@ -17,7 +17,8 @@ def csns(count: int) -> list[Csn]:
 
 
 def test_released_in_order_and_never_past_one_in_flight() -> None:
-    """Under any order of commits and aborts: all committed ones come out, in order, none too early."""
+    """Under any order of commits and aborts, all committed CSNs are released, in order, and none too
+    early."""
     rng = random.Random(54)
     for _ in range(300):
         pending, flying, out = PendingList(OWN), [], []
@@ -43,7 +44,7 @@ def test_released_in_order_and_never_past_one_in_flight() -> None:
 
 
 def test_learns_of_csns_in_any_order() -> None:
-    """Callbacks of two threads may overtake each other: what comes late still takes its place."""
+    """Callbacks of two threads may overtake each other: a CSN that arrives late still takes its place."""
     a, b, c = csns(3)
     pending = PendingList(OWN)
     pending.assigned(b)
@@ -58,7 +59,7 @@ def test_learns_of_csns_in_any_order() -> None:
 
 
 def test_refuses_what_makes_no_sense() -> None:
-    """Another replica's CSN, one assigned twice, one ended twice, one never assigned."""
+    """It refuses another replica's CSN, one assigned twice, one ended twice, and one never assigned."""
     a, b, _ = csns(3)
     pending = PendingList(OWN)
     pending.assigned(a)

@@ -1,4 +1,5 @@
-"""The demo's arithmetic: every call told apart by the balances alone, and a silence measured where it is."""
+"""The demo's arithmetic: every call is identified by the balances alone, and a silence is measured
+correctly."""
 
 from array import array
 from pathlib import Path
@@ -20,7 +21,7 @@ CALLS = 3 * CALLS_PER_ACCOUNT - 5
 
 
 def member(name: str, *executed: tuple[int, int], log: dict[int, int] | None = None) -> Remains:
-    """A member that executed these calls, by caller and number."""
+    """Return a member that executed these calls, by caller and number."""
     balances: dict[str, int] = {}
     for caller, number in executed:
         account, amount = place_of(caller, number)
@@ -34,7 +35,8 @@ def all_calls(*callers: Caller) -> list[tuple[int, int]]:
 
 
 def test_each_call_has_a_digit_of_its_own() -> None:
-    """Up to seven executions of one call do not reach its neighbours; the sum fits any integer's wire."""
+    """Up to seven executions of one call do not affect its neighbours; the sum fits every wire format's
+    integers."""
     _, amount = place_of(3, CALLS_PER_ACCOUNT + 2)
     assert executions(7 * amount) == [7 if digit == 2 else 0 for digit in range(CALLS_PER_ACCOUNT)]
     whole = sum(place_of(3, number)[1] for number in range(CALLS_PER_ACCOUNT))
@@ -60,7 +62,7 @@ def test_a_call_that_one_member_lacks_is_lost() -> None:
 
 
 def test_a_call_executed_twice_and_one_that_nobody_made_are_duplicates() -> None:
-    """Also beside a loss: they do not make up for each other."""
+    """This holds next to a loss too: the two do not cancel out."""
     caller = Caller(0, sent=CALLS)
     calls = all_calls(caller)
     twice = member("a", *calls[1:], calls[5], calls[5])
@@ -86,7 +88,8 @@ def test_logs_are_compared_where_both_still_have_records() -> None:
 
 
 def test_a_silence_counts_from_the_fault_to_the_first_answer_after_it() -> None:
-    """Answers that were under way when the process died do not end it, and later silences are not its own."""
+    """Answers that were in transit when the process died do not end it, and later silences do not belong to
+    it."""
     last_words = 10.0 + LAST_WORDS_S / 2
     answered = array("d", [9.0, 9.9, last_words, 10.4, 10.5, 19.0])
     assert silence_after(10.0, answered) == pytest.approx(400.0)

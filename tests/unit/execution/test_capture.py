@@ -1,4 +1,5 @@
-"""State as bytes: what comes back is what went, and what would not is refused by name."""
+"""State as bytes: a restored state equals the captured one, and what cannot be restored is refused by
+name."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -70,7 +71,8 @@ def test_attributes_come_back_with_their_types(cls: type) -> None:
 
 
 def test_a_digest_follows_no_order_and_takes_any_keys() -> None:
-    """Equal states have equal digests however they came about, also with keys that are no text."""
+    """Equal states have equal digests however they came about, even with dictionary keys that are not
+    text."""
 
     def digest(value: object) -> bytes:
         plain = Plain()

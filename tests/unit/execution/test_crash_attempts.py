@@ -1,4 +1,4 @@
-"""Which calls ended processes: a frame comes under suspicion together, one call is given up alone (E4)."""
+"""Calls that crashed processes: a whole frame becomes suspect, but only a single call is given up (E4)."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def test_a_frame_is_noted_as_a_whole_until_there_are_suspects() -> None:
 
 
 def test_a_call_that_is_noted_by_itself_leaves_the_note_of_its_frame() -> None:
-    """*Without it:* what runs behind it in the frame is under no suspicion."""
+    """*Without it:* the calls that run later in the frame are not suspected."""
     notes = Notes()
     attempts = CrashSuspicions(GROUP, slot=notes, clock=Clock())
     attempts.enter(A, calls(5, 6, 7))
@@ -99,7 +99,7 @@ def test_suspicion_ends_and_is_bounded() -> None:
 
 
 def test_suspicion_ends_by_itself_and_calls_are_noted_by_the_frame_again() -> None:
-    """No other death is needed for it: the next may never come."""
+    """Suspicion must not last until another crash, which may never come."""
     clock, notes = Clock(), Notes()
     attempts = CrashSuspicions(GROUP, slot=notes, clock=clock)
     attempts.ended(Attempt(GROUP, A, 7, 7, 2))

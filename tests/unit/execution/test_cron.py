@@ -1,4 +1,4 @@
-"""Cron expressions: the moments they name, in UTC."""
+"""Cron expressions: the times they match, in UTC."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""Classes that change under a group: what was made by one code is executed by that code alone (E7)."""
+"""Classes that change under a group: a record is executed only by the code that made it (E7)."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from holdfast.model.outcome import Returned, decode_outcome, encode_outcome
 
 
 class First:
-    """Adds what it is told."""
+    """Adds the given amount."""
 
     factor = 1
 
@@ -44,7 +44,7 @@ class First:
 
 
 class Second(First):
-    """Adds twice as much."""
+    """Adds twice the given amount."""
 
     factor = 2
 
@@ -71,7 +71,7 @@ class Third:
 
 
 class Forgetful:
-    """Has an attribute that nobody sets."""
+    """Has an attribute that it never sets."""
 
     def __init__(self) -> None:
         self.value = 0
@@ -106,7 +106,7 @@ def add(made: FakeGroup, *numbers: int) -> None:
 
 
 def values(made: FakeGroup) -> list[Any]:
-    """What the calls were answered that have been."""
+    """The results of the calls that have been answered."""
     outcomes = [decode_outcome(each) for _, _, outcomes in made.answers for each in outcomes]
     made.answers.clear()
     return [each.value if isinstance(each, Returned) else each for each in outcomes]
@@ -120,7 +120,7 @@ def value(made: FakeGroup, name: str) -> Any:
 
 
 def settle(made: FakeGroup) -> None:
-    """With the processes of old code."""
+    """Run until nothing changes, with the processes of old code."""
     for _ in range(20):
         made.settle()
         for old in made.old_code.values():
@@ -129,7 +129,8 @@ def settle(made: FakeGroup) -> None:
 
 
 def deploy(made: FakeGroup, definition: Definition, *names: str) -> None:
-    """Start these members anew with that class, the last of them with nobody left; the first leads then."""
+    """Restart these members with that class, one by one; no other member is left when the last restarts. The
+    first leads afterwards."""
     for name in names:
         made.classes[name] = definition
         if name != made.primary:
@@ -158,8 +159,8 @@ def test_the_first_record_of_a_group_says_what_makes_the_others(style: str) -> N
 @pytest.mark.parametrize("style", ALL)
 @pytest.mark.parametrize("has_checkpoint", [False, True])
 def test_new_code_does_not_rewrite_what_was_answered(style: str, has_checkpoint: bool) -> None:
-    """Ten are added and acknowledged; the method adds twice as much; a restart serves: the value is 10, and
-    goes on from there."""
+    """Ten are added and acknowledged; then the method adds twice as much. After a restart the value is still
+    10, and new calls continue from there."""
     made = group(style)
     add(made, *range(1, 6))
     if has_checkpoint:
@@ -198,7 +199,7 @@ def test_every_member_comes_to_the_same_state(style: str) -> None:
 
 @pytest.mark.parametrize("style", ALL)
 def test_without_the_code_that_made_it_nothing_is_served(style: str) -> None:
-    """And the reason says how many operations, since when, and what helps."""
+    """The reason says how many operations are affected, since when, and what to do."""
     made = group(style, keeps=False)
     add(made, 1, 2, 3)
     deploy(made, TWO, "a", "b", "c")
@@ -212,7 +213,7 @@ def test_without_the_code_that_made_it_nothing_is_served(style: str) -> None:
         "put 1 (11111111) back, or `holdfast group upgrade g --replay`"
     )
     assert {kind for _, kind, _ in made.faults} == {"other_code"}
-    # Put back, it serves as before.
+    # With its code restored, it serves as before.
     deploy(made, ONE, "a", "b", "c")
     settle(made)
     add(made, 4)
@@ -234,7 +235,7 @@ def test_who_may_not_upgrade_waits_and_says_why(style: str) -> None:
     settle(made)
     add(made, 2)
     assert values(made) == [1, 2]
-    # Gone on by the old code; now the new one may.
+    # The old code has replayed its records; now the new code may continue.
     made.why_not_upgrade = lambda code: ""
     deploy(made, TWO, "b", "a")
     settle(made)
@@ -296,7 +297,7 @@ def test_an_upgrade_runs_once_and_sees_from_where(style: str) -> None:
 
 @pytest.mark.parametrize("style", ALL)
 def test_a_class_that_lacks_what_a_new_object_has_is_refused(style: str) -> None:
-    """Nothing is ordered: the old code goes on."""
+    """Nothing is ordered: the old code continues."""
     made = group(style)
     add(made, 1)
     deploy(made, FOUR, "a", "b", "c")
@@ -324,7 +325,7 @@ def test_a_timer_without_its_method_refuses_the_upgrade(style: str) -> None:
 
 
 class Timeless:
-    """The same attributes, and no method for a timer."""
+    """Has the same attributes, but not the method that a timer calls."""
 
     def __init__(self) -> None:
         self.value = 0
@@ -341,7 +342,7 @@ def saved_with_timer() -> bytes:
 
 @pytest.mark.parametrize("style", ALL)
 def test_a_method_of_the_old_code_that_waits_is_ended_by_it(style: str) -> None:
-    """The new primary makes the call that it waits for, and old code goes on from the answer."""
+    """The new primary makes the call the method waits for, and the old code resumes with the answer."""
     made = group(style)
     add(made, 1)
     made.replicas["a"].on_calls("t", sent(call(2, "fetch", 10)))
@@ -383,7 +384,7 @@ def test_a_crash_before_the_upgrade_is_committed_leaves_the_old(style: str) -> N
         made.old_code["b"].end()
     assert isinstance(decode_record(made.members["b"].log[-1].body), Upgraded)
     assert not made.replicas["b"].is_ready
-    # It dies; the others never had that record.
+    # The member dies; the others never received that record.
     made.classes["c"] = ONE
     made.crash("c")
     made.start("c")
@@ -398,7 +399,7 @@ def test_a_crash_before_the_upgrade_is_committed_leaves_the_old(style: str) -> N
 
 @pytest.mark.parametrize("style", PASSIVE)
 def test_a_state_of_other_code_is_kept_and_not_loaded(style: str) -> None:
-    """A backup whose class is another lets its log go all the same, by the states that the primary sends."""
+    """A backup with another class still truncates its log, by the states that the primary sends."""
     made = group(style)
     deploy(made, FOUR, "b")
     add(made, 1, 2, 3)
@@ -430,9 +431,9 @@ def stamped() -> Any:
     return stamp(), sent(call(1, "add", 1))
 
 
-@pytest.mark.parametrize("style", ["warm", "active"])  # a cold one keeps the state that is sent anyway
+@pytest.mark.parametrize("style", ["warm", "active"])  # a cold backup keeps the state that is sent anyway
 def test_who_never_had_the_old_code_takes_the_state_of_who_had(style: str) -> None:
-    """It cannot execute what leads to where its own class goes on, so it asks for the primary's state."""
+    """It cannot execute the records before its own class takes over, so it asks for the primary's state."""
     made = group(style)
     made.kept_classes["b"].clear()
     add(made, 1, 2)

@@ -1,4 +1,4 @@
-"""The machine that executes records: once each, alike on every member, whatever the method does."""
+"""Executing records: each runs once, with the same result on every member, whatever the method does."""
 
 import asyncio
 import sys
@@ -71,7 +71,7 @@ def apply(execution: Execution, record: Record) -> Effects:
 
 
 def answer(execution: Execution, outcome: Outcome, time_s: int = 20) -> Effects:
-    """Record the outcome of the nested call that is being waited for."""
+    """Record the outcome of the nested call that an operation is waiting for."""
     waits = execution.outgoing()
     assert waits is not None
     return apply(execution, NestedReply(stamp(time_s), *waits.caller, waits.call, encode_outcome(outcome)))
@@ -213,13 +213,13 @@ class Broken:
 
 
 def test_a_broken_invariant_is_nobodys_reply() -> None:
-    """The process ends by it, also where it was a method that met it."""
+    """A broken invariant ends the process, even if a method encounters it."""
     with pytest.raises(BrokenInvariant, match="downhill"):
         run(machine(Broken), call(1, "contradict"))
 
 
 class Mute(Exception):
-    """What it says is whatever *says* makes of it."""
+    """An exception whose text is whatever *says* returns or raises."""
 
     def __init__(self, says: Callable[[], str]) -> None:
         self.says = says
@@ -241,14 +241,15 @@ class Speaker:
 
 @pytest.mark.parametrize(("method", "text"), [("fail", ""), ("leave", ""), ("half", "half \\ud800")])
 def test_an_exception_whose_text_fails_still_has_its_type(method: str, text: str) -> None:
-    """Its text is the class's own code, and may fail in any way, or give what cannot be sent."""
+    """The text of an exception comes from the class's own code, which may fail or return what cannot be
+    sent."""
     (outcome,) = run(machine(Speaker), call(1, method))
     assert outcome == Raised(f"{__name__}.Mute", text)
 
 
 @pytest.mark.parametrize("leaves", [SystemExit, KeyboardInterrupt, GeneratorExit])
 def test_code_of_a_class_that_leaves_the_process_fails_instead(leaves: type[BaseException]) -> None:
-    """In ``__init__``, in ``get_state`` and in a type of an argument: a host goes on."""
+    """``sys.exit`` in ``__init__``, in ``get_state`` or in an argument's type does not end the host."""
 
     class Leaver:
         def __init__(self) -> None:
@@ -381,7 +382,7 @@ def test_a_nested_call_that_fails_raises_in_the_method(outcome: Outcome, type_na
 
 
 def test_what_another_groups_method_raised_reads_as_it_was_raised() -> None:
-    """Through as many groups as it passes; the type is told by its class, not by its module."""
+    """The error passes through any number of groups; its type is named by its class, without the module."""
     text = "'x'"
     for type_name in ("KeyError", "shop.stock.OutOfStock", "shop.test.<locals>.OutOfStock"):
         outcome: Outcome = Raised(type_name, text)
@@ -451,7 +452,7 @@ def test_the_groups_time_never_goes_back() -> None:
 
 
 def test_a_timer_with_arguments_that_do_not_fit_is_refused_when_it_is_set() -> None:
-    """When it falls due nobody is there to be told."""
+    """When the timer fires, nobody could be told."""
 
     class Setter:
         def later(self) -> int:
@@ -485,11 +486,11 @@ def seen(execution: Execution) -> list[str]:
     return found
 
 
-# --- outcome asked for, poison
+# --- settling an outcome, poison
 
 
 def test_asking_for_an_outcome_settles_it() -> None:
-    """X3: what has not run by then never will."""
+    """X3: a call that has not run when its outcome is settled never will."""
     execution = machine()
     run(execution, call(1, "add"), call(2, "fetch", "h", "x"))
     asked = [apply(execution, Settled(stamp(), A, number, LATER_S)).settled for number in (1, 2, 3)]
@@ -502,7 +503,7 @@ def test_asking_for_an_outcome_settles_it() -> None:
 
 
 def test_a_poisoned_call_never_runs() -> None:
-    """E4: neither when it comes after, nor when it waits for its turn."""
+    """E4: neither when it is ordered later, nor when it is queued."""
     execution = machine()
     apply(execution, Poison(stamp(), A, 1, LATER_S, attempts=2))
     assert run(execution, call(1, "add")) == [Poisoned(2)]
@@ -551,7 +552,7 @@ def test_a_loaded_state_is_the_saved_one_with_its_replies_and_timers() -> None:
 
 
 def test_no_state_is_captured_while_a_method_waits_but_between_two_that_queue() -> None:
-    """What queues is in the state, so a capture need not wait for the queue to empty."""
+    """Queued calls are part of the state, so a capture need not wait for the queue to empty."""
     execution = machine()
     run(execution, call(1, "fetch", "h", "x"), call(2, "fetch", "h", "y"), call(3, "add"))
     with pytest.raises(BrokenInvariant):
@@ -590,13 +591,13 @@ def test_a_class_that_cannot_be_captured_is_refused_by_attribute() -> None:
 
 @pytest.mark.parametrize("kind", [dict, list, set, int, bytearray, Exception])
 def test_a_class_whose_state_is_not_in_attributes_is_refused(kind: type) -> None:
-    """A checkpoint of it would be empty, and no object could be made of that."""
+    """Its checkpoint would be empty, and no object could be made from it."""
     with pytest.raises(NotCapturable, match="Shelf is more than its attributes"):
         machine(type("Shelf", (kind,), {}))
 
 
 def test_such_a_class_may_be_stateless() -> None:
-    """Nothing is captured of it."""
+    """A stateless group never captures its object."""
 
     class Shelf(dict[str, int]):
         def count(self) -> int:
@@ -606,7 +607,7 @@ def test_such_a_class_may_be_stateless() -> None:
 
 
 def test_a_set_is_returned_in_the_same_order_by_every_process() -> None:
-    """The order in which a process keeps it is its own: by that, a replay would differ (E8)."""
+    """The iteration order of a set differs between processes, so a replay in that order would differ (E8)."""
     names = [f"name {number}" for number in range(20)]
     in_order = Returned(sorted(names, key=msgspec.msgpack.encode))
     assert decode_outcome(encode_returned({*names})) == in_order

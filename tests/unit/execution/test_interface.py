@@ -79,8 +79,8 @@ def test_what_is_not_an_operation_cannot_be_called(name: str) -> None:
     "raw", [b"\x91\xa1\xff", b"\x81\xa1\xff\x01", b"\x91" * 5_000 + b"\x01", b"\x91", b"\x07"]
 )
 def test_arguments_that_cannot_be_read_are_a_bad_call(method: str, raw: bytes) -> None:
-    """They stand unread in the log, and so meet every replica: text that is not UTF-8 and nesting without end
-    are refused to the caller by each, and end none."""
+    """Arguments reach every replica undecoded in the log. Each replica refuses text that is not UTF-8 and
+    endless nesting to the caller, and none crashes."""
     with pytest.raises(BadCall, match=method):
         interface.operation(method).decoded(raw)
 
@@ -131,7 +131,7 @@ def test_what_is_not_annotated_or_cannot_be_resolved_is_not_checked() -> None:
 
 
 class Picky(msgspec.Struct):
-    """Refuses values in its own way, which msgspec hands through."""
+    """Rejects values with its own exceptions, which msgspec passes through."""
 
     name: str
 
@@ -146,7 +146,7 @@ class Takes:
 
 @pytest.mark.parametrize("arguments", [[{"name": "x"}], {"picky": {"name": "x"}}])
 def test_a_value_that_its_own_type_refuses_is_a_bad_call(arguments: object) -> None:
-    """However a type of the user's refuses a value, the call is refused, and the member goes on."""
+    """However a user's type rejects a value, the call is refused, and the member continues."""
     operation = Interface(Takes).operation("one")
     with pytest.raises(BadCall, match="no x here"):
         operation.decoded(msgspec.msgpack.encode(arguments))

@@ -1,4 +1,4 @@
-"""Classes that bear it when others of their operations run while one waits for another group (E11, E12)."""
+"""Classes whose operations may run while others wait for another group (E11, E12)."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ OUTER = ("bank",)
 
 @hf.interleaved
 class Diary(Spy):
-    """Writes down what it begins and what it ends."""
+    """Writes down each start and each end of an operation."""
 
     async def visit(self, name: str, times: int = 1) -> list[Any]:
         self.write(f"{name} leaves")
@@ -50,7 +50,7 @@ def lines_of(execution: Execution) -> list[str]:
 
 
 def answer(execution: Execution, number: int, value: object = None, call: int = 1) -> list[int]:
-    """Record the answer to a call of request *number*; the numbers of those that ended by it."""
+    """Record the answer to a call of request *number*. Returns the numbers of the requests that end."""
     outcome = encode_outcome(Returned(value))
     effects = execution.apply(
         following(execution), NestedReply(stamp(20), ClientId("a"), number, call, outcome)
@@ -148,7 +148,7 @@ def test_a_gate_that_was_given_up_lets_those_in_line_begin() -> None:
 
 
 def test_a_call_that_somebody_waits_for_passes_a_closed_gate() -> None:
-    """Two groups that call each other and are both about to be captured would wait for each other."""
+    """Otherwise two groups that call each other, both about to be captured, would wait for each other."""
     execution = machine()
     run(execution, call(1, "visit", "ann"))
     execution.apply(following(execution), Marked())
@@ -177,7 +177,7 @@ def operate(made: FakeGroup, number: int, method: str, *args: object) -> None:
 
 
 def come_back(made: FakeGroup, number: int) -> None:
-    """The answer to the call of that request."""
+    """Deliver the answer to the call of that request."""
     (found,) = (each for each in made.outgoing if each[1].caller.number == number)
     made.outgoing.remove(found)
     name, waits = found
@@ -242,7 +242,7 @@ def test_a_checkpoint_is_made_though_somebody_always_waits(style: str) -> None:
 
 @pytest.mark.parametrize("style", ALL)
 def test_a_rest_that_does_not_come_holds_up_operations_for_a_bounded_time(style: str) -> None:
-    """One waits for a group that does not answer."""
+    """One operation waits for a group that does not answer."""
     made = group(style)
     operate(made, 1, "visit", "nobody")
     made.outgoing.clear()
@@ -262,7 +262,7 @@ def test_a_rest_that_does_not_come_holds_up_operations_for_a_bounded_time(style:
 
 @pytest.mark.parametrize("style", ALL)
 def test_before_an_orderly_stop_nothing_begins_until_the_state_is_kept(style: str) -> None:
-    """Though callers go on calling."""
+    """This holds although clients continue to call."""
     made = group(style)
     primary = made.replicas[made.primary]
     operate(made, 1, "visit", "1")

@@ -1,4 +1,4 @@
-"""An object is asked whether it is alive; one that is not is made anew of what is committed."""
+"""An object is asked whether it is alive; if not, it is rebuilt from what is committed."""
 
 import asyncio
 from typing import ClassVar
@@ -23,7 +23,7 @@ from holdfast.styles.stateless import Stateless
 
 
 class Patient(Spy):
-    """Says how it is: what it was told to answer, or that it holds a broken line."""
+    """Answers ``is_alive`` as it was told to, and false if its data is inconsistent."""
 
     answer: ClassVar[object] = True
 
@@ -33,7 +33,7 @@ class Patient(Spy):
         return self.answer is True and "broken" not in self.lines if self.answer is True else self.answer
 
     def spoil(self) -> None:
-        """Something that no record tells of: a bit that flipped."""
+        """A change that no record describes, like a flipped bit."""
         self.lines.append("broken")
 
 
@@ -67,9 +67,9 @@ def asked(instance: object) -> str:
 
 @pytest.mark.covers("FTC-247")
 def test_true_is_alive_and_all_else_is_not() -> None:
-    """Also an exception, and an answer that is only nearly true."""
+    """An exception or an answer that is merely truthy means not alive."""
     assert asked(Patient()) == ""
-    assert asked(Spy()) == ""  # its machinery answers for it
+    assert asked(Spy()) == ""  # without the method, Holdfast answers for the object
     for answer in (False, None, 1, "yes", ValueError("lost"), SystemExit()):
         Patient.answer = answer
         assert asked(Patient())
@@ -91,7 +91,7 @@ def spoil(made: FakeGroup, name: str) -> None:
 
 @pytest.mark.covers("FTC-247")
 def test_no_caller_reaches_it() -> None:
-    """It is Holdfast's to ask."""
+    """Only Holdfast may call ``is_alive``."""
     made = group("warm", Patient)
     made.replicas["a"].on_calls("t", sent(call(1, "is_alive")))
     made.settle()
@@ -101,7 +101,7 @@ def test_no_caller_reaches_it() -> None:
 
 @pytest.mark.parametrize("style", ALL)
 def test_a_primary_that_is_not_alive_lets_another_serve(style: str) -> None:
-    """It takes no calls meanwhile, and its group says why."""
+    """It takes no calls meanwhile, and its group reports why."""
     made = group(style, Patient)
     write(made, 1, 2)
     made.settle()
@@ -121,7 +121,8 @@ def test_a_primary_that_is_not_alive_lets_another_serve(style: str) -> None:
 
 @pytest.mark.parametrize("style", ALL)
 def test_one_without_another_is_made_anew_of_what_is_committed(style: str) -> None:
-    """What was ordered and not committed yet is in it as well, once, and a repetition gets its reply."""
+    """The rebuilt object contains, once, also what was ordered but not yet committed, and a retry gets its
+    reply."""
     made = group(style, Patient)
     write(made, 1, 2)
     made.settle()
@@ -157,7 +158,7 @@ def test_a_backup_that_is_not_alive_is_whole_again_when_it_must_serve(style: str
 
 
 def test_an_object_in_the_middle_of_a_call_is_not_asked() -> None:
-    """It waits for another group, and half an operation is nobody's to judge."""
+    """The object waits for another group, and a half-done operation must not be judged."""
     made = group("warm", Patient)
     Patient.answer = False
     made.replicas["a"].on_calls("t", sent(call(1, "ask", "x")))
@@ -178,7 +179,7 @@ def test_an_object_without_state_is_had_anew() -> None:
 
 
 def test_what_asks_is_noted_for_those_who_see_the_process_die() -> None:
-    """An ``is_alive`` that never returns ends its host, and they must know whose it was (E4)."""
+    """An ``is_alive`` that never returns ends its host, and the others must know whose it was (E4)."""
     noted: list[tuple[GroupId, ClientId]] = []
 
     class Slot:

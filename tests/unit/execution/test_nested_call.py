@@ -1,4 +1,4 @@
-"""The id of a nested call: the same whoever makes it, different for everything else (E3)."""
+"""The id of a nested call: the same whichever member makes it, different for any other call (E3)."""
 
 import msgspec
 
@@ -28,7 +28,7 @@ def outgoing(call: int, position: int) -> Outgoing:
 
 
 def test_the_position_at_which_the_operation_was_ordered_plays_no_part() -> None:
-    """Another primary may have ordered it elsewhere, and its call is the same call."""
+    """Another primary may have ordered the operation at another position; its call is the same call."""
     assert sent_by(GroupId(3), outgoing(1, 10)) == sent_by(GroupId(3), outgoing(1, 11))
 
 
@@ -56,5 +56,5 @@ def test_calls_within_calls_have_ids_of_bounded_length() -> None:
 
 
 def test_the_called_group_keeps_no_reply_to_calls_that_have_ended() -> None:
-    """The floor of the second call passes the first, whose outcome is in the caller's sequence by then."""
+    """The floor of the second call is above the first, whose outcome is in the caller's sequence by then."""
     assert sent_by(GroupId(3), outgoing(2, 10)).floor == 2

@@ -1,4 +1,4 @@
-"""A call to another group that a method makes and does not await is never made: its caller is told so."""
+"""A call to another group that a method does not await is never made, and the method's caller is told so."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ NOT_AWAITED = "holdfast.NotAwaited"
 
 
 class Shop:
-    """Orders from the group ``stock``, in ways that order nothing."""
+    """Orders from the group ``stock`` in ways that make no call."""
 
     def __init__(self) -> None:
         self.orders = 0
@@ -53,7 +53,7 @@ def shop() -> Execution:
 
 @pytest.mark.parametrize("method", ["order", "forget"])
 def test_a_call_that_is_not_awaited_is_an_error_that_names_it(shop: Execution, method: str) -> None:
-    """What the method changed stays changed, as with any exception; the calls after it are their own."""
+    """What the method changed stays changed, as with any exception; later calls are not affected."""
     raised, counted = run(shop, call(1, method), call(2, "count"))
     assert isinstance(raised, Raised)
     assert raised.type_name == NOT_AWAITED
@@ -72,7 +72,7 @@ def test_what_the_method_raised_itself_is_its_outcome(shop: Execution) -> None:
     ("method", "outcome"), [("await_later", encode_returned(7)), ("await_one_of_two", None)]
 )
 def test_what_is_awaited_later_is_made(shop: Execution, method: str, outcome: bytes | None) -> None:
-    """A method may make a call first and await it where it needs it; of two, the one it left is named."""
+    """A method may create a call first and await it later. Of two calls, the one not awaited is named."""
     effects = shop.apply(following(shop), Calls(stamp(), sent(call(1, method))))
     assert effects.outcomes == [None]
     made = shop.outgoing()

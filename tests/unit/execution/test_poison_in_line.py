@@ -1,4 +1,4 @@
-"""Calls that end processes while they stand in line behind one that waits for another group (E4)."""
+"""Calls that crash processes while queued behind a call that waits for another group (E4)."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ ALL = ("cold", "warm", "active")
 
 
 def with_one_in_line(style: str) -> FakeGroup:
-    """Number 1 waits, and number 2 behind it is known to have ended two processes; b has just taken over."""
+    """Number 1 waits, and number 2, queued behind it, has crashed two processes; b has just taken over."""
     Spy.runs.clear()
     made = FakeGroup(style, definition(Spy), StyleConfig())
     made.clock.step_ns = 1000
@@ -30,7 +30,7 @@ def with_one_in_line(style: str) -> FakeGroup:
 
 
 def resume(made: FakeGroup) -> None:
-    """The answer that number 1 waits for."""
+    """Deliver the answer that number 1 waits for."""
     made.replicas["b"].on_nested_outcome(Request(A, 1), 1, encode_outcome(Returned("x")))
     made.outgoing.clear()
     made.settle()
@@ -55,7 +55,7 @@ def test_it_does_not_run_when_the_line_moves_on(style: str) -> None:
 
 @pytest.mark.parametrize("style", ["cold", "warm"])
 def test_it_does_not_run_though_its_client_has_given_it_up(style: str) -> None:
-    """The client's floor has passed its number: the table does not know of it any more, but the line does."""
+    """The client's floor has passed the number: the table has forgotten the call, but the queue has not."""
     made = with_one_in_line(style)
     made.replicas["b"].on_calls("t", sent(call(4, "write", "later"), floor=4))
     made.settle()
@@ -66,7 +66,7 @@ def test_it_does_not_run_though_its_client_has_given_it_up(style: str) -> None:
 
 @pytest.mark.parametrize("style", ["cold", "warm"])
 def test_it_is_given_up_once(style: str) -> None:
-    """However long it stands in line."""
+    """It is given up once, however long it is queued."""
     made = with_one_in_line(style)
     for _ in range(5):
         made.outgoing.clear()
@@ -76,7 +76,7 @@ def test_it_is_given_up_once(style: str) -> None:
 
 @pytest.mark.parametrize("style", ALL)
 def test_neither_runs_when_the_one_that_waits_is_given_up_as_well(style: str) -> None:
-    """Its end lets the line move on, so that of the other is known before."""
+    """The end of the first lets the queue advance, so the second must be known as poisoned before."""
     made = with_one_in_line(style)
     for name in "bc":
         made.attempts[name].ended(Attempt(NO_GROUP, A, 1, 1, 2))
@@ -89,15 +89,14 @@ def test_neither_runs_when_the_one_that_waits_is_given_up_as_well(style: str) ->
 
 
 def test_a_call_given_up_after_it_waited_leaves_all_members_with_one_state() -> None:
-    """One member stood before the last answer and had executed what comes first; another meets all of it in
-    its log."""
+    """One member had executed the calls before the last answer; another finds all of it in its log."""
     made = FakeGroup("active", definition(Counter), StyleConfig())
     made.clock.step_ns = 1000
     made.replicas["a"].on_calls("t", sent(call(1, "fetch", "other", "x", "y", "z")))
     made.settle()
     made.crash("c")
     for number in (1, 2):
-        if number == 2:  # and with its answer, a dies; b is told of it before it goes so far
+        if number == 2:  # a dies with this answer; b learns of it before it gets that far
             for name in "bc":
                 made.attempts[name].ended(Attempt(NO_GROUP, A, 1, 1, 2))
         made.outgoing.clear()

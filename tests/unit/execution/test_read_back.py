@@ -1,4 +1,4 @@
-"""No state becomes a checkpoint that was not read back and compared (E9)."""
+"""No state becomes a checkpoint unless it was read back and compared (E9)."""
 
 import enum
 from collections import defaultdict
@@ -24,7 +24,7 @@ from holdfast.styles.config import StyleConfig
 LARGE = msgspec.structs.replace(CONFIG, inline_state_bytes_max=1)
 
 
-# --- what is told of one value
+# --- what is reported about one value
 
 
 class Colour(enum.IntEnum):
@@ -181,7 +181,7 @@ def test_a_private_slot_is_part_of_the_state() -> None:
 
 
 class Own:
-    """Names whose order does not matter: it writes them in the one that it happens to have them in."""
+    """Holds names whose order does not matter, and encodes them in whatever order it has them."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -211,7 +211,7 @@ class Timed(Own):
 
 
 class Listed(list[int]):
-    """More than its attributes: they are the same, and say nothing."""
+    """Its state is more than its attributes, which are equal and so prove nothing."""
 
     def get_state(self) -> bytes:
         return bytes(self)
@@ -294,7 +294,7 @@ class Scheduler:
 
 
 class Refusing:
-    """``set_state`` does not take what ``get_state`` gives."""
+    """Its ``set_state`` rejects what ``get_state`` returns."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
@@ -321,7 +321,7 @@ class Refusing:
 
 
 class Changing:
-    """What is decoded is another value: pairs come back as lists."""
+    """Its decoded state is another value: pairs come back as lists."""
 
     def __init__(self) -> None:
         self.rows: list[Any] = []
@@ -356,7 +356,7 @@ def do(made: FakeGroup, number: int, method: str, *args: object) -> Any:
 
 
 def capture_now(made: FakeGroup) -> None:
-    """An interval passes, and whatever copies were begun end."""
+    """Let one interval pass, and let all copies that were started finish."""
     made.clock.time_ns += INTERVAL_NS
     made.settle()
     for copies in made.copies.values():
@@ -394,7 +394,7 @@ def test_a_state_that_cannot_be_read_back_is_no_checkpoint_and_the_group_serves_
     assert all(KINDS[cls] in text for _, _, text in made.faults)
     assert KINDS[cls] in made.replicas["a"].why_no_checkpoint
     assert do(made, 3, "add", "y") == 3, "it serves on"
-    # Every process ends, and the log is still there from the last good checkpoint on.
+    # Every process ends; the log still has everything since the last good checkpoint.
     for name in "abc":
         made.crash(name)
     for name in "abc":
@@ -403,7 +403,7 @@ def test_a_state_that_cannot_be_read_back_is_no_checkpoint_and_the_group_serves_
     made.fail_over("b", is_crash=False)
     made.settle()
     assert do(made, 4, "add", "z") == 4, "nothing is lost"
-    # The object is well again, and so are its checkpoints.
+    # The object is consistent again, and so are its checkpoints.
     assert do(made, 5, "mend") == 4
     made.clock.time_ns += config.copy_retry_most_ns
     capture_now(made)
@@ -413,7 +413,7 @@ def test_a_state_that_cannot_be_read_back_is_no_checkpoint_and_the_group_serves_
 
 
 class Noted:
-    """What was noted of checkpoints, by anybody."""
+    """The reports about checkpoints from all members."""
 
     def __init__(self) -> None:
         self.kinds: list[str] = []
@@ -429,8 +429,8 @@ class Noted:
 
 @pytest.mark.parametrize("style", PASSIVE)
 def test_nothing_is_well_because_a_process_has_ended(style: str) -> None:
-    """A process that starts from the last good checkpoint has captured nothing; who takes up the group notes
-    its first success, since what failed before is over then."""
+    """A process that starts from the last good checkpoint has captured nothing yet. The member that becomes
+    primary reports its first success, because only then is the earlier failure over."""
     made = FakeGroup(style, definition(next(iter(KINDS))), CONFIG)
     noted = made.trace = Noted()
     for name in "abc":
@@ -467,7 +467,7 @@ def test_nothing_is_well_because_a_process_has_ended(style: str) -> None:
 def test_attempts_come_after_longer_and_longer_pauses_and_reasons_are_told_once(
     style: str, config: StyleConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many keys are unreadable: they have one reason."""
+    """However many keys cannot be read, they have one reason."""
     saved: list[int] = []
     save = Execution.save
 
@@ -486,7 +486,7 @@ def test_attempts_come_after_longer_and_longer_pauses_and_reasons_are_told_once(
     assert len(made.faults) == 1
     attempts = len(saved) + made.copies["a"].begun
     assert 5 <= attempts <= 10, "in two minutes it is tried after 1, 2, 4, ... seconds"
-    if style != "warm":  # which brings its backups forward all the time
+    if style != "warm":  # warm advances its backups all the time
         assert made.members["a"].tail - 120 <= 10
 
 
@@ -505,7 +505,7 @@ def test_calls_are_refused_with_the_reason_when_the_log_is_full(style: str) -> N
 
 @pytest.mark.parametrize("style", PASSIVE)
 def test_no_member_is_given_a_state_that_cannot_be_read(style: str) -> None:
-    """A learner, and backups that are sent the state: they get what can be read, and replay."""
+    """A learner, and backups that are sent the state, get one that can be read, and replay the rest."""
     made = FakeGroup(style, definition(Refusing), CONFIG)
     do(made, 1, "add", "first")
     do(made, 2, "spoil", "x")
@@ -521,7 +521,7 @@ def test_no_member_is_given_a_state_that_cannot_be_read(style: str) -> None:
 
 @pytest.mark.parametrize("style", ALL)
 def test_a_small_state_that_takes_long_to_read_back_goes_to_copies_for_a_while(style: str) -> None:
-    """It would stop the calls for longer than a checkpoint may (E5)."""
+    """Otherwise the checkpoint would stop calls for longer than it may (E5)."""
     made = FakeGroup(style, definition(Scheduler), CONFIG, names="a")
     made.clock.step_ns = CONFIG.inline_capture_ns_max + 1
     for number in range(1, 30):

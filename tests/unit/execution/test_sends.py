@@ -1,4 +1,4 @@
-"""Durable one-way sends: once, in order, after commit, until they are executed or have expired (E13, E14)."""
+"""Durable one-way sends: once, in order, after commit, until executed or expired (E13, E14)."""
 
 from typing import Any
 
@@ -33,14 +33,14 @@ CONFIG = StyleConfig(checkpoint_interval_ns=10 * SECOND, scan_positions=1)
 
 
 class Audit:
-    """The receiver as its senders declare it: they check calls against it, and nothing executes it here."""
+    """The receiver as its senders declare it: they check calls against it; it is never executed here."""
 
     def note(self, item: str) -> None:
         raise NotImplementedError
 
 
 class Till:
-    """Tells others of what it sells, and waits for none of them."""
+    """Tells other groups what it sells, and waits for none of them."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
@@ -75,7 +75,7 @@ class Till:
 
 
 class UpdatingTill(TellsUpdates, Till):
-    """The same, and it says what changed."""
+    """A till that also reports what changed."""
 
 
 class Hasty:
@@ -96,7 +96,7 @@ def operate(made: FakeGroup, number: int, method: str, *args: object) -> None:
 
 
 def leave(made: FakeGroup) -> list[Outgoing]:
-    """What has left, as far as nobody waits for it."""
+    """The one-way calls that have been sent."""
     found = [outgoing for _, outgoing in made.outgoing if outgoing.send]
     made.outgoing[:] = [each for each in made.outgoing if not each[1].send]
     return found
@@ -154,7 +154,8 @@ def test_nothing_leaves_before_what_sent_it_is_committed(style: str) -> None:
 
 @pytest.mark.parametrize("style", ["cold", "warm"])
 def test_the_next_one_of_an_operation_waits_until_the_end_of_the_last_is_committed(style: str) -> None:
-    """E13: it lets the receiver forget the reply. Those of other operations do not, and leave at once."""
+    """E13: the next send lets the receiver forget the reply to the last. Sends of other operations do not,
+    and leave at once."""
     made = group(style)
     operate(made, 1, "sell", "apple", "audit", "audit")
     (first,) = leave(made)
@@ -300,7 +301,8 @@ def test_a_receiver_without_room_is_asked_again_after_a_while() -> None:
 
 
 def test_only_what_nobody_knows_the_end_of_may_have_been_executed() -> None:
-    """Of the others it is said at last that they were not: a receiver that is not there refuses each copy."""
+    """For all other sends the final report says that they were not executed: a receiver that does not exist
+    refuses each copy."""
     made = group("warm")
     operate(made, 1, "sell", "apple", "audit", "stock", "nobody")
     outcomes = [Unknown("no answer"), Refused("overloaded", "no room"), Refused("no_such_group", "none")]
@@ -368,7 +370,7 @@ def test_receivers_that_are_away_leave_room_for_others(monkeypatch: pytest.Monke
     execution, number = Execution(definition(Till)), 0
 
     def fill(to: str, item: str = "x") -> int:
-        """How many of them there is room for."""
+        """How many of them fit."""
         nonlocal number
         for count in range(20):
             number += 1

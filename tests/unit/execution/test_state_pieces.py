@@ -1,4 +1,5 @@
-"""Large states in pieces: what comes back is what went, each piece is small, and none may be missing."""
+"""Large states in pieces: the restored state equals the original, each piece is small, and none may be
+missing."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -30,7 +31,7 @@ class Large:
 
 
 class Own:
-    """Says itself what its state is."""
+    """Encodes its own state."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -60,7 +61,7 @@ def restored(capture: Capture, pieces: list[bytes], cls: Any) -> Any:
 
 @pytest.mark.parametrize("count", [0, 3, 20_000])
 def test_an_object_comes_back_from_its_pieces(count: int) -> None:
-    """Every attribute with its type, and the order of what has one."""
+    """Every attribute keeps its type, and its order if it has one."""
     instance, capture = Large(count), Capture(Large)
     back = restored(capture, list(capture.pieces_of(instance, Large)), Large)
     assert vars(back) == vars(instance)
@@ -69,14 +70,15 @@ def test_an_object_comes_back_from_its_pieces(count: int) -> None:
 
 
 def test_pieces_are_small_whatever_the_items_weigh() -> None:
-    """So that loading can pause: a container is cut by what its parts come to, not by their number."""
+    """Pieces must be small so that loading can pause: containers are cut by the size of their parts, not by
+    their number."""
     light = Large(20_000)
     heavy = Large(0)
     heavy.rows = ["x" * 30_000] * 200
     for instance in (light, heavy):
         sizes = [len(piece) for piece in Capture(Large).pieces_of(instance, Large)]
         assert len(sizes) > 20
-        # A tuple is never cut; everything else is near the measure.
+        # A tuple is never cut; every other piece is near the intended size.
         assert sorted(sizes)[-2] < 20 * PIECE_BYTES
 
 
@@ -91,7 +93,7 @@ def test_a_state_of_the_classs_own_is_given_back_whole() -> None:
 
 
 def test_an_execution_is_loaded_from_chunks_of_any_size() -> None:
-    """With its replies and its position; and it pauses on the way."""
+    """The replies and the position are loaded, too, and loading pauses on the way."""
     execution = Execution(definition(Book))
     run(execution, call(1, "write", 5_000))
     saved = b"".join(execution.pieces())
@@ -126,7 +128,7 @@ def test_pieces_are_found_in_chunks_of_one_byte() -> None:
 
 
 def test_weight_is_told_at_a_glance() -> None:
-    """A large object is seen as large wherever its bulk is, a small one is not."""
+    """A large object is recognized wherever its large values are; a small one is not mistaken for large."""
     few, many = Large(10), Large(50_000)
     assert not weighs_over(few, 10_000)
     assert weighs_over(many, 1_000_000)

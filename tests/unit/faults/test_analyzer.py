@@ -1,4 +1,4 @@
-"""The analyzer: few reports of many, and none that hides news."""
+"""Tests that the analyzer turns many reports into few without hiding news."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from holdfast.model.ids import MILLISECOND, MINUTE, SECOND, GroupId
 
 
 class Desk:
-    """An analyzer, asked as the notifier asks it."""
+    """An analyzer, called as the notifier calls it."""
 
     def __init__(self) -> None:
         self.analysis = Analysis()
@@ -42,15 +42,16 @@ class Desk:
 
 
 def test_what_follows_a_hosts_death_is_part_of_it() -> None:
-    """Members are parts of the objects' crash, that of the host's; another host's faults are not."""
+    """The members' faults are parts of the objects' crash, and that is a part of the host's; faults of other
+    hosts are not."""
     desk = Desk()
     assert desk.take(FaultKind.HOST_CRASH, "h1", 0).part_of == 0
     assert desk.take(FaultKind.IN_SYNC_SHRUNK, "h1", 1, "A", 7).part_of == 1
     assert desk.take(FaultKind.OBJECT_CRASH, "h1", 1).part_of == 1
     assert desk.take(FaultKind.OBJECT_CRASH, "h1/p", 2, "A", 7).part_of == 3
     assert desk.take(FaultKind.OBJECT_CRASH, "h2", 3, "A", 7).part_of == 0
-    assert desk.take(FaultKind.DIVERGENCE, "h1", 3, "A", 7).part_of == 0  # no consequence of a crash
-    assert desk.take(FaultKind.HOST_CRASH, "h1", 4).part_of == 0  # nor a second crash of the first
+    assert desk.take(FaultKind.DIVERGENCE, "h1", 3, "A", 7).part_of == 0  # it does not follow from a crash
+    assert desk.take(FaultKind.HOST_CRASH, "h1", 4).part_of == 0  # a second crash is no part of the first
 
 
 @pytest.mark.covers("FTC-243")
@@ -85,7 +86,8 @@ def test_what_is_said_to_follow_is_a_part_however_late_it_comes() -> None:
 
 
 def test_what_flaps_is_told_a_few_times_then_once_with_a_mark() -> None:
-    """Repetitions are parts of the marked one; after a quiet minute, or ten noisy ones, it is told again."""
+    """Repetitions are parts of the marked report. After a quiet minute, or ten noisy ones, the fault is told
+    again."""
     desk = Desk()
     told = [desk.take(FaultKind.CLOCK_SKEW, "h1", each * SECOND) for each in range(20)]
     assert [each.part_of for each in told] == [0] * (FLAPS_TOLD_MAX + 1) + [FLAPS_TOLD_MAX + 1] * 14
@@ -98,7 +100,8 @@ def test_what_flaps_is_told_a_few_times_then_once_with_a_mark() -> None:
 
 
 def test_hosts_of_one_region_that_crash_together_are_one_more_report() -> None:
-    """At two, four, eight; not for hosts of different regions, nor for those that crash later."""
+    """It is made at two, four and eight hosts, but not for hosts of different regions or for later
+    crashes."""
     desk = Desk()
     for number in range(1, 6):
         desk.take(FaultKind.HOST_CRASH, f"rack1/h{number}", number * 100 * MILLISECOND)

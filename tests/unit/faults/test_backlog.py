@@ -1,4 +1,4 @@
-"""The backlog of a host's fault reports."""
+"""Tests the backlog of a host's fault reports."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def member(name: str) -> FaultReport:
 
 
 def test_wholes_leave_at_once_and_parts_a_moment_later(clock: Hand) -> None:
-    """Looking takes nothing away, what was told is gone, and the order of each is kept."""
+    """Looking removes nothing, told reports are removed, and each kind keeps its order."""
     backlog = Backlog(clock)
     assert backlog.due_in_ns() is None
     backlog.report(member("h1"))
@@ -54,7 +54,7 @@ def test_wholes_leave_at_once_and_parts_a_moment_later(clock: Hand) -> None:
 
 
 def test_every_report_is_the_same_when_it_is_sent_again(clock: Hand) -> None:
-    """Under a key of the host's own, if it was given none."""
+    """If a report was given no key, it has one of the host's own."""
     backlog = Backlog(clock)
     backlog.name = "h1/4"
     backlog.report(host("h2"))
@@ -64,7 +64,7 @@ def test_every_report_is_the_same_when_it_is_sent_again(clock: Hand) -> None:
 
 
 def test_a_full_backlog_drops_the_newest_and_counts_them(clock: Hand) -> None:
-    """A storm of reports costs a bounded amount of memory, and its first reports are those that stay."""
+    """A storm of reports costs a bounded amount of memory, and its first reports stay."""
     told: list[int] = []
     backlog = Backlog(clock, size_max=2)
     backlog.on_filed = lambda: told.append(1)

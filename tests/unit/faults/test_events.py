@@ -1,4 +1,4 @@
-"""Structured events: what the source says of their fields, their bounds, and their bytes."""
+"""Tests structured events: the fields that the source defines, their bounds, and their encoding."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -50,7 +50,8 @@ def test_a_location_that_crashed() -> None:
 
 @pytest.mark.covers("FTC-252", "FTC-253", "FTC-254")
 def test_what_is_named_says_whom_it_is_about() -> None:
-    """TypeId comes third unless all at the location failed, ObjectGroupId fourth only if one member did."""
+    """TypeId comes third unless all objects at the location failed, ObjectGroupId fourth only if one member
+    did."""
     assert [each.name for each in crash("IDL:Bank:1.0").filterable_data][2:] == ["TypeId"]
     member = crash("IDL:Bank:1.0", GROUP).filterable_data
     assert member[2:] == (Property("TypeId", "IDL:Bank:1.0"), Property("ObjectGroupId", 1))
@@ -62,7 +63,8 @@ def test_what_is_named_says_whom_it_is_about() -> None:
 
 @pytest.mark.covers("FTC-256")
 def test_parts_left_out_mean_all_below() -> None:
-    """A report of a host covers its processes, one of a process neither its host nor another process."""
+    """A report of a host covers its processes; one of a process covers neither its host nor another
+    process."""
     host, process = Location.parse("hostC"), Location.parse("hostC/procB/objA")
     assert host.covers(process)
     assert host.covers(host)
@@ -75,7 +77,7 @@ def test_parts_left_out_mean_all_below() -> None:
 @pytest.mark.covers("FTC-257")
 @pytest.mark.parametrize("kind", FaultKind)
 def test_every_kind_says_all_it_can_and_is_read_back(kind: FaultKind) -> None:
-    """Reports survive the way over the wire; only the source's own kind is in the source's domain."""
+    """Reports survive encoding and decoding. Only the source's own kind is in the source's domain."""
     sample: dict[type, str | int | bool] = {str: "x", int: 7, bool: True}
     details = {name: sample[of] for name, of in DETAILS[kind].items()}
     report = FaultReport(kind, "acme.com", HOST, "T", GROUP, details, "as a person reads it", "name")
@@ -86,7 +88,7 @@ def test_every_kind_says_all_it_can_and_is_read_back(kind: FaultKind) -> None:
 
 
 def test_details_are_those_of_the_kind() -> None:
-    """A detail of another kind, or of another type, is refused; so is what tells no report."""
+    """A detail of another kind or another type is refused, and so is an event that carries no report."""
     with pytest.raises(InvalidEvent, match="it may have: HostId, WaitedNs"):
         FaultReport(FaultKind.HANG, "d", HOST, details={"Epoch": 1})
     with pytest.raises(InvalidEvent):
@@ -130,7 +132,7 @@ def test_nothing_beyond_the_bounds_is_an_event(make: Callable[[], object]) -> No
 
 @pytest.mark.covers("FTC-275")
 def test_what_no_filter_can_look_at_is_said_to_be_so() -> None:
-    """A property of a type that no constraint knows never gets as far as a filter."""
+    """A property of a type that no constraint knows never reaches a filter."""
     with pytest.raises(UnsupportedFilterableData):
         Property("x", {"a": 1})  # type: ignore[arg-type]  # what a careless caller may hand over
 
@@ -162,7 +164,7 @@ EVENTS = st.builds(
 @given(st.lists(EVENTS, max_size=4))
 @settings(max_examples=50)
 def test_any_batch_comes_back_as_it_was(events: list[StructuredEvent]) -> None:
-    """Types included: 1, 1.0 and true are three things."""
+    """The types survive: 1, 1.0 and true are different."""
     found = events_module.decode_events(events_module.encode_events(events))
     assert found == tuple(events)
     assert repr(found) == repr(tuple(events))
@@ -173,7 +175,7 @@ def test_any_batch_comes_back_as_it_was(events: list[StructuredEvent]) -> None:
 def test_any_bytes_are_events_or_refused(
     noise: bytes, events: list[StructuredEvent], at: int, byte: int
 ) -> None:
-    """Noise, and batches with a byte changed or an end cut off, end in events or in InvalidEvent."""
+    """Noise, changed bytes and truncated batches end in events or in InvalidEvent."""
     whole = events_module.encode_events(events)
     at %= len(whole)
     for data in (noise, whole[:at], whole[:at] + bytes([byte]) + whole[at + 1 :]):

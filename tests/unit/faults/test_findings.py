@@ -1,4 +1,4 @@
-"""What the detectors of a host find, as reports: of a member, of a process, of whoever else watches."""
+"""Tests the reports that a host's detectors make: about a member, a process, or other hosts."""
 
 import pytest
 
@@ -26,7 +26,7 @@ class Filed:
 
 
 class Directory:
-    """What a host knows of others and of groups."""
+    """What a host knows of other hosts and of groups."""
 
     def __init__(self) -> None:
         self.sessions = {B: session(B, "rack2/b")}
@@ -67,7 +67,7 @@ def test_a_member_is_reported_where_it_is_and_so_is_its_recovery() -> None:
 
 
 def test_the_member_that_hung_its_host_is_named_and_all_hosts_tell_the_same() -> None:
-    """Each of them sees the death; the text by which that is one event names process and kind."""
+    """Each host sees the death. The key that makes it one event names the process and the kind."""
     during = Attempt(GroupId(7), ClientId("c"), 1, 1, 1)
     told = []
     for host in (A, HostId("c")):
@@ -84,7 +84,7 @@ def test_the_member_that_hung_its_host_is_named_and_all_hosts_tell_the_same() ->
 
 @pytest.mark.covers("FTC-243")
 def test_detectors_of_objects_processes_and_regions_stand_side_by_side() -> None:
-    """Each tells what it knows, at its level; that of the wider one covers that of the narrower."""
+    """Each reports what it knows at its level, and the wider report covers the narrower one."""
     filed = Filed()
     findings = DetectorReports(filed, "main", session(B, "rack2/b"))
     findings.on_finding(Suspicion(GroupId(7), "app:A", Scope.MEMBER, "no"))

@@ -1,4 +1,5 @@
-"""The notifier as the object of a group: what it is told, what it tells, to whom, and under which number."""
+"""Tests the notifier as the object of a group: what it takes, what it tells to whom, and under which
+number."""
 
 from typing import Any
 
@@ -23,7 +24,7 @@ CRASHES = (EventType("FT_CORBA", "ObjectCrashFault"),)
 
 
 class Group:
-    """A notifier, called as a group is; one call a second unless told otherwise."""
+    """A notifier, called as a group is, once a second unless told otherwise."""
 
     def __init__(self, **kwargs: Any) -> None:
         self.execution = Execution(Definition("faults", Notifier, lambda: Notifier(**kwargs)))
@@ -36,7 +37,7 @@ class Group:
         return outcome.value
 
     def fails(self, method: str, *args: Any) -> str:
-        """The exception's type."""
+        """Return the type of the exception."""
         (outcome,) = self._run(method, *args)
         assert isinstance(outcome, Raised), outcome
         return outcome.type_name.rpartition(".")[2]
@@ -61,7 +62,7 @@ class Group:
         return [each.number for each in page.events]
 
     def fail_over(self) -> None:
-        """Another member goes on from the state."""
+        """Let another member continue from the state."""
         self.execution = Execution.load(self.execution.definition, self.execution.save())
 
 
@@ -83,18 +84,18 @@ def crash(location: str, type_id: str | None = None, group: int | None = None) -
 
 @pytest.mark.covers("FTC-260", "FTC-261", "FTC-259")
 def test_what_is_pushed_is_told_in_order_under_numbers(group: Group) -> None:
-    """Anybody may push, one event or several; numbers have no holes and follow the order."""
+    """Anybody may push one event or several. Numbers have no gaps and follow the order."""
     assert group.push(crash("h1")) == 1
     assert group.call("push_sequence_fault", [crash("h2"), crash("h3")]) == [2, 3]
     page = group.page(0)
     assert [each.event for each in page.events] == [crash("h1"), crash("h2"), crash("h3")]
     assert ([each.number for each in page.events], page.reached, page.newest) == ([1, 2, 3], 3, 3)
-    assert group.page().reached == 3  # without a number: where the events stand
+    assert group.page().reached == 3  # without a number: the current position
 
 
 @pytest.mark.covers("FTC-240")
 def test_a_report_that_several_make_is_told_once(group: Group) -> None:
-    """What is pushed again under the same key is the same report, also after failover and in a batch."""
+    """Pushing again under the same key is the same report, also after failover and in a batch."""
     assert group.push(host_crash("h1"), "h1/4/death") == 1
     group.fail_over()
     assert group.push(host_crash("h1"), "h1/4/death") == 1
@@ -119,7 +120,7 @@ def test_filters_are_made_in_the_language_of_the_source_only(group: Group) -> No
 
 @pytest.mark.covers("FTC-270", "FTC-272", "FTC-273", "FTC-274")
 def test_a_filter_has_the_methods_of_the_source(group: Group) -> None:
-    """By its number, and with its state over failover: ids go on, and what is destroyed stays so."""
+    """Filters are identified by number. After failover ids continue, and destroyed filters stay destroyed."""
     made = group.call("create_subscription_filter", "EXTENDED_TCL")
     assert group.call("match_structured", made, crash("h1")) is False
     added = msgspec.convert(
@@ -144,7 +145,8 @@ def test_a_filter_has_the_methods_of_the_source(group: Group) -> None:
 
 @pytest.mark.covers("FTC-258", "FTC-263", "FTC-264", "FTC-265", "FTC-266", "FTC-267", "FTC-268")
 def test_consumers_hear_what_their_filters_pass(group: Group) -> None:
-    """From when they connected; of both forms alike, whichever way it was pushed; without a filter all."""
+    """Consumers get events from when they connected, in either form, however they were pushed; without a
+    filter they get all."""
     group.push(crash("h1"))
     made = group.call("create_subscription_filter", "EXTENDED_TCL")
     group.call("add_constraints", made, [ConstraintExp(CRASHES, "$Location[0].id == 'h2'")])
@@ -166,7 +168,7 @@ def test_consumers_hear_what_their_filters_pass(group: Group) -> None:
 
 
 def test_a_consumer_that_was_away_too_long_is_told_what_it_missed() -> None:
-    """The ring is bounded; the numbers that are gone are named, and the consumer's loss is counted."""
+    """The ring is bounded. The missing numbers are named, and the consumer's loss is counted."""
     group = Group(events_kept=3)
     connection = group.call("connect_structured_fault_consumer", "slow")
     for number in range(5):
@@ -209,8 +211,8 @@ def test_pages_are_bounded_by_what_is_looked_at(group: Group, monkeypatch: pytes
 
 
 def test_a_long_filter_looks_at_fewer_events_at_a_time(group: Group) -> None:
-    """What one question costs is bounded, whoever asks it: other groups of the host wait for so long. The
-    next pages hold the rest."""
+    """The cost of one read is bounded, because other groups of the host wait for it. The next pages hold the
+    rest."""
     group.call("push_sequence_fault", [crash(f"host{each}") for each in range(100)])
     long = " or ".join(f"$Location[0].id == 'rack{each}'" for each in range(500)) + " or TRUE"
     filter = group.call("create_subscription_filter", "EXTENDED_TCL")
@@ -230,8 +232,8 @@ def test_a_long_filter_looks_at_fewer_events_at_a_time(group: Group) -> None:
 
 
 def test_the_silent_make_room(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of too many consumers one that was not heard of for a day is forgotten, and of filters an unused one;
-    while all are in use there is no room."""
+    """If there are too many consumers, one that was silent for a day is forgotten, and of filters an unused
+    one. If all are in use, there is no room."""
     monkeypatch.setattr(consumers, "CONSUMERS_MAX", 2)
     monkeypatch.setattr(consumers, "FILTERS_MAX", 2)
     used = group.call("create_subscription_filter", "EXTENDED_TCL")
@@ -256,7 +258,8 @@ def test_the_silent_make_room(group: Group, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.covers("FTC-280", "FTC-281", "FTC-282", "FTC-279", "FTC-278", "FTC-277")
 def test_a_hosts_death_is_one_report_to_everybody(group: Group) -> None:
-    """Whoever hears of hosts, or asked as the source's examples do, or for one member: each hears one."""
+    """A consumer gets one report whether it hears of hosts, filters as in the source's examples, or asked for
+    one member."""
     group.push(host_crash("myhost"))
     group.push(crash("myhost"))
     group.call("push_sequence_fault", [crash("myhost/proc", "IDL:A:1.0", each) for each in range(1, 51)])

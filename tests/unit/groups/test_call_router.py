@@ -1,4 +1,4 @@
-"""Which reads a member answers from its own state at once (R1, S7), and what needs no member at all."""
+"""Tests which reads a member answers from its own state at once (R1, S7), and what needs no member at all."""
 
 from types import SimpleNamespace
 from typing import Any, cast
@@ -20,7 +20,8 @@ GROUP, EPOCH = GroupId(1), Epoch(3)
 
 
 class Group:
-    """A primary that may read; its object has come as far as *reached*, everything up to 10 is committed."""
+    """A primary that may read. Its object has reached *reached*, and everything up to position 10 is
+    committed."""
 
     def __init__(self, reached: int) -> None:
         self.answered = 0
@@ -43,8 +44,8 @@ class Group:
 def test_a_primary_answers_stale_reads_once_its_object_holds_what_is_committed(
     reached: int, answered: int
 ) -> None:
-    """A backup takes over, and replays for a while what it had only logged. Its client has seen those very
-    positions: answered from the object as it is, it would not find its own writes."""
+    """A backup that takes over replays for a while what it had only logged. Its client has already seen those
+    positions. Answered from the object as it is, the client would not find its own writes."""
     group, waiting = Group(reached), list[object]()
     serving = CallRouter(
         {GROUP: cast(Any, group)},
@@ -63,7 +64,7 @@ def test_a_primary_answers_stale_reads_once_its_object_holds_what_is_committed(
 
 @pytest.mark.covers("FTC-86")
 def test_a_request_finds_its_group_by_its_own_name_for_it_and_not_by_the_version() -> None:
-    """Two groups of one host are at the same version, which belongs to neither more than to the other."""
+    """Two groups of one host have the same version, so the version cannot tell them apart."""
     first, second = Group(10), Group(10)
     serving = CallRouter(
         {GROUP: cast(Any, first), GroupId(2): cast(Any, second)},
@@ -79,8 +80,9 @@ def test_a_request_finds_its_group_by_its_own_name_for_it_and_not_by_the_version
 
 
 def test_a_host_reads_no_more_views_at_a_time_than_its_bound() -> None:
-    """A host of a thousand groups dies, and clients know their new views before this host does: to read each
-    would keep it, and the authority, from what they wait for. Who is turned away asks another host."""
+    """A host of a thousand groups dies, and clients know the new views before this host does. Reading each
+    view would keep this host and the authority from more urgent work. A client that is turned away asks
+    another host."""
     started, told = list[Any](), list[Any]()
     serving = CallRouter(
         {},
@@ -107,7 +109,7 @@ def test_a_host_reads_no_more_views_at_a_time_than_its_bound() -> None:
 
 @pytest.mark.covers("FTC-119", "FTC-120")
 def test_a_heartbeat_is_answered_by_no_group() -> None:
-    """Nothing of what a host has is looked at: no group, no directory, no clock, no authority."""
+    """Answering a ping looks at nothing the host has: no group, no catalog, no clock, no authority."""
     nothing, told = cast(Any, None), list[Any]()
     serving = CallRouter(nothing, nothing, nothing, nothing, nothing, nothing, nothing)
     for number in (7, 8):
@@ -116,7 +118,7 @@ def test_a_heartbeat_is_answered_by_no_group() -> None:
 
 
 def test_what_is_turned_away_leaves_a_line_with_its_trace() -> None:
-    """And is read only as far as there is room for lines."""
+    """The frame is decoded only as far as the log has room for lines."""
     written: list[dict[str, Any]] = []
     lines = CallLog(lambda event, **fields: written.append({"event": event, **fields}), FakeClock())
     directory = SimpleNamespace(records={GROUP: SimpleNamespace(name="ledger")})

@@ -1,4 +1,5 @@
-"""A group in memory restarts from what is left only if the view that stands is the one that is lost (V4)."""
+"""Tests that a group in memory restarts from what is left only if the current view is the one whose state is
+lost (V4)."""
 
 from collections.abc import Callable, Hashable
 from typing import Any
@@ -50,7 +51,7 @@ RECORD = Seen(
 
 
 class Domain(Recovery):
-    """What a host finds when it looks, and whether it has the group go on; timers ring when they are told."""
+    """What a host finds when it inspects a group, and whether it restarts the group. Timers fire by hand."""
 
     def __init__(self) -> None:
         self.epoch = Epoch(4)
@@ -103,7 +104,8 @@ def test_a_view_whose_processes_are_gone_is_given_up(domain: Domain) -> None:
 
 
 def test_a_view_that_another_host_put_in_its_place_is_not(domain: Domain) -> None:
-    """Its member may serve, though it did not answer: the one who is late looks again when it has heard."""
+    """The new view's member may serve, though it did not answer. The host that is late checks again once it
+    knows the view."""
     known: list[Epoch | None] = [Epoch(4)]
     domain.epoch = Epoch(5)
     restarting(domain, lambda: known[-1]).on_lost(GROUP)

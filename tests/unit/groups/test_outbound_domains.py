@@ -1,4 +1,4 @@
-"""Calls to groups of other domains (FTC-6): how they are named, whom they reach, and under whose id."""
+"""Tests calls to groups of other domains (FTC-6): their names, which groups they reach, and their ids."""
 
 from collections.abc import Callable, Hashable, Iterable
 from random import Random
@@ -84,7 +84,7 @@ def outgoing(group: str = f"{THERE}/stock", *, may_have_left: bool = False) -> O
 
 
 def test_the_id_of_a_call_is_of_the_calling_group_alone_and_of_no_group_there() -> None:
-    """Two domains number their groups alike, and may have one name."""
+    """Two domains number their groups alike, and may have the same name."""
     one, other = (sent_abroad("home", Nonce(made), outgoing(), "there") for made in "xy")
     assert one.client != other.client
     assert one == sent_abroad("home", Nonce("x"), outgoing(may_have_left=True), "there")
@@ -93,7 +93,7 @@ def test_the_id_of_a_call_is_of_the_calling_group_alone_and_of_no_group_there() 
 
 
 def test_a_client_carries_calls_of_other_domains_groups_and_not_of_this_ones() -> None:
-    """Under the id of a group of this domain it would be told what that one was told."""
+    """Under the id of a group of this domain, the client would be told what that group was told."""
 
     def nested(sent: Sent) -> Nested:
         return Nested(1, STOCK, Epoch(1), Seen(), 1, msgspec.Raw(msgspec.msgpack.encode(sent)))
@@ -126,7 +126,7 @@ class Caller:
 
 
 class Callees:
-    """The connections to the other domain: wanted, and what was sent on them."""
+    """The connections to the other domain: the wanted addresses, and what was sent."""
 
     def __init__(self) -> None:
         self.connected: list[HostId] = []
@@ -146,7 +146,7 @@ class Callees:
 
 
 class Calling:
-    """A host of the domain ``home``, of whose groups one calls."""
+    """A host of the domain ``home``, one of whose groups makes calls."""
 
     def __init__(self) -> None:
         self.callees, self.caller, self.timers = (
@@ -207,7 +207,7 @@ def located(frame: int) -> Located:
 
 @pytest.mark.covers("FTC-6")
 def test_a_host_there_is_asked_where_the_group_is_and_then_that_is_called() -> None:
-    """The next call goes there at once; and whoever is a host there is kept in touch with."""
+    """The next call goes there at once, and the caller stays connected to all hosts there."""
     calling = Calling()
     assert calling.call(outgoing())
     assert calling.callees.kept == ["127.0.0.1:7400", "127.0.0.1:7401"]
@@ -260,7 +260,7 @@ def test_a_domain_that_does_not_answer_is_asked_on_until_the_call_expires(
 
 
 def test_a_group_that_was_removed_is_sought_again() -> None:
-    """Another may have its name."""
+    """Another group may have its name now."""
     calling = Calling()
     calling.call(outgoing(may_have_left=True))
     calling.up(A)

@@ -1,4 +1,5 @@
-"""Wakes of groups: the earliest that was asked for, once, whoever asked for a later one since."""
+"""Tests the wakes of groups: each group is woken once, at the earliest time asked for, even if a later one is
+asked for since."""
 
 from collections.abc import Callable, Hashable
 
@@ -10,7 +11,7 @@ ONE, OTHER = GroupId(1), GroupId(2)
 
 
 class World:
-    """A clock and timers by hand; who was woken, and when."""
+    """A clock and timers driven by hand, and which groups were woken when."""
 
     def __init__(self) -> None:
         self.at = 1_000
@@ -50,8 +51,8 @@ class World:
 
 
 def test_an_earlier_wake_stands_when_a_later_one_is_asked_for() -> None:
-    """A group asks within its turn to be woken in a moment; that its next timer is due in an hour must not
-    make it wait so long."""
+    """A group asks during its turn to be woken in a moment. Its next timer, due in an hour, must not delay
+    that."""
     world = World()
     world.wakes.by(ONE, 1_010)
     world.wakes.by(ONE, 9_000)
@@ -68,14 +69,14 @@ def test_an_earlier_wake_takes_the_place_of_a_later_one() -> None:
 
 
 def test_a_group_that_had_its_turn_is_not_woken_for_it() -> None:
-    """Others are; and it may ask again."""
+    """Other groups are woken, and the group may ask again."""
     world = World()
     world.wakes.by(ONE, 1_010)
     world.wakes.by(OTHER, 1_020)
     world.wakes.forget(ONE)
     world.run_to(1_500)
     assert world.woken == [(1_020, OTHER)]
-    world.wakes.by(ONE, 900)  # due already: at once
+    world.wakes.by(ONE, 900)  # already due, so at once
     world.run_to(1_600)
     assert world.woken[1:] == [(1_500, ONE)]
 

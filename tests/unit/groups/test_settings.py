@@ -1,4 +1,4 @@
-"""What a group's properties mean for its member on a host."""
+"""Tests how a group's properties become settings of its member on a host."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def interval(units: int) -> str:
 
 @pytest.mark.covers("FTC-152", "FTC-165", "FTC-189")
 def test_the_checkpoint_interval_is_as_the_group_was_made_or_was_told_since() -> None:
-    """In units of 100 ns."""
+    """The interval is in units of 100 ns."""
     assert interval_ns() == CONFIG.checkpoint_interval_ns
     assert interval_ns(interval(20_000_000)) == 2 * SECOND
     assert interval_ns(interval(20_000_000), interval(50_000_000)) == 5 * SECOND
@@ -60,7 +60,8 @@ def times(interval: int, timeout: int) -> str:
 
 @pytest.mark.covers("FTC-141", "FTC-151", "FTC-164")
 def test_members_are_monitored_only_where_an_interval_was_asked_for() -> None:
-    """In units of 100 ns; what was set while the group ran comes before what it was made with."""
+    """The interval is in units of 100 ns. Properties set while the group ran override those it was created
+    with."""
     assert how() is None
     made = how(times(20_000_000, 10_000_000))
     assert made == Monitored(GroupId(1), "a:B", 2 * SECOND, 1 * SECOND)

@@ -1,5 +1,5 @@
-"""A host's stamps: they never go back, and there is always a next one; or their store fails, then the host
-hears of it, and must end (D1)."""
+"""Tests a host's stamps: they never go back, there is always a next one, and if their store fails the host
+learns of it and must end (D1)."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ ME, OTHER = ReplicaId(1), ReplicaId(2)
 
 
 class Host:
-    """A core that stamps, and does nothing else."""
+    """A core that gives stamps and does nothing else."""
 
     def __init__(self, ports: NodePorts) -> None:
         self.failures: list[HoldfastError] = []
@@ -61,15 +61,15 @@ def node(world: World) -> SimNode:
 
 
 def test_a_write_that_fails_when_the_clock_is_sampled_ends_the_host(world: World, node: SimNode) -> None:
-    """Nothing was synced, so no answer of the disk would ever tell: the host would hold its leases as a
-    primary that can order nothing."""
+    """Nothing was synced, so no answer of the disk would ever report the failure. The host would keep its
+    leases as a primary that cannot order anything."""
     node.disk.failing_writes = 1
-    world.run_until(30 * SECOND)  # a new future is due by then
+    world.run_until(30 * SECOND)  # the next store is due by then
     assert [type(each) for each in node.core.failures] == [DiskFailed]
 
 
 def test_a_write_that_fails_when_a_stamp_is_continued_ends_the_host(node: SimNode) -> None:
-    """The stamp is refused, and the host told once, however often it tries again."""
+    """The stamp is refused, and the host is told once, however often it tries again."""
     node.disk.failing_writes = 1
     for _ in range(2):
         with pytest.raises(GeneratorStopped):
@@ -79,7 +79,7 @@ def test_a_write_that_fails_when_a_stamp_is_continued_ends_the_host(node: SimNod
 
 @pytest.mark.parametrize("fault", ["failing_writes", "failing_syncs"])
 def test_a_store_that_fails_at_the_opening_ends_the_host(world: World, fault: str) -> None:
-    """Stamps that never open are told of as well, and not twice."""
+    """A failure while the stamps are being opened is reported too, and only once."""
     node = world.nodes["a"]
     setattr(node.disk, fault, 1)
     node.core.open()
@@ -89,15 +89,16 @@ def test_a_store_that_fails_at_the_opening_ends_the_host(world: World, fault: st
 
 
 def test_a_sync_that_fails_ends_the_host(world: World, node: SimNode) -> None:
-    """The disk's answer, later than the call that asked for the store."""
+    """The disk's answer comes later than the call that asked for the store."""
     node.disk.failing_syncs = 1
     world.run_until(30 * SECOND)
     assert [type(each) for each in node.core.failures] == [DiskFailed]
 
 
 def test_a_group_that_is_hours_ahead_goes_on_in_a_time_of_its_own(node: SimNode) -> None:
-    """Its stamps go on from its newest, and with its own time; those of the host's other groups stay where
-    they are (S1, X4). Were they refused, its primary would neither serve nor let another."""
+    """The group's stamps continue from its newest, in its own time, and the host's other groups are not
+    affected (S1, X4). If the stamps were refused, its primary would neither serve nor let another member
+    serve."""
     stamps: Stamps = node.core.stamps
     here = stamps.after(ZERO, 0)
     ahead = Csn(here.timestamp + 7200, 5, OTHER)

@@ -1,5 +1,5 @@
-"""Those who follow a group are told when it is served in a new view, those who follow the hosts where they
-listen; and nobody else is."""
+"""Tests that followers of a group learn of its new views, followers of the hosts learn of their addresses,
+and nobody else is told anything."""
 
 from holdfast.authority.sessions import Session
 from holdfast.groups.subscribers import FOLLOWED_MAX, FOLLOWERS_MAX, GroupSubscribers, HostSubscribers
@@ -55,7 +55,8 @@ def test_their_number_is_bounded() -> None:
 
 
 def test_one_client_follows_so_many_groups_and_no_more() -> None:
-    """Whether there are such groups or not: nobody fills a host by naming numbers."""
+    """The bound counts groups that do not exist, too, so that nobody can fill a host by making up group
+    ids."""
     followers, client = GroupSubscribers(), Connection()
     for number in range(FOLLOWED_MAX + 2):
         followers.add(GroupId(number), client)
@@ -68,7 +69,7 @@ def test_one_client_follows_so_many_groups_and_no_more() -> None:
 
 
 def test_nothing_is_kept_of_a_group_that_is_removed() -> None:
-    """Clients stay for months, and groups come and go."""
+    """Clients stay for months, while groups come and go."""
     followers, client = GroupSubscribers(), Connection()
     followers.add(ONE, client)
     followers.add(OTHER, client)

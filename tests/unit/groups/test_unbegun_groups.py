@@ -1,4 +1,4 @@
-"""Groups that are made without members, and how the first one begins them (FTC-213)."""
+"""Tests groups that are created without members, and how the first member starts them (FTC-213)."""
 
 import pytest
 
@@ -91,7 +91,7 @@ def test_the_same_order_makes_one_group_and_another_of_that_name_none(bench: Ben
 def test_a_group_that_has_not_begun_can_be_removed_and_never_begins_then(
     bench: Bench, group: GroupId
 ) -> None:
-    """Also not by a beginning that was on its way meanwhile (A1)."""
+    """A start that was on its way in the meantime does not take effect either (A1)."""
     bench.run(add_member(group, A, nonce=bench.nonce()))
     late = bench.run(begin_group(group, member(A), at_ns=1, nonce=Nonce("late")), bench.delay)
     assert isinstance(late, InDoubt)
@@ -105,7 +105,8 @@ def test_a_group_that_has_not_begun_can_be_removed_and_never_begins_then(
 def test_a_removal_that_was_on_its_way_when_the_group_began_removes_nothing(
     bench: Bench, group: GroupId
 ) -> None:
-    """It was ordered of a group without members, and finds one with a view: it is to be ordered again."""
+    """The removal was ordered for a group without members and finds one with a view, so it must be ordered
+    again."""
     bench.run(add_member(group, A, nonce=bench.nonce()))
     nonce = bench.nonce()
     assert isinstance(bench.run(remove_group(group, nonce=nonce), bench.delay), InDoubt)
@@ -121,7 +122,7 @@ def test_a_removal_that_was_on_its_way_when_the_group_began_removes_nothing(
 def test_a_group_that_may_have_begun_before_the_authority_was_restored_does_not_begin_again(
     bench: Bench,
 ) -> None:
-    """What a host acknowledged then must not be passed over in favour of nothing (A5)."""
+    """What a host acknowledged then must not be replaced by nothing (A5)."""
     assert isinstance(bench.run(ensure_identity("d", nonce=bench.nonce())), Seen)
     record = unbegun(bench)
     assert isinstance(bench.run(create_unbegun_group(record)), Seen)

@@ -1,4 +1,4 @@
-"""Whether a group may go on with other code (E7): the decision, and what the authority keeps."""
+"""Tests whether a group may continue with other code (E7): the decision, and what the authority keeps."""
 
 import msgspec
 import pytest
@@ -66,7 +66,7 @@ def test_most_have_the_new_code_and_nobody_the_old() -> None:
 
 
 def test_a_host_with_the_old_code_is_waited_for() -> None:
-    """However few: it could not follow."""
+    """The group waits however few such hosts there are, because they could not follow."""
     assert why_not_upgrade(record_on(A, B, C), X, Y, in_session(a=Y, b=Y, c=X)) == (
         "c has 1 (aaaaaaaa); here is 2 (bbbbbbbb)"
     )
@@ -81,7 +81,7 @@ def test_hosts_that_are_many_are_counted() -> None:
 
 
 def test_half_of_the_hosts_are_not_most_of_them() -> None:
-    """Those that are away may have the old code and serve with it."""
+    """Absent hosts may have the old code and serve with it."""
     why = why_not_upgrade(record_on(A, B), X, Y, in_session(a=Y))
     assert why == "the group was served by 1 (aaaaaaaa); here is 2 (bbbbbbbb), as on 1 of 2 hosts"
     assert why_not_upgrade(record_on(A), X, Y, in_session(a=Y)) == ""
@@ -155,7 +155,8 @@ def test_what_is_noted_already_is_not_written_again(bench: Bench) -> None:
 
 
 def test_a_wish_is_over_when_whoever_had_the_code_has_another_again() -> None:
-    """Not before anybody had it, nor while a host is away that may come back with it."""
+    """The request is not over before any host had the code, nor while an absent host may come back with
+    it."""
     wishes, record = Wishes(), record_on(A, B, C, upgrade=UpgradeWish(code=Y, nonce=Nonce("w")))
     assert not wishes.is_over(record, X, in_session(a=X, b=X, c=X))
     assert not wishes.is_over(record, X, in_session(a=X, b=Y, c=X))
@@ -167,7 +168,7 @@ def test_a_wish_is_over_when_whoever_had_the_code_has_another_again() -> None:
 
 
 def test_a_wish_from_before_is_over_when_every_host_was_started_with_other_code() -> None:
-    """Everything was stopped, the old code put back, and started."""
+    """All hosts were stopped, the old code was put back, and they were started again."""
     wishes, record = Wishes(), record_on(A, B, C, upgrade=UpgradeWish(code=Y, nonce=Nonce("w")))
     wishes.on_served(record)
     assert not wishes.is_over(record, X, in_session(a=X, b=X))

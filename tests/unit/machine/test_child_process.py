@@ -1,4 +1,4 @@
-"""What a process wrote is kept within bounds and read for its last words."""
+"""The output of a process is bounded, and its last error message can be read."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a domain keeps is this user's alone, whatever the umask is and an earlier run left."""
+"""A domain's files are private to this user, whatever the umask is and an earlier run left."""
 
 import os
 import stat
@@ -26,7 +26,7 @@ def open_umask() -> Iterator[None]:
 
 
 def open_to_others(directory: Path) -> list[str]:
-    """What others could read, write or enter, with its mode."""
+    """The files that others could read, write or enter, with their modes."""
     found = [directory, *directory.rglob("*")]
     modes = {str(path.relative_to(directory)): stat.S_IMODE(path.lstat().st_mode) for path in found}
     return [f"{path} {mode:o}" for path, mode in modes.items() if mode & 0o077]
@@ -63,7 +63,7 @@ def test_the_directory_of_an_earlier_run_is_closed_at_the_next_start(tmp_path: P
 
 
 def test_a_directory_that_holds_other_things_keeps_its_mode_and_they_theirs(tmp_path: Path) -> None:
-    """``--dir .`` must not lock others out of somebody's project, or of /tmp."""
+    """``--dir .`` must not lock others out of somebody's project or of /tmp."""
     tmp_path.chmod(0o755)
     (tmp_path / "project.py").write_text("")
     describe(Layout(tmp_path), hosts=1, etcd=())
@@ -81,7 +81,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
 
 
 def test_what_is_not_ours_to_close_is_refused_with_what_to_do() -> None:
-    """The file is root's: nobody else can change its mode."""
+    """The file belongs to root: nobody else can change its mode."""
     before = os.geteuid()
     if before == 0:
         os.seteuid(NOBODY)

@@ -1,4 +1,4 @@
-"""Slices of the processor's time: asked for by one thread, and passed on to what it starts."""
+"""A thread asks for short scheduling slices and passes them on to what it starts."""
 
 import os
 import platform
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def in_a_thread(work: Callable[[], T]) -> T:
-    """What is asked for there is gone with it."""
+    """Run *work* in a thread, so that its settings end with it."""
     found: list[T] = []
     thread = threading.Thread(target=lambda: found.append(work()))
     thread.start()
@@ -29,7 +29,7 @@ def asks_and_sees() -> tuple[bool, int]:
 
 @pytest.fixture
 def usual_ns() -> int:
-    """How long they are if nobody asks, on a kernel that lets them be asked for."""
+    """The length of slices without a request, on a kernel that supports requests."""
     if in_a_thread(asks_and_sees) != (True, SHORT_NS):
         pytest.skip("this kernel grants no slices (Linux before 6.12, or forbidden here)")
     return in_a_thread(slice_ns)
@@ -57,7 +57,7 @@ def test_slices_can_be_given_back(usual_ns: int) -> None:
 
 def test_niceness_stays_as_it_was(usual_ns: int) -> None:
     def is_nice_and_asks() -> tuple[int, int]:
-        # By thread, as the kernel has it.
+        # niceness is per thread in the kernel
         before = os.nice(3)
         assert ask_for_slices(SHORT_NS)
         return before, os.nice(0)
@@ -81,6 +81,6 @@ def test_an_unknown_machine_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_system_that_forbids_it_is_taken_calmly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A number that is no system call's answers as a filter of system calls does."""
+    """An invalid system call number answers as a system call filter does."""
     monkeypatch.setattr(process_tuning, "_CALLS", {platform.machine(): (9_999, 9_999)})
     assert in_a_thread(asks_and_sees) == (False, 0)

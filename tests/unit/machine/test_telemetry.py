@@ -1,4 +1,4 @@
-"""Spans of calls, with the real SDK of OpenTelemetry: one for each call, wherever it goes."""
+"""Spans of calls, with the real OpenTelemetry SDK: one for each call, wherever it goes."""
 
 import asyncio
 import sys
@@ -34,7 +34,7 @@ CARRIED = Traceparent(bytes(range(16)), bytes(range(1, 9)), 1)
 
 
 class Spans:
-    """What a program with a provider has recorded."""
+    """The spans recorded by a program with a provider."""
 
     def __init__(self, provider: TracerProvider) -> None:
         self._exporter = InMemorySpanExporter()
@@ -50,7 +50,7 @@ class Spans:
 
 
 def provide(monkeypatch: pytest.MonkeyPatch, provider: TracerProvider) -> Spans:
-    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)  # it can be set but once a process
+    monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)  # it can be set only once per process
     return Spans(provider)
 
 
@@ -72,14 +72,14 @@ def parent_of(span: ReadableSpan) -> int:
 
 
 def own(span: ReadableSpan) -> bytes:
-    """As a call carries it."""
+    """The span's traceparent as a call carries it."""
     context = span.get_span_context()
     assert context is not None
     ids = context.trace_id.to_bytes(16, "big"), context.span_id.to_bytes(8, "big")
     return Traceparent(*ids, int(context.trace_flags)).encoded()
 
 
-# --- whether there are any
+# --- whether there are spans
 
 
 def test_without_a_provider_there_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +96,7 @@ def test_nothing_is_imported_for_a_program_that_does_not_use_it(monkeypatch: pyt
     assert "opentelemetry.trace" not in sys.modules
 
 
-# --- of callers
+# --- spans of callers
 
 
 def test_a_call_that_survives_a_failover_is_one_span_with_an_event_for_each_copy(spans: Spans) -> None:
@@ -156,7 +156,7 @@ def test_what_a_call_came_to_stands_on_its_span(spans: Spans) -> None:
 
 
 def test_what_the_domain_asks_itself_has_no_span(spans: Spans) -> None:
-    """Whoever watches faults asks the notifier again and again; hosts report to it."""
+    """Watching faults polls the notifier, and hosts report to it; these calls have no span."""
 
     async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
         cluster.state.name = NOTIFIER
@@ -185,7 +185,7 @@ def test_a_trace_that_is_not_recorded_is_carried_all_the_same(monkeypatch: pytes
 
 
 def test_a_call_in_a_given_trace_is_within_it(spans: Spans) -> None:
-    """As of an HTTP caller with a header; also under an id of its own."""
+    """For example, the call of an HTTP caller with a header; this also holds for a call with its own id."""
 
     async def story(cluster: Cluster, domain: Any, ledger: Ledger) -> None:
         caller = await domain.caller("ledger")
@@ -217,7 +217,7 @@ def test_the_synchronous_face_finds_the_span_of_the_thread_that_calls(spans: Spa
     tell(story)
 
 
-# --- of hosts
+# --- spans of hosts
 
 
 class Shop:
@@ -248,7 +248,7 @@ class Shop:
 
 
 class Looked(FakeGroup):
-    """Whose members have an onlooker each."""
+    """A group whose members each have an onlooker."""
 
     def start(self, name: str) -> Any:
         telemetry = find_telemetry()

@@ -27,7 +27,7 @@ EXAMPLE_CSN = Csn(0x3626325E, 1, ReplicaId(0xA1A1))
 
 uint16 = st.integers(0, 0xFFFF)
 csns = st.builds(Csn, st.integers(0, TIMESTAMP_MAX), uint16, uint16.map(ReplicaId), uint16)
-# Close together, so that equal parts are common.
+# The values are close together, so that equal parts are common.
 near_csns = st.builds(
     Csn, st.integers(7, 8), st.integers(0, 2), st.integers(0, 2).map(ReplicaId), st.integers(0, 1)
 )
@@ -47,7 +47,8 @@ def test_has_exactly_four_parts() -> None:
     [("timestamp", 2**32 - 1), ("sequence", 2**16 - 1), ("replica", 2**16 - 1), ("sub_sequence", 2**16 - 1)],
 )
 def test_each_part_has_its_width(part: str, largest: int) -> None:
-    """Every value of a part's width is kept; the next one on either side is refused by name, not wrapped."""
+    """Every value of a part's width is accepted; the next one on either side is refused by name, not
+    wrapped."""
     parts = {"timestamp": 1, "sequence": 2, "replica": ReplicaId(3), "sub_sequence": 4}
     for value in (0, largest):
         assert getattr(Csn(**parts | {part: value}), part) == value
@@ -58,7 +59,7 @@ def test_each_part_has_its_width(part: str, largest: int) -> None:
 
 @pytest.mark.covers("CSN-7")
 def test_a_received_csn_is_checked_too() -> None:
-    """A message cannot smuggle in what the constructor refuses."""
+    """A message cannot contain what the constructor refuses."""
     decoder = msgspec.msgpack.Decoder(Csn)
     assert decoder.decode(msgspec.msgpack.encode(EXAMPLE_CSN)) == EXAMPLE_CSN
     for parts in (
@@ -76,7 +77,7 @@ def test_a_received_csn_is_checked_too() -> None:
 @pytest.mark.covers("CSN-6")
 @given(csns)
 def test_zero_is_lowest(csn: Csn) -> None:
-    """Before it is given a number, a CSN is lower than every generated one."""
+    """A CSN that has not been assigned is lower than every generated one."""
     assert csn >= ZERO
     assert csn.timestamp == 0 or csn > ZERO
 
@@ -84,7 +85,7 @@ def test_zero_is_lowest(csn: Csn) -> None:
 @pytest.mark.covers("CSN-8")
 @given(near_csns, near_csns, near_csns)
 def test_order_is_total(a: Csn, b: Csn, c: Csn) -> None:
-    """T, then S, then r, then s; antisymmetric, transitive, total; equal only when the same."""
+    """The order is T, then S, then r, then s; it is antisymmetric, transitive and total."""
     key_a, key_b = ((x.timestamp, x.sequence, x.replica, x.sub_sequence) for x in (a, b))
     assert (a < b) == (key_a < key_b)
     assert (a == b) == (key_a == key_b)
@@ -95,7 +96,7 @@ def test_order_is_total(a: Csn, b: Csn, c: Csn) -> None:
 
 @given(near_csns, near_csns)
 def test_same_operation_ignores_only_the_sub_sequence(a: Csn, b: Csn) -> None:
-    """Two CSNs are of one operation exactly when they differ in nothing but s."""
+    """Two CSNs belong to one operation exactly when they differ in nothing but s."""
     same = (a.timestamp, a.sequence, a.replica) == (b.timestamp, b.sequence, b.replica)
     assert a.is_same_operation(b) == same
     assert (a.operation == b.operation) == same
@@ -104,7 +105,7 @@ def test_same_operation_ignores_only_the_sub_sequence(a: Csn, b: Csn) -> None:
 
 @pytest.mark.covers("CSN-5")
 def test_parts_of_one_operation_are_ordered() -> None:
-    """The parts come in their order, all before the next operation, and only 65,536 fit."""
+    """The parts are in order, all before the next operation, and only 65,536 fit."""
     operation = Csn(5, 9, ReplicaId(1))
     parts = [operation.part(index) for index in (0, 1, 2, 65_535)]
     assert parts == sorted(parts)
@@ -114,11 +115,11 @@ def test_parts_of_one_operation_are_ordered() -> None:
         operation.part(65_536)
 
 
-# --- strings: for the directory, which is not there yet; no row of the checklist is claimed
+# --- strings: for the directory, which does not exist yet; no row of the checklist is claimed
 
 
 def test_the_example_of_the_source() -> None:
-    """The source's own string reads as it explains it, and comes back exactly."""
+    """The source's own string is read as the source explains it, and written back exactly."""
     csn = parse(EXAMPLE)
     assert (csn.timestamp, csn.sequence, csn.replica, csn.sub_sequence) == (908_472_926, 1, 0xA1A1, 0)
     assert csn.text() == str(csn) == EXAMPLE
@@ -127,14 +128,14 @@ def test_the_example_of_the_source() -> None:
 
 
 def test_is_rendered_in_utc_for_people() -> None:
-    """Thu 15 Oct 1998 10:35:26 PDT is 17:35:26 UTC; s shows when there is one; T ends in 2106."""
+    """Thu 15 Oct 1998 10:35:26 PDT is 17:35:26 UTC; s is shown when there is one; T ends in 2106."""
     assert EXAMPLE_CSN.describe() == "1998-10-15T17:35:26Z #1 replica 41377"
     assert EXAMPLE_CSN.part(7).describe() == "1998-10-15T17:35:26Z #1 replica 41377 part 7"
     assert Csn(TIMESTAMP_MAX, 0, ReplicaId(1)).describe() == "2106-02-07T06:28:15Z #0 replica 1"
 
 
 def test_text_sorts_as_the_value(rounds: Callable[..., int]) -> None:
-    """Sorting the strings is sorting the CSNs, with and without s; also replica first, replica by replica."""
+    """Sorting the strings sorts the CSNs, with and without s; in replica-first form, replica by replica."""
     rng = random.Random(11)
     population = [
         Csn(
@@ -171,7 +172,8 @@ def test_hyphens_are_optional() -> None:
 
 
 def test_sub_sequence_makes_the_long_form() -> None:
-    """17 characters when s is 0, else 21; both are read for s = 0; the order holds across lengths."""
+    """The string has 17 characters when s is 0, else 21. Both are read for s = 0; the order holds across
+    lengths."""
     assert parse(EXAMPLE).sub_sequence == 0
     assert parse(EXAMPLE + "0000") == EXAMPLE_CSN
     assert EXAMPLE_CSN.text() == EXAMPLE
@@ -183,7 +185,7 @@ def test_sub_sequence_makes_the_long_form() -> None:
 
 
 def test_replica_first() -> None:
-    """The mark 1 puts the replica ahead, and strings of different marks are not compared."""
+    """The mark 1 puts the replica first, and strings with different marks are not compared."""
     assert EXAMPLE_CSN.replica_text() == "1a1a13626325e0001"
     assert parse_form("1a1a13626325e0001") == (Form.REPLICA_FIRST, EXAMPLE_CSN)
     earlier_of_higher_replica = Csn(1, 0, ReplicaId(0xFFFF)).replica_text()
@@ -215,7 +217,7 @@ def test_replica_first() -> None:
     ],
 )
 def test_malformed_strings_are_refused_where_they_are_wrong(text: str, position: int) -> None:
-    """Wrong length, digit, case, mark or hyphen: refused with the position of the first fault."""
+    """A wrong length, digit, case, mark or hyphen is refused with the position of the first fault."""
     with pytest.raises(CsnSyntax) as caught:
         parse(text)
     assert caught.value.position == position
@@ -223,14 +225,14 @@ def test_malformed_strings_are_refused_where_they_are_wrong(text: str, position:
 
 @given(csns)
 def test_every_form_comes_back(csn: Csn) -> None:
-    """Whatever is written is read back the same."""
+    """Every form that is written is read back as the same CSN."""
     for text in (csn.text(), csn.replica_text(), csn.hyphenated()):
         assert parse(text) == csn
 
 
 @given(st.one_of(st.text(max_size=30), st.text(alphabet="01aF-9 _+\n", min_size=15, max_size=26)))
 def test_nothing_is_guessed(text: str) -> None:
-    """Any text is either exactly one of the forms of the CSN it reads as, or refused."""
+    """Any text is either exactly one of the forms of the CSN that it is read as, or refused."""
     position = _fault(text)
     if position is None:
         form, csn = parse_form(text)
@@ -241,7 +243,7 @@ def test_nothing_is_guessed(text: str) -> None:
 
 @given(csns, st.integers(0, 30), st.characters())
 def test_one_wrong_character_is_found_where_it_is(csn: Csn, index: int, character: str) -> None:
-    """Damage to one character either gives another valid string or is named at that very place."""
+    """Damage to one character either gives another valid string or is reported at that position."""
     text = csn.text()
     index %= len(text)
     position = _fault(text[:index] + character + text[index + 1 :])
@@ -252,7 +254,7 @@ def test_one_wrong_character_is_found_where_it_is(csn: Csn, index: int, characte
 
 
 def _fault(text: str) -> int | None:
-    """Where *text* is wrong, None when it is a CSN."""
+    """The position of the fault in *text*; None when it is a CSN."""
     try:
         parse(text)
     except CsnSyntax as error:

@@ -1,4 +1,4 @@
-"""Circles of waiting groups (E10): where a path closes, and which of its calls gives way."""
+"""Cycles of waiting groups (E10): where a path closes, and which of its calls gives way."""
 
 from holdfast.model.deadlock import Root, Waits, circle_in, victim
 from holdfast.model.ids import ClientId, GroupId
@@ -16,7 +16,7 @@ def test_a_path_that_comes_back_is_a_circle_without_what_led_to_it() -> None:
 
 
 def test_an_operation_that_waits_for_another_call_by_now_closes_nothing() -> None:
-    """The probe was slow: what it left by has been answered meanwhile."""
+    """The probe was slow: the call by which it left has been answered meanwhile."""
     path = (waits(1, 10, call=1), waits(2, 20))
     assert circle_in(path, waits(1, 10, call=2)) == ()
 
@@ -40,7 +40,7 @@ def test_requests_of_one_moment_are_told_apart() -> None:
 
 
 def test_only_a_call_that_has_not_begun_gives_way() -> None:
-    """The youngest has begun where it was made to, and waits for the third group from there."""
+    """The youngest call has begun in the group it was made to, which waits for the third group."""
     circle = (waits(1, 30, is_in_line=False), waits(2, 20))
     assert victim(circle) == 1
     assert victim((waits(1, 30, is_in_line=False),)) is None

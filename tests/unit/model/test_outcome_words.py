@@ -1,4 +1,4 @@
-"""Outcomes as people are told of them: values, not bytes, and not too many."""
+"""Outcomes as people see them: values instead of bytes, and not too long."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Properties: names, values, levels, precedence, and what excludes what (FTC sections K, L and N)."""
+"""Properties: names, values, levels, precedence, and which exclude each other (FTC sections K, L and N)."""
 
 from typing import Any
 

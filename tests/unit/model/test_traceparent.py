@@ -1,4 +1,4 @@
-"""The trace of a call: read as W3C says, derived where there is none, and free of charge then."""
+"""The trace of a call: read as W3C says, or derived where there is none, which then costs nothing."""
 
 import msgspec
 import pytest
@@ -14,7 +14,7 @@ TRACE = Traceparent(bytes.fromhex(HEADER[3:35]), bytes.fromhex(HEADER[36:52]), 1
 
 
 class CallOfVersion1(msgspec.Struct, frozen=True, array_like=True):
-    """What hosts without traces read."""
+    """A call as hosts without traces read it."""
 
     number: int
     method: str
@@ -67,7 +67,7 @@ def test_what_a_call_carries_is_read_or_passed_over(carried: bytes) -> None:
 
 
 def test_without_one_it_follows_from_the_request_and_from_nothing_else() -> None:
-    """All copies of a call have the same one; no other call has it."""
+    """All copies of a call have the same trace, and no other call has it."""
     one = Traceparent.of(b"", "ledger", ClientId("c"), 1)
     assert one == Traceparent.derived("ledger", ClientId("c"), 1)
     assert one.is_valid

@@ -43,7 +43,7 @@ def test_anything_else_is_refused(text: str) -> None:
     ],
 )
 def test_only_this_machine_may_be_spoken_to_plainly(host: str, is_loopback: bool) -> None:
-    """Everything else needs TLS, or to be asked for by name."""
+    """Any other address needs TLS or an explicit request."""
     address = Address(host, 1)
     assert address.is_loopback is is_loopback
     require_safe(address, has_tls=True, insecure=False)

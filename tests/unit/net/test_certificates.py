@@ -35,7 +35,7 @@ def test_keys_are_readable_by_their_owner_only(domain: Path) -> None:
 
 
 def test_what_was_issued_is_shown(domain: Path) -> None:
-    """Role, id, domain, the days left, and whether this domain signed it."""
+    """The list has the role, the id, the domain, the days left, and whether this domain signed it."""
     issue(domain, Role.HOST, "host1", NOW, addresses=("10.0.0.1", "host1.example"))
     issue(domain, Role.AGENT, "machine-1", NOW, days=10)
     found = show(domain)
@@ -50,7 +50,7 @@ def test_what_was_issued_is_shown(domain: Path) -> None:
 
 
 def test_a_certificate_of_another_domain_is_recognised(domain: Path, tmp_path: Path) -> None:
-    """Same names, another signature."""
+    """The names are the same, but the signature is not."""
     create_domain(tmp_path / "other", "shop", NOW)
     file = issue(tmp_path / "other", Role.HOST, "host1", NOW)
     (domain / file.name).write_bytes(file.read_bytes())
@@ -58,7 +58,7 @@ def test_a_certificate_of_another_domain_is_recognised(domain: Path, tmp_path: P
 
 
 def test_nothing_is_replaced_by_accident(domain: Path) -> None:
-    """Neither the domain's own certificate, ever, nor an issued one without being told."""
+    """The domain's own certificate is never replaced, and an issued one only on request."""
     before = (domain / "ca.pem").read_bytes()
     with pytest.raises(InvalidRequest):
         create_domain(domain, "shop", NOW)
@@ -107,7 +107,7 @@ def holdfast(*words: str) -> "subprocess.CompletedProcess[str]":
 
 
 def test_the_command_makes_and_shows(tmp_path: Path) -> None:
-    """create, issue, show; data on stdout, talk on stderr; misuse exits with 2 and one clear line."""
+    """create, issue and show: data goes to stdout, messages to stderr; misuse exits with 2 and one line."""
     directory = str(tmp_path / "certs")
     assert holdfast("certs", "create", "--dir", directory, "--domain", "shop").returncode == 0
     issued = holdfast("certs", "issue", "--dir", directory, "--role", "host", "--id", "host1")

@@ -1,4 +1,4 @@
-"""Frames: any split of the bytes gives the same frames, and nothing is kept beyond the bounds."""
+"""Any split of the bytes gives the same frames, and nothing is stored beyond the bounds."""
 
 import random
 
@@ -30,7 +30,7 @@ def take_all(decoder: FrameDecoder) -> list[Frame]:
 
 
 def hand_all(decoder: FrameDecoder) -> list[Frame]:
-    """As ``take_all``, the other way."""
+    """Like ``take_all``, but with ``hand_run``."""
     frames: list[Frame] = []
 
     def take(to: list[Frame], kind: Kind, payload: bytes) -> None:
@@ -48,7 +48,7 @@ def split(data: bytes, cuts: list[int]) -> list[bytes]:
 
 @given(frames=FRAMES, cuts=st.lists(st.integers(min_value=0), max_size=12))
 def test_any_split_gives_the_same_frames(frames: list[Frame], cuts: list[int]) -> None:
-    """What was encoded comes out, in order, wherever the stream was cut."""
+    """The encoded frames come out in order, wherever the stream was cut."""
     data = b"".join(encode_frame(kind, payload) for kind, payload in frames)
     found, decoder = decode(split(data, cuts))
     assert found == frames
@@ -59,7 +59,7 @@ def test_any_split_gives_the_same_frames(frames: list[Frame], cuts: list[int]) -
 @settings(max_examples=300)
 @given(data=FRAMES.map(lambda frames: b"".join(encode_frame(*frame) for frame in frames)) | st.binary())
 def test_frames_handed_on_are_those_that_are_taken(data: bytes) -> None:
-    """Frames, or random bytes: the same frames, the same fault, and as much is kept for later."""
+    """Frames or random bytes give the same frames, the same fault, and the same bytes kept for later."""
     one, other = FrameDecoder(BOUND), FrameDecoder(BOUND)
     for piece in split(data, [len(data) // 3]):
         one.feed(piece)
@@ -78,7 +78,7 @@ def test_byte_by_byte(frames: list[Frame]) -> None:
 @settings(max_examples=300)
 @given(data=st.binary(max_size=2000), cuts=st.lists(st.integers(min_value=0), max_size=12))
 def test_random_bytes_have_one_outcome_however_they_are_split(data: bytes, cuts: list[int]) -> None:
-    """Frames, then at most one fault, the same for the whole and for every split."""
+    """The result is some frames and at most one fault, the same for the whole and for every split."""
     whole, one = decode([data])
     pieces, many = decode(split(data, cuts))
     assert pieces == whole
@@ -88,7 +88,7 @@ def test_random_bytes_have_one_outcome_however_they_are_split(data: bytes, cuts:
 
 @given(frames=FRAMES, at=st.integers(min_value=0), value=st.integers(0, 255))
 def test_one_changed_byte_never_changes_what_came_before_it(frames: list[Frame], at: int, value: int) -> None:
-    """Frames that ended before the changed byte are given as they were sent."""
+    """Frames that ended before the changed byte are returned as they were sent."""
     data = bytearray(b"".join(encode_frame(kind, payload) for kind, payload in frames))
     if not data:
         return
@@ -113,7 +113,7 @@ def test_a_frame_at_the_bound_passes_and_one_beyond_does_not() -> None:
 
 
 def test_after_a_fault_nothing_is_given_or_kept() -> None:
-    """An unknown kind is final, though good frames follow."""
+    """An unknown kind is final, even if good frames follow."""
     good = encode_frame(Kind.HEARTBEAT, b"later")
     found, decoder = decode([HEADER.pack(0, 255) + good, good, good])
     assert found == []
@@ -123,7 +123,7 @@ def test_after_a_fault_nothing_is_given_or_kept() -> None:
 
 
 def test_a_long_frame_in_many_pieces_is_put_together_once() -> None:
-    """A frame of megabytes in small pieces comes out whole; what is held never exceeds it."""
+    """A frame of megabytes in small pieces comes out whole; the bytes held never exceed it."""
     payload = random.Random(1).randbytes(3_000_000)
     data = encode_frame(Kind.AUTHORITY_ANSWER, payload)
     pieces = [data[i : i + 1400] for i in range(0, len(data), 1400)]
@@ -133,7 +133,7 @@ def test_a_long_frame_in_many_pieces_is_put_together_once() -> None:
 
 
 def test_taking_one_at_a_time_leaves_the_rest() -> None:
-    """The bound may be raised between two frames of one piece: the handshake needs that."""
+    """The bound may be raised between two frames of one piece, as the handshake needs."""
     decoder = FrameDecoder(4)
     decoder.feed(encode_frame(Kind.WELCOME, b"abcd") + encode_frame(Kind.HEARTBEAT, b"longer than four"))
     assert decoder.take_run() == []

@@ -1,4 +1,4 @@
-"""Links: one connection to a peer, made anew whenever it ends."""
+"""A link keeps one connection to a peer and reopens it whenever it ends."""
 
 import asyncio
 import gc
@@ -14,7 +14,7 @@ QUICK = Backoff(first_s=0.01, most_s=0.05)
 
 
 def test_back_off_doubles_to_its_bound_and_is_jittered() -> None:
-    """Between half and all of the doubled time, never beyond the bound, not always the same."""
+    """The wait is between half and all of the doubled time, never beyond the bound, and varies."""
     backoff, random = Backoff(first_s=0.1, most_s=2.0), Random(1)
     for failures in range(200):
         doubled = min(2.0, 0.1 * 2 ** min(failures, 30))
@@ -46,8 +46,8 @@ async def until_up(link: Link) -> None:
 
 
 def test_a_link_follows_its_peer() -> None:
-    """Nowhere, then somewhere, gone, and back at another address: each time a new connection, whose frames
-    go to a new receiver; sends while it is down say so and are dropped."""
+    """The peer has no address, then one, is gone, and comes back at another. Each time there is a new
+    connection, whose frames go to a new receiver; sends while it is down are dropped and say so."""
 
     async def main(world: World) -> None:
         where: list[Address | None] = [None]
@@ -70,7 +70,7 @@ def test_a_link_follows_its_peer() -> None:
 
 
 def test_a_peer_that_ends_every_connection_does_not_make_a_busy_loop() -> None:
-    """A server that accepts and closes at once is tried again with back-off, not without pause."""
+    """A server that accepts and closes at once is retried with back-off."""
 
     async def main(world: World) -> None:
         accepted = 0
@@ -87,7 +87,7 @@ def test_a_peer_that_ends_every_connection_does_not_make_a_busy_loop() -> None:
         async with linked([server.address], kept), asyncio.timeout(60):
             while accepted < 8:
                 await asyncio.sleep(0.005)
-        # After three tries each pause is half of the longest at least.
+        # After three tries, each pause is at least half of the longest.
         assert asyncio.get_running_loop().time() - began >= 4 * QUICK.most_s / 2
         assert all(one.closed[0].why is Why.REFUSED for one in kept[:-1])
 
@@ -95,7 +95,7 @@ def test_a_peer_that_ends_every_connection_does_not_make_a_busy_loop() -> None:
 
 
 def test_a_link_that_is_closed_in_the_middle_of_a_handshake_leaves_no_socket_behind() -> None:
-    """The peer's process stands still: it takes the connection and says nothing."""
+    """The peer's process stands still: it accepts the connection and sends nothing."""
 
     async def main() -> None:
         taken = asyncio.Event()
@@ -114,11 +114,11 @@ def test_a_link_that_is_closed_in_the_middle_of_a_handshake_leaves_no_socket_beh
                 end.close()
 
     asyncio.run(main())
-    gc.collect()  # a socket that is still open now is complained about, and that fails the test
+    gc.collect()  # a socket that is still open now causes a warning, which fails the test
 
 
 def test_a_link_leaves_no_socket_behind_that_a_silent_peer_holds_open() -> None:
-    """One connection was given up and its peer does not answer the Goodbye; the next one is open."""
+    """One connection was given up and its peer does not answer the Goodbye; the next connection is open."""
 
     async def main(world: World) -> None:
         server = await world.serve(lambda _: Echo())

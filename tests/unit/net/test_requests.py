@@ -1,4 +1,4 @@
-"""Questions and answers on one connection: numbers, deadlines, the end of the connection."""
+"""Questions and answers on one connection: numbers, deadlines, and the end of the connection."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ from holdfast.net.requests import NotHeard
 
 
 class Answering:
-    """Answers in reverse order of asking, once *batch* questions have come; ``never`` gets no answer."""
+    """Answers in reverse order, once *batch* questions have come; ``never`` gets no answer."""
 
     def __init__(self, batch: int) -> None:
         self.batch = batch
@@ -77,7 +77,7 @@ def test_answers_find_their_questions_in_any_order() -> None:
 
 
 def test_a_question_without_answer_ends_at_its_own_deadline() -> None:
-    """Deadlines are kept per question although one timer serves all: a later, shorter one ends first."""
+    """Each question has its own deadline although one timer serves all: a later, shorter one ends first."""
 
     async def main(world: World) -> None:
         _, requests = await asking(world, batch=1)
@@ -98,7 +98,7 @@ def test_a_question_without_answer_ends_at_its_own_deadline() -> None:
 
 
 def test_the_end_of_the_connection_leaves_the_outcome_unknown() -> None:
-    """A pending question ends as unknown when the connection does; a later one is refused as not sent."""
+    """When the connection ends, a pending question ends as unknown; a later one is refused as not sent."""
 
     async def main(world: World) -> None:
         connection, requests = await asking(world, batch=2)
@@ -112,7 +112,7 @@ def test_the_end_of_the_connection_leaves_the_outcome_unknown() -> None:
 
 
 def test_pending_questions_are_bounded() -> None:
-    """Past the bound a caller is told to come back, and a cancelled caller makes room."""
+    """Beyond the bound a caller is told to come back later, and a cancelled caller makes room."""
 
     async def main(world: World) -> None:
         _, requests = await asking(world, batch=1, pending_max=2)

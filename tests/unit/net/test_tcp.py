@@ -1,4 +1,4 @@
-"""Real sockets: pipelining, what ends a connection and what does not, limits, back-pressure."""
+"""Real sockets: pipelining, what ends a connection and what does not, limits, and back-pressure."""
 
 import asyncio
 import random
@@ -33,7 +33,7 @@ KIB, MIB = 1024, 1024 * 1024
 
 
 def test_thousands_of_frames_are_answered_in_order() -> None:
-    """Nothing waits for an answer, and the order of sending is the order of arrival, both ways."""
+    """Nothing waits for an answer, and frames arrive in the order of sending, in both directions."""
 
     async def main(world: World) -> None:
         server = await world.serve(lambda _: Echo())
@@ -48,7 +48,7 @@ def test_thousands_of_frames_are_answered_in_order() -> None:
 
 
 def test_frames_from_one_byte_to_the_longest_arrive_whole() -> None:
-    """Sizes around every buffer on the way."""
+    """The sizes lie around every buffer on the way."""
 
     async def main(world: World) -> None:
         server = await world.serve(lambda _: Echo())
@@ -65,7 +65,7 @@ def test_frames_from_one_byte_to_the_longest_arrive_whole() -> None:
 
 
 def test_a_payload_longer_than_the_peer_takes_is_refused_at_home() -> None:
-    """The connection and what was sent before are not harmed."""
+    """The connection and what was sent before are not affected."""
 
     async def main(world: World) -> None:
         server = await world.serve(lambda _: Echo(), endpoint(Role.HOST, frame_bytes_max=2000))
@@ -106,7 +106,7 @@ class Picky(Echo):
     ],
 )
 def test_a_bad_peer_ends_its_own_connection_only(data: bytes, why: Why) -> None:
-    """One Goodbye with one reason, one line in the log; a neighbour's conversation goes on."""
+    """There is one Goodbye with one reason and one line in the log; another peer's conversation continues."""
 
     async def main(world: World) -> None:
         server = await world.serve(lambda _: Picky())
@@ -130,8 +130,8 @@ def test_a_bad_peer_ends_its_own_connection_only(data: bytes, why: Why) -> None:
 def test_strangers_with_random_bytes_harm_nobody(
     rounds: Callable[..., int], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Random bytes before and after a good hello, many peers at once: a neighbour's conversation goes on,
-    each stranger is let go, and nothing fails in the loop."""
+    """Many peers at once send random bytes before and after a good hello. Another peer's conversation
+    continues, every bad connection ends, and nothing fails in the loop."""
     dice = random.Random(6)
 
     async def main(world: World) -> None:
@@ -158,7 +158,7 @@ def test_strangers_with_random_bytes_harm_nobody(
 
 
 def test_a_stream_cut_inside_a_frame_is_truncated() -> None:
-    """The server says so to its log, to the receiver and, on the half that is left, to the peer."""
+    """The server reports it to its log, to the receiver and, on the open half, to the peer."""
 
     async def main(world: World) -> None:
         kept = Kept()
@@ -174,7 +174,7 @@ def test_a_stream_cut_inside_a_frame_is_truncated() -> None:
 
 
 def test_a_goodbye_reaches_a_peer_that_is_still_sending() -> None:
-    """Closing over unread bytes would reset the connection and lose the reason: the server lingers."""
+    """Closing with unread bytes would reset the connection and lose the reason, so the server lingers."""
 
     async def main(world: World) -> None:
         server = await world.serve(lambda _: Echo())
@@ -187,7 +187,7 @@ def test_a_goodbye_reaches_a_peer_that_is_still_sending() -> None:
 
 
 def test_frames_sent_before_close_arrive_before_the_goodbye() -> None:
-    """close() loses nothing that was sent, however much it was."""
+    """close() loses nothing that was sent, however much there is."""
 
     async def main(world: World) -> None:
         kept = Kept()
@@ -221,7 +221,7 @@ def test_on_closed_is_told_once_on_both_ends() -> None:
 
 
 def test_a_connection_closed_by_its_own_admission_ends_like_any_other() -> None:
-    """Whoever is offered a connection may close it at once: both ends are told, once."""
+    """The receiver may close a new connection at once: both ends are told, once."""
 
     async def main(world: World) -> None:
         there, here = Kept(), Kept()
@@ -241,7 +241,7 @@ def test_a_connection_closed_by_its_own_admission_ends_like_any_other() -> None:
 
 
 def test_a_silent_stranger_is_given_up() -> None:
-    """A connection that never says hello lasts for handshake_s, also when it trickles."""
+    """A connection that never completes a hello lasts for handshake_s, even if bytes trickle in."""
 
     async def main(world: World) -> None:
         server = await world.serve(lambda _: Echo(), endpoint(Role.HOST, handshake_s=0.2))
@@ -254,12 +254,12 @@ def test_a_silent_stranger_is_given_up() -> None:
 
 
 def test_a_silent_peer_is_given_up_and_a_quiet_one_is_not() -> None:
-    """ALIVE frames keep an idle connection; without them it ends after idle_s."""
+    """ALIVE frames keep an idle connection open; without them it ends after idle_s."""
 
     async def main(world: World) -> None:
         quick = endpoint(Role.HOST, idle_s=1.0)
         server = await world.serve(lambda _: Echo(), quick)
-        quiet = await world.connect(server)  # its own idle_s is longer: it learns the server's
+        quiet = await world.connect(server)  # its own idle_s is longer, so it uses the server's
         silent = await world.raw(server)
         silent.writer.write(HELLO)
         assert (await silent.goodbye()).why is Why.IDLE
@@ -278,7 +278,7 @@ async def has_place(world: World, server: Server) -> bool:
 
 
 def test_one_connection_too_many_is_told_so() -> None:
-    """The bound counts strangers too; a place that is freed can be had again."""
+    """The bound includes peers still in the handshake; a freed place can be used again."""
 
     async def main(world: World) -> None:
         server = await world.serve(lambda _: Echo(), endpoint(Role.HOST, connections_max=3))
@@ -298,7 +298,7 @@ def test_one_connection_too_many_is_told_so() -> None:
 
 
 def test_a_flood_of_connections_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
-    """Hundreds at once: those within the bound are served, the rest end, and the server goes on."""
+    """Of hundreds at once, those within the bound are served, the rest end, and the server continues."""
 
     async def main(world: World) -> None:
         server = await world.serve(lambda _: Echo(), endpoint(Role.HOST, connections_max=20))
@@ -308,11 +308,11 @@ def test_a_flood_of_connections_is_bounded(caplog: pytest.LogCaptureFixture) -> 
         assert len(server.connections) == 20
 
     run(main)
-    assert not caplog.records  # the loop itself had nothing to complain of
+    assert not caplog.records  # the loop itself logged nothing
 
 
 def test_versions_that_do_not_meet() -> None:
-    """A peer from the future is told which versions are spoken here."""
+    """A peer with only later versions is told which versions this end speaks."""
 
     async def main(world: World) -> None:
         server = await world.serve(lambda _: Echo())
@@ -329,7 +329,7 @@ def test_versions_that_do_not_meet() -> None:
 
 
 def test_refusals_reach_the_connecting_end() -> None:
-    """Wrong domain, a role not admitted, another server than expected: NotConnected says which."""
+    """NotConnected names the cause: wrong domain, a role not admitted, another server than expected."""
 
     async def main(world: World) -> None:
         hosts_only = ConnectionSettings(
@@ -349,7 +349,7 @@ def test_refusals_reach_the_connecting_end() -> None:
 
 
 def test_connecting_has_a_deadline() -> None:
-    """Nobody listening, or a listener that never answers: NotConnected, in time."""
+    """If nobody listens, or a listener never answers, NotConnected is raised in time."""
 
     async def main(world: World) -> None:
         with socket.create_server(("127.0.0.1", 0)) as mute:
@@ -374,7 +374,7 @@ def test_an_address_in_use_is_said_to_be() -> None:
 
 
 def test_beyond_this_machine_plain_tcp_must_be_asked_for() -> None:
-    """Neither end speaks plainly to another machine unless told so by name."""
+    """Neither end uses plain TCP to another machine unless explicitly told to."""
 
     async def main(world: World) -> None:
         anywhere = Address("0.0.0.0", 0)
@@ -409,7 +409,7 @@ def test_a_server_that_closes_says_so() -> None:
 
 
 async def send_until_held(connection: Connection, payload: bytes, most: int) -> int:
-    """Send as a proper sender does, for as long as the peer takes more; how many frames that were."""
+    """Send and drain until the peer takes no more; return the number of frames sent."""
     for sent in range(most):
         connection.send(Kind.STATUS_REPLY, payload)
         try:
@@ -421,8 +421,8 @@ async def send_until_held(connection: Connection, payload: bytes, most: int) -> 
 
 
 def test_a_slow_consumer_holds_the_sender() -> None:
-    """The consumer's queue, the sender's buffer and the system's: the sender waits within their bounds, and
-    everything arrives, in order, once the consumer goes on."""
+    """The consumer's queue, the sender's buffer and the system's are bounded: the sender waits, and
+    everything arrives in order once the consumer continues."""
 
     async def main(world: World) -> None:
         inbox = Inbox(frames_max=50, bytes_max=1 * MIB)
@@ -445,8 +445,8 @@ def test_a_slow_consumer_holds_the_sender() -> None:
 
 
 def test_a_server_stops_reading_from_a_peer_that_takes_no_answers() -> None:
-    """An echo server that minds nothing: a peer that sends and never reads is held by its own unread
-    answers, and both sides' memory stays bounded."""
+    """An echo server ignores back-pressure. A peer that sends and never reads is stopped by its own unread
+    answers, and the memory of both sides stays bounded."""
 
     async def main(world: World) -> None:
         server = await world.serve(lambda _: Echo())
@@ -467,7 +467,7 @@ def test_a_server_stops_reading_from_a_peer_that_takes_no_answers() -> None:
 
 
 def test_a_sender_that_minds_nothing_loses_the_connection() -> None:
-    """Past unsent_bytes_max the connection ends as too slow: memory is bounded whatever the sender does."""
+    """Beyond unsent_bytes_max the connection ends as too slow: memory is bounded, whoever sends."""
 
     async def main(world: World) -> None:
         here = Kept()
@@ -488,7 +488,7 @@ def test_a_sender_that_minds_nothing_loses_the_connection() -> None:
 
 
 def test_a_peer_that_takes_nothing_for_long_is_given_up() -> None:
-    """Held back for idle_s, the connection ends, and whoever waits in drain is told."""
+    """After idle_s without progress the connection ends, and callers waiting in drain are told."""
 
     async def main(world: World) -> None:
         inbox = Inbox(frames_max=1)
@@ -504,7 +504,7 @@ def test_a_peer_that_takes_nothing_for_long_is_given_up() -> None:
 
 
 def test_two_ends_with_much_to_say_do_not_wait_for_each_other() -> None:
-    """Both send megabytes before either reads what it got: all of it arrives."""
+    """Both send megabytes before either reads: all of it arrives."""
 
     async def main(world: World) -> None:
         here, there = Kept(), Kept()
@@ -538,7 +538,7 @@ def test_a_hello_as_wide_as_it_may_be_fits() -> None:
 
 
 def test_frames_come_with_capacity_for_any_receiver(rounds: Callable[..., int]) -> None:
-    """Receivers that pause and resume at every frame lose and reorder nothing."""
+    """Receivers that pause and resume at every frame lose nothing and keep the order."""
 
     async def main(world: World) -> None:
         inbox = Inbox(frames_max=2)
@@ -554,7 +554,7 @@ def test_frames_come_with_capacity_for_any_receiver(rounds: Callable[..., int]) 
 
 
 class ClosedUnawares(asyncio.Transport):
-    """As uvloop leaves a transport whose connecting was cancelled: closed, and not aware of it."""
+    """A transport as uvloop leaves it when connecting was cancelled: closed, but is_closing() is false."""
 
     def __init__(self, wire: socket.socket) -> None:
         super().__init__({"socket": wire, "peername": ("127.0.0.1", 1)})
@@ -582,7 +582,7 @@ class ClosedUnawares(asyncio.Transport):
 
 
 def test_a_connection_can_be_given_up_when_its_transport_is_gone_already() -> None:
-    """Whoever cancelled the connecting gets the cancellation, not the transport's complaint."""
+    """The caller that cancelled connecting gets the cancellation, not the transport's error."""
 
     async def main() -> None:
         with socket.socket() as wire:

@@ -1,4 +1,4 @@
-"""Mutual TLS over real sockets: who is let in, and what everyone else is told."""
+"""Mutual TLS over real sockets: which peers are admitted, and what the others are told."""
 
 import asyncio
 import datetime
@@ -32,7 +32,7 @@ def certs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def strangers(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Certificates of a domain with the same name and ids, signed by somebody else."""
+    """Certificates of a domain with the same name and ids, signed by another authority."""
     directory = tmp_path_factory.mktemp("strangers")
     create_domain(directory, "test", NOW)
     issue(directory, Role.HOST, "server", NOW)
@@ -43,14 +43,14 @@ def strangers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def with_tls(
     directory: Path, role: Role, id: str, *, says: PeerIdentity | None = None, **more: Expected
 ) -> ConnectionSettings:
-    """An endpoint with that certificate; *says* is who it claims to be in the handshake."""
+    """An endpoint with that certificate; *says* is the identity it claims in the handshake."""
     return ConnectionSettings(
         says or PeerIdentity("test", role, id), tls=Tls.load(directory, role, id), **more
     )
 
 
 def refused(server: ConnectionSettings, client: ConnectionSettings) -> tuple[NotConnected, list[str]]:
-    """Let *client* try to connect; what it is told, and the reasons the server logged."""
+    """Let *client* try to connect; return the error it gets and the reasons the server logged."""
 
     async def main(world: World) -> tuple[NotConnected, list[str]]:
         listening = await world.serve(lambda _: Echo(), server)
@@ -110,7 +110,7 @@ def test_a_slow_consumer_holds_the_sender_under_tls(certs: Path) -> None:
 
 
 def test_a_client_of_another_authority_is_refused(certs: Path, strangers: Path) -> None:
-    """The right names do not help: the signature counts."""
+    """The right names do not help: the signature decides."""
     told, logged = refused(with_tls(certs, Role.HOST, "server"), with_tls(strangers, Role.CLIENT, "client"))
     assert told.reason.why is Why.TLS
     assert "certificate" in told.reason.message
@@ -118,7 +118,7 @@ def test_a_client_of_another_authority_is_refused(certs: Path, strangers: Path) 
 
 
 def test_a_server_of_another_authority_is_refused(certs: Path, strangers: Path) -> None:
-    """The client refuses a server it cannot trust, before it says who it is itself."""
+    """The client refuses a server it cannot trust before it reveals its own identity."""
     told, _ = refused(with_tls(strangers, Role.HOST, "server"), with_tls(certs, Role.CLIENT, "client"))
     assert (told.reason.why, told.reason.by_peer) == (Why.TLS, False)
     assert "certificate" in told.reason.message
@@ -133,7 +133,7 @@ def test_a_server_of_another_authority_is_refused(certs: Path, strangers: Path) 
     ],
 )
 def test_a_name_that_is_not_in_the_certificate_is_refused(certs: Path, says: PeerIdentity) -> None:
-    """Nobody becomes a host, an agent (K2) or another client by saying so."""
+    """No process becomes a host, an agent (K2) or another client by claiming to be one."""
     impostor = with_tls(certs, Role.CLIENT, "client", says=says)
     told, logged = refused(with_tls(certs, Role.HOST, "server"), impostor)
     assert (told.reason.why, told.reason.by_peer) == (Why.REFUSED, True)
@@ -154,7 +154,7 @@ def test_a_role_that_is_not_admitted_is_refused_with_a_good_certificate(certs: P
 
 
 def test_expired_certificates_are_refused_on_either_side(certs: Path) -> None:
-    """Both ends say that it is a matter of expiry."""
+    """Both ends report the expiry."""
     told, logged = refused(with_tls(certs, Role.HOST, "server"), with_tls(certs, Role.CLIENT, "expired"))
     assert told.reason.why is Why.TLS
     assert "expired" in told.reason.message
@@ -165,7 +165,7 @@ def test_expired_certificates_are_refused_on_either_side(certs: Path) -> None:
 
 
 def test_a_client_without_a_certificate_is_refused(certs: Path) -> None:
-    """It is told that one is demanded."""
+    """The client is told that a certificate is required."""
     bare = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     bare.check_hostname = False
     bare.load_verify_locations(certs / "ca.pem")
@@ -177,7 +177,7 @@ def test_a_client_without_a_certificate_is_refused(certs: Path) -> None:
 
 
 def test_plain_to_a_tls_port_and_tls_to_a_plain_port(certs: Path) -> None:
-    """Both get a plain word about it instead of a reset."""
+    """Both get a plain explanation instead of a reset."""
     told, logged = refused(with_tls(certs, Role.HOST, "server"), CLIENT)
     assert (told.reason.why, told.reason.by_peer) == (Why.TLS, True)
     assert told.reason.message == "this port requires TLS"
@@ -198,7 +198,7 @@ def test_an_older_tls_is_refused(certs: Path) -> None:
 
 
 def test_damaged_records_end_that_connection_only(certs: Path) -> None:
-    """Garbage inside a TLS handshake, or a stranger's silence in it, harms nobody else."""
+    """Garbage inside a TLS handshake, or silence in it, does not affect other connections."""
 
     async def main(world: World) -> None:
         server = await world.serve(lambda _: Echo(), with_tls(certs, Role.HOST, "server"))
@@ -217,7 +217,7 @@ def test_damaged_records_end_that_connection_only(certs: Path) -> None:
 
 
 def test_any_split_of_the_records_gives_the_same_bytes(certs: Path) -> None:
-    """The pipe alone, byte by byte."""
+    """The pipe alone gives the same bytes when fed byte by byte."""
     tls = Tls.load(certs, Role.HOST, "server")
     one, other = TlsPipe(tls.connector, is_connector=True), TlsPipe(tls.acceptor, is_connector=False)
     one.begin()

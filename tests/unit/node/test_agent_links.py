@@ -29,7 +29,7 @@ DIED = HostDied(host=HostId("b"), incarnation=Incarnation(3), proof="waitpid", h
 
 
 class FakeAgent:
-    """Listens as *role*; tells every subscriber of one death, twice."""
+    """Listens as *role*; reports one death, twice, to every subscriber."""
 
     def __init__(self, role: Role = Role.AGENT) -> None:
         self.endpoint = ConnectionSettings(PeerIdentity("d", role, "agent1"))
@@ -97,7 +97,7 @@ def test_a_host_reports_to_its_agent_and_counts_each_death_once() -> None:
 
 
 def test_who_is_no_agent_is_not_believed() -> None:
-    """Ports are reused: whatever listens where an agent was may call itself anything but an agent."""
+    """Ports are reused: whatever listens where an agent was may claim any role but an agent's."""
 
     async def story() -> None:
         impostor = FakeAgent(Role.HOST)

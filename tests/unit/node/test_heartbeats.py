@@ -1,4 +1,4 @@
-"""Heartbeats: who is heard, who is silent, and when a host must end itself."""
+"""Heartbeats: which peers are heard, which are silent, and when a host must end itself."""
 
 from collections.abc import Callable, Hashable
 
@@ -15,7 +15,7 @@ WELL = Vitals(loop_age_ns=0, sync_age_ns=0)
 
 
 class Bench:
-    """Two hosts on one hand-turned clock; a cut direction loses every heartbeat."""
+    """Two hosts on one simulated clock; a cut direction loses every heartbeat."""
 
     def __init__(self) -> None:
         self.time = 0
@@ -79,7 +79,7 @@ def test_a_heard_peer_is_not_silent_and_says_that_it_hears_us() -> None:
 
 
 def test_a_path_that_works_one_way_shows_on_both_sides() -> None:
-    """A can send and not receive: A finds B silent, B hears A and learns that A does not hear it (K3)."""
+    """A can send but not receive: A finds B silent, B hears A and learns that A does not hear it (K3)."""
     bench = Bench()
     bench.run(SECOND)
     bench.cut.append((B, A))
@@ -138,8 +138,8 @@ def test_a_host_that_cannot_work_ends_itself(vitals: Vitals, word: str) -> None:
 
 
 def test_a_pause_of_the_whole_process_is_not_taken_for_a_hang() -> None:
-    """After SIGCONT every age is the pause's, and a busy machine may take seconds to run every thread again:
-    loop and disk are judged by the time in which they could have shown that they work."""
+    """After SIGCONT every age includes the pause, and a busy machine may take seconds to run every thread
+    again: loop and disk are judged by the time in which they could have made progress."""
     bench = Bench()
     bench.run(SECOND)
     bench.time += 60 * SECOND
@@ -152,7 +152,7 @@ def test_a_pause_of_the_whole_process_is_not_taken_for_a_hang() -> None:
 
 @pytest.mark.covers("FTC-248")
 def test_a_loop_that_answers_for_no_member_is_borne_for_their_timeout_alone() -> None:
-    """As long as somebody there is monitored."""
+    """This holds as long as a member there is monitored."""
     bench = Bench()
     bench.run(SECOND)
     bench.vitals = Vitals(2 * SECOND, 0, loop_limit_ns=None)
@@ -164,7 +164,7 @@ def test_a_loop_that_answers_for_no_member_is_borne_for_their_timeout_alone() ->
 
 
 def test_a_short_pause_of_the_whole_process_is_not_taken_for_a_hang_of_its_loop() -> None:
-    """Though it is longer than members may take: they could not answer, and nobody could listen."""
+    """The pause exceeds the members' timeout, but nobody could answer and nobody could listen."""
     bench = Bench()
     bench.vitals = Vitals(0, 0, loop_limit_ns=500 * MILLISECOND)
     bench.run(SECOND)

@@ -1,4 +1,4 @@
-"""Huge pages for a heap that is copied: asked for before each copy."""
+"""Huge pages for a heap before a fork: requested before each copy."""
 
 import queue
 from collections.abc import Callable
@@ -20,7 +20,7 @@ def let_it_gather(pages: HugePages, calls: Calls) -> None:
 
 
 def test_the_heap_is_gathered_before_each_copy() -> None:
-    """Whatever the kernel has to give: no copy waits for ever, and none is made while it works."""
+    """Whatever the kernel provides, no copy waits for ever, and none is made while the heap moves."""
     calls: Calls = queue.Queue()
     ballast = bytearray(8 * HUGE_BYTES)
     pages = HugePages(lambda *call: calls.put(call), heap_bytes_min=1)
@@ -32,7 +32,7 @@ def test_the_heap_is_gathered_before_each_copy() -> None:
 
 
 def test_a_gathering_that_takes_long_pauses_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pauses as long as these would not be over before the test is given up."""
+    """With pauses as long as these, the test would time out."""
     monkeypatch.setattr(subject, "PAUSES", 1e9)
     monkeypatch.setattr(subject, "SPREAD_S", 0.0)
     calls: Calls = queue.Queue()

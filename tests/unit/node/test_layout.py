@@ -54,7 +54,7 @@ def test_a_spoilt_description_is_named_and_left_alone(tmp_path: Path, content: b
 def test_a_description_that_cannot_be_used_is_refused_with_the_reason(
     tmp_path: Path, change: dict[str, object], complaint: str
 ) -> None:
-    """Processes would otherwise crash over it one by one, or write outside the domain's directory."""
+    """Otherwise processes would crash over it one by one, or write outside the domain's directory."""
     layout = Layout(tmp_path)
     layout.write(msgspec.structs.replace(DESCRIPTION, **change))
     with pytest.raises(InvalidRequest, match=complaint):

@@ -1,4 +1,4 @@
-"""The numbers of new groups: each once, and together for orders that come together."""
+"""The numbers of new groups: each is given once, and concurrent orders share a reservation."""
 
 import asyncio
 from pathlib import Path
@@ -10,7 +10,7 @@ from recipe_bench import Bench
 
 
 class Slow:
-    """An authority that lets others go first."""
+    """An authority that yields before each answer."""
 
     def __init__(self, directory: Path) -> None:
         self.bench = Bench(directory)
@@ -23,7 +23,9 @@ class Slow:
 
 
 def test_orders_that_come_together_get_their_numbers_together(tmp_path: Path) -> None:
-    """One change of the counter for the first, one for all that came meanwhile; no number twice."""
+    """The counter changes once for the first order, once for all that came meanwhile; no number is
+    repeated.
+    """
     authority = Slow(tmp_path)
     numbers = Numbers(authority, authority.bench.nonce)  # type: ignore[arg-type]  # it watches nothing
 

@@ -19,7 +19,7 @@ A = HostId("a")
 
 
 class Authority:
-    """The bench's authority as a host sees it; *treat* stands between them."""
+    """The bench's authority as a host sees it; *treat* handles each request in between."""
 
     def __init__(self, bench: Bench) -> None:
         self.treat: Callable[[Request], Result] = bench.ask
@@ -114,7 +114,7 @@ def test_a_session_whose_lease_ended_is_put_back_as_it_was(bench: Bench) -> None
 
 
 def test_a_session_that_the_authority_does_not_list_is_put_back_though_the_lease_lives(bench: Bench) -> None:
-    """In an authority whose file was replaced the lease's number may be another host's."""
+    """In an authority whose file was replaced, the lease's number may be another host's."""
     authority = Authority(bench)
     keeper = SessionKeeper(authority, nonces())
 
@@ -139,7 +139,7 @@ def test_a_session_that_the_authority_does_not_list_is_put_back_though_the_lease
 def test_a_keep_alive_that_was_not_answered_is_sent_again_at_once(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has cost a third of the lease and more; to wait for the next turn would cost the session."""
+    """The timeout took over a third of the lease; waiting for the next turn would cost the session."""
     authority = Authority(bench)
     keeper = SessionKeeper(authority, nonces())
     kept = asyncio.Event()
@@ -213,7 +213,9 @@ def test_closing_takes_the_session_away_and_needs_none_to_be_open(bench: Bench) 
 
 
 def test_what_a_session_says_of_its_classes_is_told_under_its_lease(bench: Bench) -> None:
-    """And it is held all the while; a watch that still shows the older one is no sign of a loss (E7)."""
+    """The session is held all the while; a watch that still shows older contents is no sign of a loss
+    (E7).
+    """
     keeper, code = SessionKeeper(Authority(bench), nonces()), Code("2", "abcd")
 
     async def told() -> None:

@@ -1,4 +1,4 @@
-"""Who else is in the domain: listed once, then watched; listed again when the watch cannot go on."""
+"""The other hosts of the domain: listed once, then watched; listed again when the watch cannot continue."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -56,7 +56,7 @@ class Remote:
 
 
 class Story:
-    """Follows the sessions and keeps the newest picture."""
+    """Follows the sessions and keeps the newest state."""
 
     def __init__(self, authority: Authority) -> None:
         self.picture: Mapping[HostId, Session] | None = None
@@ -108,7 +108,7 @@ def test_the_picture_follows_those_who_come_are_replaced_and_go(authority: Autho
 
 
 def test_a_watch_that_cannot_go_on_is_begun_again_with_a_list(authority: Authority) -> None:
-    """Who left while nobody watched must not stay in the picture."""
+    """A host that left while nobody watched must not stay in the list."""
 
     async def story() -> None:
         a = authority.session("a")

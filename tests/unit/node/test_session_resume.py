@@ -1,4 +1,4 @@
-"""A host that outlived its lease takes its session up again, unless a later process has taken its place."""
+"""A host that outlived its lease resumes its session, unless a later process has taken its place."""
 
 from holdfast.authority.recipe import InDoubt, Seen
 from holdfast.authority.sessions import NoSession, read_session, resume_session

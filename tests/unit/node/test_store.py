@@ -1,4 +1,4 @@
-"""Opening a host's store: a conversation of real files with a real authority (V5, decision 0002)."""
+"""Opening a host's store: real files and a real authority (V5, decision 0002)."""
 
 import asyncio
 import shutil
@@ -25,7 +25,7 @@ class Died(Exception):
 
 
 class World:
-    """A host's directory and an authority; *treat* stands between them."""
+    """A host's directory and an authority; *treat* handles each request in between."""
 
     def __init__(self, directory: Path) -> None:
         self.host = directory / "host"
@@ -43,7 +43,7 @@ class World:
         return None
 
     def open(self, host: HostId = A) -> tuple[str, int]:
-        """Open and close the store once: its id and the number of this opening."""
+        """Open and close the store once; returns its id and the number of this opening."""
 
         async def once() -> tuple[str, int]:
             store = HostStore(self.host, host, self, self._nonce)
@@ -100,7 +100,7 @@ def test_a_copy_of_another_hosts_store_joins_as_new(world: World) -> None:
 
 
 def test_an_opening_whose_answer_was_lost_is_the_same_opening(world: World) -> None:
-    """The number was raised, the store does not know: its intent tells the two apart from a roll-back."""
+    """The number was raised but the store does not know: its intent shows that it was not rolled back."""
     name, _ = world.open()
 
     def lose_one_answer(request: Request) -> Result:
@@ -132,7 +132,7 @@ def test_an_opening_cut_off_before_it_was_written_down_is_taken_up_again(world: 
 
 
 def test_two_copies_cut_off_in_the_same_opening_never_share_a_number(world: World) -> None:
-    """Each settles what was begun and takes a number of its own; whoever comes second is the stranger."""
+    """Each settles what was begun and takes a number of its own; the second to do so is not recognized."""
     name, _ = world.open()
 
     def die_after_raising(request: Request) -> Result:
@@ -152,7 +152,7 @@ def test_two_copies_cut_off_in_the_same_opening_never_share_a_number(world: Worl
 
 
 def test_an_authority_that_knows_of_fewer_openings_is_refused(world: World, tmp_path: Path) -> None:
-    """A5: it was put back to an older state. The store is left as it is, for people to decide."""
+    """A5: it was restored to an older state. The store is left as it is, for people to decide."""
     name, _ = world.open()
     (tmp_path / "empty").mkdir()
     forgetful = Bench(tmp_path / "empty")
@@ -176,7 +176,7 @@ def test_a_damaged_record_is_named_and_never_replaced(world: World) -> None:
 
 
 def test_a_damaged_log_is_what_a_host_says_at_its_end(world: World) -> None:
-    """D2: closing a log that never opened must not hide why."""
+    """D2: closing a log that never opened must not hide the cause."""
     for _ in range(3):
         world.open()
     log = min(file for file in (world.host / STORE).iterdir() if file.name.startswith("log"))

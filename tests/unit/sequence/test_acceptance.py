@@ -1,4 +1,4 @@
-"""A follower's rules, event by event: what it stores, drops, acknowledges and refuses (S2, M3, V3, V5)."""
+"""The rules for a follower: what it stores, drops, acknowledges and refuses (S2, M3, V3, V5)."""
 
 import pytest
 from sequence_follower import E1, E2, GROUP, C, Follower, submission
@@ -15,7 +15,8 @@ from holdfast.storage.record import ORIGIN
 
 
 def test_beyond_the_claimed_tail_is_dropped_and_nothing_else() -> None:
-    """B holds 1..7, C claims with 1..6 and sends 1..3 first: 4..6 must stay, 5 may be committed (M3)."""
+    """B holds 1..7, C claims with 1..6 and sends 1..3 first: B must keep 4..6, since 5 may be committed
+    (M3)."""
     b, c = Follower(7), Follower(6)
     answers = b.submit(submission(c.store, 0, 3))
     assert b.store.tail == c.store.tail
@@ -23,7 +24,7 @@ def test_beyond_the_claimed_tail_is_dropped_and_nothing_else() -> None:
 
 
 def test_an_acknowledgement_covers_what_was_compared_and_no_more() -> None:
-    """What lies in the log beyond it may be another history (M3)."""
+    """Records in the log beyond what was compared may belong to another history (M3)."""
     b, c = Follower(6), Follower(3)
     for body in (b"x", b"y", b"z"):
         c.store.append(E1, body, 1)
@@ -45,7 +46,7 @@ def test_nothing_is_acknowledged_before_it_is_synced() -> None:
 
 
 def test_the_epoch_is_followed_in_the_log() -> None:
-    """Durably, with the first acknowledgement (V3)."""
+    """The epoch becomes durable with the first acknowledgement in it (V3)."""
     b, c = Follower(3), Follower(3)
     b.submit(submission(c.store, 3, 0))
     assert b.store.followed == E2
@@ -59,7 +60,7 @@ def test_a_gap_is_answered_with_what_is_held() -> None:
 
 
 def test_another_history_at_the_same_position_is_a_gap() -> None:
-    """The chain decides, not the number (S2)."""
+    """The chain of checksums decides, not the position (S2)."""
     b, c = Follower(2), Follower(1)
     c.store.append(E1, b"other", 1)
     (answer,) = b.submit(submission(c.store, 2, 0))
@@ -85,7 +86,8 @@ def test_a_claimant_that_lacks_what_is_committed_is_not_followed() -> None:
 
 
 def test_an_unproven_claimant_is_not_followed_by_one_that_holds_more() -> None:
-    """Its disk may have gone back (V5); one that was there all the time simply never got the rest."""
+    """The disk of an unproven claimant may have reverted to an older state (V5). A claimant that was there
+    all the time simply never got the rest."""
     b, c = Follower(7), Follower(4)
     (answer,) = b.submit(submission(c.store, 4, 0, is_unproven=True))
     assert isinstance(answer, Knows)
@@ -95,7 +97,7 @@ def test_an_unproven_claimant_is_not_followed_by_one_that_holds_more() -> None:
 
 
 def test_what_is_committed_is_never_dropped() -> None:
-    """Rather than that, the member stops."""
+    """The member stops rather than drop committed records."""
     b, c = Follower(3), Follower(1)
     c.store.append(E1, b"other", 1)
     b.on.committed = Position(2)
@@ -112,7 +114,7 @@ def test_a_commit_is_believed_as_far_as_the_logs_are_equal() -> None:
 
 
 def test_a_member_whose_claim_is_unanswered_acknowledges_nothing() -> None:
-    """The primary it wants to replace might rest reads on it (R1)."""
+    """The primary that it wants to replace might rest reads on the acknowledgement (R1)."""
     b, c = Follower(2), Follower(4)
     b.acceptance.on_submit(C, submission(c.store, 2, 2))
     b.acceptance.is_stopped = True
@@ -128,8 +130,8 @@ def test_a_new_follower_begins_at_the_origin() -> None:
 
 
 def test_a_follower_is_settled_when_it_holds_durably_all_that_may_be_committed() -> None:
-    """D2, V5: the primary has claimed with ten records, and does not know yet that they are committed. One
-    that holds five of them, and was sure of itself, would take the group without the others."""
+    """D2, V5: the primary has claimed with ten records, and does not know yet that they are committed. A
+    follower that holds five of them and counts as settled would take the group without the others."""
     follower, claimant = Follower(2), Follower(10)
     follower.on.is_doubtful = True
     follower.submit(submission(claimant.store, 2, 3))

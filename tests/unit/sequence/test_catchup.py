@@ -1,4 +1,4 @@
-"""State for a learner: whole or not at all, whatever is lost, repeated or replaced on the way (M3, M4)."""
+"""A learner gets a complete state or none, whatever is lost, repeated or replaced on the way (M3, M4)."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -85,7 +85,7 @@ class Side:
 
 
 class Gone(Captured):
-    """Newer ones took its place."""
+    """A state that newer checkpoints have replaced."""
 
     def chunk(self, number: int) -> bytes:
         raise Unavailable("replaced")
@@ -109,7 +109,7 @@ class Transfer:
         return offer
 
     def answers(self) -> list[Any]:
-        """What the primary says to everything the learner has asked for."""
+        """The primary's answers to everything that the learner has asked for."""
         for fetch in self.learner.take_sent():
             assert isinstance(fetch, Fetch)
             self.offering.on_fetch(LEARNER, fetch)
@@ -132,7 +132,7 @@ def test_a_state_arrives_whole(state: bytes) -> None:
 
 
 def test_chunks_in_any_order_and_repeated_are_written_in_theirs() -> None:
-    """And no more than are in flight are held at the same time."""
+    """The learner never holds more chunks than are in flight."""
     transfer = Transfer()
     transfer.learning.on_offer(PRIMARY, transfer.offer())
     for _ in range(100):
@@ -144,7 +144,7 @@ def test_chunks_in_any_order_and_repeated_are_written_in_theirs() -> None:
 
 
 def test_a_lost_chunk_is_asked_for_again_with_the_next_offer() -> None:
-    """What has been written stays: the transfer goes on where it was."""
+    """Chunks that were written stay: the transfer continues where it was."""
     transfer = Transfer()
     transfer.learning.on_offer(PRIMARY, transfer.offer())
     first, *_ = transfer.answers()
@@ -159,7 +159,7 @@ def test_a_lost_chunk_is_asked_for_again_with_the_next_offer() -> None:
 
 
 def test_a_chunk_that_is_not_what_was_offered_spoils_the_whole() -> None:
-    """Nothing of it is installed; the next offer begins anew."""
+    """The learner installs nothing of it; the next offer starts over."""
     transfer = Transfer()
     transfer.learning.on_offer(PRIMARY, transfer.offer())
     for _ in range(100):
@@ -200,7 +200,7 @@ def test_a_learner_with_much_on_its_way_to_the_disk_asks_for_no_more() -> None:
 
 
 def lacking(transfer: Transfer, *, found_at: int = 5, holds: bool = True) -> Side:
-    """The one that learns is listed, has all that is committed, and no object."""
+    """The learning side is listed, has everything committed, and has no object."""
     side = transfer.learner
     side.lacks = Fitness(Rank.UNFIT, "it differs", Position(found_at), wants_state=True)
     side.on.standing.own_entry = LEARNER
@@ -211,7 +211,7 @@ def lacking(transfer: Transfer, *, found_at: int = 5, holds: bool = True) -> Sid
 
 
 def test_a_listed_member_takes_a_state_and_keeps_its_log() -> None:
-    """E8: what it has acknowledged stays, and the object goes on by it."""
+    """E8: the member keeps what it has acknowledged, and its object continues from there."""
     transfer = Transfer()
     side = lacking(transfer)
     transfer.learning.on_offer(PRIMARY, transfer.offer())
@@ -225,7 +225,7 @@ def test_a_listed_member_takes_a_state_and_keeps_its_log() -> None:
 
 
 def test_a_state_that_does_not_help_is_not_taken() -> None:
-    """From before the difference; of a log that is not this member's; or when there is an object."""
+    """Such a state is from before the difference, or of another log, or the member already has an object."""
     for found_at, holds, lacks in ((10, True, True), (5, False, True), (5, True, False)):
         transfer = Transfer()
         side = lacking(transfer, found_at=found_at, holds=holds)
@@ -237,7 +237,7 @@ def test_a_state_that_does_not_help_is_not_taken() -> None:
 
 
 def test_a_state_that_came_too_late_is_known_to_be_kept() -> None:
-    """E8: its file is the newest of this host, and the next object is made of that."""
+    """E8: its file is the newest checkpoint of this host, and the next object is built from it."""
     transfer = Transfer()
     side = lacking(transfer)
     transfer.learning.on_offer(PRIMARY, transfer.offer())
@@ -248,7 +248,7 @@ def test_a_state_that_came_too_late_is_known_to_be_kept() -> None:
 
 
 def test_a_log_that_meets_the_primarys_is_not_given_up_for_a_state() -> None:
-    """An offer may be late: what this member was sent since, it has acknowledged."""
+    """An offer may be late: the member has acknowledged what it was sent since."""
     transfer = Transfer()
     side = lacking(transfer, found_at=10)
     side.on.committed = Position(3)

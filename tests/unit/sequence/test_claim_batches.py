@@ -31,7 +31,7 @@ B = ViewMember(host=HostId("b"), store=StoreId("b"), incarnation=Incarnation(1),
 
 
 class Host:
-    """A host's claims, an authority that answers when it is told to, and a turn that ends when it is."""
+    """A host's claims, with an authority that answers on command and a turn that ends on command."""
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
@@ -68,7 +68,7 @@ class Host:
             self._on_timer(tag)
 
     def answer(self, treat: Callable[[Request], Result] | None = None) -> None:
-        """Answer the oldest question, end the turn."""
+        """Answer the oldest question, and end the turn."""
         request, token = self.asked.popleft()
         self._recipes.on_authority(token, (treat or self.bench.ask)(request))
         self.end_turn()
@@ -123,7 +123,7 @@ def test_what_is_asked_for_in_one_turn_goes_in_one_transaction(host: Host) -> No
 
 
 def test_transactions_are_bounded_in_size_and_in_number(host: Host) -> None:
-    """What finds no room waits, goes when an answer comes, and is answered once."""
+    """A change that finds no room waits, is sent when an answer comes, and is answered once."""
     count = (TRANSACTIONS_MAX + 2) * VIEWS_PER_TXN_MAX + 5
     for view in groups(host.bench, count):
         host.claim(view)
@@ -148,7 +148,8 @@ def test_claims_gather_while_transactions_are_under_way(host: Host) -> None:
 
 
 def test_a_refused_transaction_costs_nobody_but_the_losers(host: Host) -> None:
-    """One view has another primary by now and one group is gone: the others are won all the same (K4)."""
+    """One view has another primary by now and one group is gone: the other claims are won all the same
+    (K4)."""
     views = groups(host.bench, 5)
     rival = change(views[1], A, host.bench.nonce(), host.identity.value)
     standing = host.bench.run(change_view(rival, identity=host.identity))
@@ -165,7 +166,7 @@ def test_a_refused_transaction_costs_nobody_but_the_losers(host: Host) -> None:
 
 
 def test_a_transaction_without_an_answer_leaves_each_of_its_changes_in_doubt(host: Host) -> None:
-    """Asked again with the same nonces, in other company, each is found or won (A1)."""
+    """Requested again with the same nonces, in other batches, each change is found or won (A1)."""
     views = groups(host.bench, 4)
     wanted = [host.claim(view) for view in views]
     host.end_turn()
@@ -189,7 +190,7 @@ def test_a_transaction_without_an_answer_leaves_each_of_its_changes_in_doubt(hos
 
 
 def test_a_restored_authority_is_told_to_all(host: Host) -> None:
-    """Nothing may be concluded from what was read before (A5)."""
+    """Nothing may be concluded from what was read before the restore (A5)."""
     for view in groups(host.bench, 3):
         host.claim(view)
     host.bench.run(restore(Floors(), nonce=host.bench.nonce()))

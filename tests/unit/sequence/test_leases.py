@@ -1,4 +1,4 @@
-"""Leases between two hosts: who may read for how long, who may claim from when on (R1, R3, K3)."""
+"""Leases between two hosts: who may read for how long, and from when on others may claim (R1, R3, K3)."""
 
 from collections.abc import Callable, Hashable
 
@@ -15,7 +15,7 @@ GROUP = GroupId(7)
 
 
 class Machine:
-    """A host with nothing but leases; time and messages go by hand."""
+    """A host that has only leases; the test moves its time and its messages."""
 
     def __init__(self, incarnation: int, beats: LeaseHeartbeats | None = None) -> None:
         self.time = 1_000_000_000
@@ -79,7 +79,7 @@ class Machine:
 
 
 def answered(holder: Machine, giver: Machine) -> None:
-    """The holder's heartbeats reach the giver, and its answers the holder."""
+    """Deliver the holder's heartbeats to the giver, and the answers to the holder."""
     for beat in holder.take(Beat):
         giver.leases.on_message(A, beat)
     for answer in giver.take(BeatAnswer):
@@ -99,7 +99,7 @@ def test_a_lease_lasts_from_before_its_heartbeat_was_sent() -> None:
 
 
 def test_the_promise_outlives_the_lease() -> None:
-    """Who answers counts the grace from the receipt, which is after the sending (R3)."""
+    """The giver counts the grace from the receipt, which is after the sending (R3)."""
     a, b = Machine(1), Machine(2)
     answered(a, b)
     promised = b.leases.promised_until(A, Incarnation(1)) - b.time
@@ -107,7 +107,8 @@ def test_the_promise_outlives_the_lease() -> None:
 
 
 def test_a_renewed_lease_is_the_same_and_a_lapsed_one_is_not() -> None:
-    """What was confirmed under a lease counts while it was renewed in time, and never again after (R1)."""
+    """A confirmation under a lease counts while the lease is renewed in time, and never again after it lapsed
+    (R1)."""
     a, b = Machine(1), Machine(2)
     answered(a, b)
     first = a.leases.lease(B)
@@ -157,7 +158,8 @@ def test_a_late_heartbeat_of_an_earlier_process_promises_nothing() -> None:
 
 
 def test_a_host_that_does_not_hear_us_gets_no_answer() -> None:
-    """It can send and not receive: were it answered, nobody could ever claim what it cannot serve (K3)."""
+    """That host can send but not receive. If it were answered, nobody could ever claim what it cannot serve
+    (K3)."""
     b = Machine(2)
     b.leases.on_message(A, Beat(Incarnation(1), 1, CONFIG.lease_ns + 1))
     assert b.take(BeatAnswer) == []
@@ -174,7 +176,7 @@ def test_the_end_of_a_promise_is_told_once() -> None:
 
 
 def test_the_end_of_a_promise_is_told_when_it_comes() -> None:
-    """And not up to an interval later: a failover without proof waits for nothing else."""
+    """The end is not reported up to an interval later: a failover without proof waits for nothing else."""
     a, b = Machine(1), Machine(2)
     b.advance(CONFIG.interval_ns // 2)
     answered(a, b)
@@ -185,7 +187,8 @@ def test_the_end_of_a_promise_is_told_when_it_comes() -> None:
 
 
 def test_a_host_that_is_heard_after_all_was_suspected_wrongly() -> None:
-    """It is counted: how often that is so says whether the lease is too short for this machine."""
+    """The wrong suspicion is recorded: its frequency shows whether the lease is too short for this
+    machine."""
     a, b = Machine(1), Machine(2)
     answered(a, b)
     b.advance(CONFIG.grace_ns + CONFIG.interval_ns)
@@ -196,7 +199,7 @@ def test_a_host_that_is_heard_after_all_was_suspected_wrongly() -> None:
 
 
 def test_a_process_that_is_known_to_be_dead_is_not_suspected() -> None:
-    """Its promise runs out all the same, and whoever waits for that is told."""
+    """The promise to a dead process runs out all the same, and members that wait for that are told."""
     a, b = Machine(1), Machine(2)
     answered(a, b)
     b.advance(CONFIG.interval_ns // 2)
@@ -211,8 +214,8 @@ def test_a_process_that_is_known_to_be_dead_is_not_suspected() -> None:
 
 
 def test_a_host_that_was_paused_hears_the_others_before_it_judges_them() -> None:
-    """What renews its promise waits to be read when it goes on; looking at the clock first, it would claim
-    the groups of healthy hosts on the strength of its own pause."""
+    """When the host continues, the messages that renew its promises are still unread. If it looked at the
+    clock first, it would claim the groups of healthy hosts because of its own pause."""
     a, b = Machine(1), Machine(2)
     answered(a, b)
     b.time += 60 * 1000 * MILLISECOND  # paused: nothing fires, nothing is read
@@ -225,7 +228,7 @@ def test_a_host_that_was_paused_hears_the_others_before_it_judges_them() -> None
 
 
 def test_who_stays_silent_after_a_pause_is_judged_a_grace_later() -> None:
-    """Also one whose promise had run out before."""
+    """This includes a host whose promise had run out before the pause."""
     a, b = Machine(1), Machine(2)
     answered(a, b)
     b.advance(CONFIG.grace_ns + CONFIG.interval_ns)
@@ -246,7 +249,7 @@ def test_a_loop_that_was_late_by_a_little_judges_as_ever() -> None:
 
 
 def test_questions_of_one_turn_travel_together_and_only_what_holds_is_confirmed() -> None:
-    """The answer says which of our heartbeats its writer had last (R1)."""
+    """The answer says which of our heartbeats its writer had received last (R1)."""
     a, b = Machine(1), Machine(2)
     answered(a, b)
     a.leases.confirm(B, GROUP, Epoch(4))
@@ -268,7 +271,7 @@ def test_how_many_hosts_are_heard() -> None:
 
 
 class Apart:
-    """Heartbeats that are driven and taken in beside the host's loop, by a clock of their own."""
+    """Heartbeats that are driven and received outside the host's loop, by a clock of their own."""
 
     def __init__(self) -> None:
         self.time = 1_000_000_000
@@ -286,8 +289,8 @@ class Apart:
 
 
 def test_a_loop_that_stood_finds_the_promises_that_were_renewed_meanwhile() -> None:
-    """Its own look is late; what it looks at is not (R4). Without it: whose loop stands for a grace claims
-    the groups of hosts that were there all the time."""
+    """The loop looks late, but what it looks at is up to date (R4). *Without it:* a host whose loop is
+    blocked for a grace claims the groups of hosts that were alive all the time."""
     apart = Apart()
     b = Machine(2, apart.beats)
     for number in range(1, 20):
@@ -303,7 +306,7 @@ def test_a_loop_that_stood_finds_the_promises_that_were_renewed_meanwhile() -> N
 
 
 def test_a_loop_sends_no_heartbeats_and_takes_none_in_when_another_does() -> None:
-    """Two threads would make a promise each, and know of one."""
+    """Two threads would each make promises, and know only of their own."""
     apart = Apart()
     b = Machine(2, apart.beats)
     b.leases.on_message(A, Beat(Incarnation(1), 1, 0))
@@ -313,7 +316,7 @@ def test_a_loop_sends_no_heartbeats_and_takes_none_in_when_another_does() -> Non
 
 
 def test_promises_are_kept_for_the_last_processes_of_a_host_only() -> None:
-    """A host that is started again and again does not fill the others' memory."""
+    """A host that restarts again and again does not fill the memory of the others."""
     apart = Apart()
     apart.beats.start([A])
     for incarnation in range(1, 20):
@@ -322,7 +325,7 @@ def test_promises_are_kept_for_the_last_processes_of_a_host_only() -> None:
 
 
 def test_a_host_that_comes_later_is_met_and_what_was_promised_to_others_stands() -> None:
-    """The domain may grow while it serves; nothing is given to a host that nobody has named."""
+    """The domain may grow while it serves. A host that nobody has named gets no lease."""
     machine, late = Machine(1), HostId("late")
     machine.leases.on_message(B, Beat(Incarnation(2), 1, 0, 0))
     promised = machine.leases.promised_until(B, Incarnation(2))

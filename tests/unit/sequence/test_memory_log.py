@@ -1,4 +1,4 @@
-"""The log in memory answers as one that looks at every record would."""
+"""The log in memory gives the same answers as one that scans every record."""
 
 from random import Random
 
@@ -9,7 +9,7 @@ GROUP, EPOCH = GroupId(1), Epoch(1)
 
 
 def test_records_are_found_by_the_positions_they_hold() -> None:
-    """Whatever was appended, dropped and let go of before."""
+    """This holds whatever was appended, dropped and released before."""
     random = Random(1)
     log = MemoryLog(lambda _: None)
     for _ in range(300):

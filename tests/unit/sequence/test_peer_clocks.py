@@ -1,4 +1,4 @@
-"""A host's time does not jump, and one that differs from most others' is off (X4)."""
+"""A host's time does not jump, and a host whose time differs from most others' is off (X4)."""
 
 import pytest
 
@@ -12,7 +12,7 @@ LIMIT_NS = 60 * SECOND
 
 
 class Machine:
-    """One host's clock, and the time that everybody should have."""
+    """One host's clock, and the true time."""
 
     def __init__(self, ahead_ns: int = 0) -> None:
         self.time_ns = 0
@@ -50,7 +50,7 @@ def test_small_steps_and_drift_are_followed() -> None:
 
 
 def test_time_that_goes_by_between_two_looks_is_no_jump() -> None:
-    """A busy machine lets a process wait anywhere, also between its looks at the two clocks."""
+    """On a busy machine a process may be paused anywhere, also between reading the two clocks."""
     machine = Machine()
     looks = iter(range(1_000))
 
@@ -64,7 +64,7 @@ def test_time_that_goes_by_between_two_looks_is_no_jump() -> None:
 
 
 def test_a_clock_that_was_set_right_is_followed_once_the_others_agree() -> None:
-    """It was two hours ahead when its host started."""
+    """The clock was two hours ahead when its host started."""
     machine = Machine(ahead_ns=2 * HOUR)
     machine.hear(b=0, c=5 * MILLISECOND)
     assert machine.peers.is_off
@@ -97,7 +97,7 @@ def test_who_differs_from_most_is_off_and_from_one_is_not() -> None:
 
 
 def test_how_far_it_is_off_is_known() -> None:
-    """By the middle of its peers' clocks; else by how far its own jumped; 0 while all is well."""
+    """The skew is the median of the peers' clocks, else the jump of its own clock; 0 while all is well."""
     machine = Machine()
     machine.hear(a=0, b=0, c=0)
     assert machine.peers.skew_ns == 0

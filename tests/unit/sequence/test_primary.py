@@ -1,4 +1,4 @@
-"""To whom a primary hands over whose host shall not have the group any more (M6)."""
+"""To whom a primary hands over when its host should no longer have the group (M6)."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +20,7 @@ LONG_NS = WAIT_NS << DOUBLINGS_MAX
 
 
 class Leaving:
-    """A, which is primary of a group of three and shall be a member no longer."""
+    """A, the primary of a group of three, which should no longer be a member."""
 
     def __init__(self) -> None:
         self.unwanted = [A]
@@ -47,8 +47,8 @@ class Leaving:
 
 
 def test_who_holds_most_comes_first_and_then_they_are_chosen_in_turn() -> None:
-    """C answers and does not claim, since its clock is off: the group must not be offered to it for ever,
-    whatever it holds by then."""
+    """C answers but does not claim, because its clock is off. The group must not be offered to C forever,
+    however much C holds by then."""
     leaving = Leaving()
     assert leaving.choose() == "c"
     leaving.acknowledged[C] += 5
@@ -67,7 +67,7 @@ def test_one_that_falls_silent_is_passed_over_and_a_single_one_is_tried_again() 
 
 
 def test_attempts_come_seldomer_each_time() -> None:
-    """While one lasts the group takes no calls."""
+    """The group takes no calls during an attempt."""
     leaving = Leaving()
     assert leaving.choose() is not None
     assert leaving.choose(WAIT_NS - 1) is None
@@ -86,7 +86,7 @@ def test_one_that_may_stay_hands_over_to_nobody_and_begins_afresh_when_it_may_no
 
 
 def test_who_has_no_object_is_chosen_last_and_whose_differs_never() -> None:
-    """O3, E8."""
+    """A member without an object comes last (O3), and one whose object differs is never chosen (E8)."""
     leaving = Leaving()
     leaving.ranks = {B: Rank.UNABLE}
     assert leaving.choose() == C.host

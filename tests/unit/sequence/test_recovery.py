@@ -1,4 +1,4 @@
-"""Forced recovery: what a person is told before, and what is asked of whom (V4)."""
+"""Forced recovery: what a person is told in advance, and which requests are sent to whom (V4)."""
 
 from collections.abc import Callable, Hashable
 from typing import Any
@@ -62,7 +62,8 @@ def test_a_listed_member_that_holds_all_loses_nothing() -> None:
 
 
 def test_what_others_know_to_be_committed_is_known_to_be_lost() -> None:
-    """b's disk went back: it is listed, and lacks what a made final, and what c holds beyond that."""
+    """b's disk reverted to an older state: b is listed, but lacks what a committed and what c holds beyond
+    that."""
     found = Inspection(view(A, B), (held(A, 8, 8), held(B, 5, 5), held(C, 11, 8)), ())
     losses = found.losses(B)
     assert (losses.known, losses.possible, losses.is_listed) == (3, 3, True)
@@ -71,7 +72,7 @@ def test_what_others_know_to_be_committed_is_known_to_be_lost() -> None:
 
 
 def test_a_longer_log_of_an_older_epoch_is_no_loss() -> None:
-    """What a member of an older epoch holds beyond was never committed."""
+    """What a member of an older epoch holds beyond the source was never committed."""
     found = Inspection(view(A, B), (held(A, 6, 6), held(C, 9, 5, epoch=3)), (B,))
     assert (found.losses(A).known, found.losses(A).possible) == (0, 0)
 
@@ -83,14 +84,15 @@ def test_of_a_member_that_was_not_in_sync_more_may_be_lost_than_is_known() -> No
 
 
 def test_of_a_member_whose_tail_was_cut_that_end_may_be_lost() -> None:
-    """It is in sync, and nobody else says what lay there (D2)."""
+    """The member is in sync, and nobody else knows what the cut end contained (D2)."""
     found = Inspection(view(A, B), (msgspec.structs.replace(held(B, 4, 4), is_doubtful=True),), (A,))
     assert "was cut when it started" in found.losses(B).text
     assert "nothing is known to be lost" not in found.losses(B).text
 
 
 def test_silent_in_sync_members_may_still_acknowledge_unless_they_need_the_source() -> None:
-    """a, in sync alone and cut off from whoever asks, goes on by itself; with b in sync it cannot."""
+    """If a alone is in sync and cut off from the host that asks, it goes on by itself; if b is in sync too, a
+    cannot."""
     alone = Inspection(view(A), (held(B, 4, 4),), (A, C)).losses(B)
     assert "a must not run any more" in alone.text
     together = Inspection(view(A, B), (held(B, 4, 4),), (A, C)).losses(B)
@@ -98,7 +100,7 @@ def test_silent_in_sync_members_may_still_acknowledge_unless_they_need_the_sourc
 
 
 class Surroundings:
-    """Clock, timers, network and authority of one host, by hand."""
+    """The clock, timers, network and authority of one host, driven by the test."""
 
     def __init__(self, standing: Seen[View]) -> None:
         self.standing = standing
@@ -169,7 +171,7 @@ def test_everybody_is_asked_and_the_silent_are_named_after_a_while() -> None:
     machine.inspect(GROUP, (A, B, C), found.append)
     assert [(peer, type(message)) for peer, message in around.sent] == [(A, Inspect), (B, Inspect)]
     machine.on_held(B, held(B, 5, 5))
-    machine.on_held(A, held(B, 9, 9))  # not of who sent it
+    machine.on_held(A, held(B, 9, 9))  # not from the host that sent it
     assert found == []
     around.fire()
     assert found == [Inspection(around.standing, (held(B, 5, 5), held(C, 4, 4)), (A,))]
@@ -178,7 +180,8 @@ def test_everybody_is_asked_and_the_silent_are_named_after_a_while() -> None:
 
 
 def test_the_new_view_names_one_store_and_says_what_was_given_up() -> None:
-    """Asked for again, the same with the same nonce, until the authority has definitely answered (A1)."""
+    """The change is requested again, with the same nonce, until the authority has answered definitely
+    (A1)."""
     around, told = Surroundings(view(A, B)), []
     found = Inspection(around.standing, (held(B, 9, 9), held(C, 4, 4)), (A,))
     around.is_mute = True
@@ -206,7 +209,7 @@ def test_nothing_is_recovered_that_is_served_or_from_who_is_silent() -> None:
 
 
 def test_losses_that_the_person_did_not_see_are_not_inflicted() -> None:
-    """a was silent when the person looked, and answers now: it knows of more that is committed."""
+    """a was silent when the person looked and answers now: it knows that more is committed."""
     around = Surroundings(view(A, B))
     machine = recovery(around)
     before = Inspection(view(A, B), (held(B, 5, 5),), (A, C))

@@ -1,4 +1,4 @@
-"""The exactly-once table: what is executed, what is answered again, what is never executed."""
+"""The exactly-once table: which requests are executed, answered again, or never executed."""
 
 import random
 
@@ -53,7 +53,7 @@ def test_ordering_a_request_twice_is_a_broken_invariant() -> None:
 
 @pytest.mark.covers("FTC-96", "FTC-98")
 def test_an_entry_lives_until_the_groups_time_passes_its_expiration_and_then_it_is_refused() -> None:
-    """X2: up to its expiration the reply is there; afterwards the request is refused, never executed."""
+    """X2: until its expiration the reply is there; afterwards the request is refused, never executed."""
     table = Retention()
     executed(table, A, 1, expiration_s=100)
     table.advance(99)
@@ -71,7 +71,8 @@ def test_time_never_goes_back() -> None:
 
 
 def test_the_floor_forgets_what_the_client_no_longer_awaits_and_refuses_late_copies() -> None:
-    """X2: a copy delayed past its client's floor is refused though nothing of it is remembered."""
+    """X2: a copy that arrives after its client's floor passed it is refused, although nothing of it is
+    remembered."""
     table = Retention()
     for number in (1, 2, 3):
         executed(table, A, number)
@@ -84,7 +85,8 @@ def test_the_floor_forgets_what_the_client_no_longer_awaits_and_refuses_late_cop
 
 
 def test_the_floor_of_a_client_is_kept_as_long_as_anything_of_it_may_arrive() -> None:
-    """A client is forgotten only when the group's time has passed its horizon: all it sent has expired."""
+    """A client is forgotten only when the group's time has passed its horizon: all its requests have
+    expired."""
     table = Retention()
     executed(table, A, 5, expiration_s=100)
     table.raise_floor(A, 6, horizon_s=500)
@@ -102,7 +104,8 @@ def _empty_at(time_s: int) -> bytes:
 
 
 def test_asking_for_an_outcome_settles_it() -> None:
-    """X3: once told that it has not run, it never will; asked again the answer is the same."""
+    """X3: once a client was told that a request has not run, it never will; asking again gives the same
+    answer."""
     table = Retention()
     assert table.settle(A, 1, 100) == NEVER
     assert table.judge(A, 1, 100) == NEVER
@@ -114,7 +117,8 @@ def test_asking_for_an_outcome_settles_it() -> None:
 
 
 def test_a_saved_table_judges_as_the_one_it_was_saved_from() -> None:
-    """X1: over random histories, who installs a checkpoint agrees with those that built the table."""
+    """X1: over random histories, a member that installs a checkpoint agrees with those that built the
+    table."""
     rng = random.Random(1)
     for _ in range(200):
         table = Retention()
@@ -160,7 +164,7 @@ def test_a_spoilt_table_is_refused() -> None:
 
 
 def test_what_is_forgotten_leaves_nothing_behind() -> None:
-    """A client that keeps its floor moving costs what it awaits, not what it ever asked."""
+    """A client that keeps moving its floor costs as much as what it awaits, not as all that it ever asked."""
     table = Retention()
     for number in range(1, 20_001):
         executed(table, A, number, expiration_s=number // 100 + 60)
@@ -171,8 +175,8 @@ def test_what_is_forgotten_leaves_nothing_behind() -> None:
 
 
 def test_every_entry_goes_in_the_second_in_which_it_expires() -> None:
-    """Whatever expires first or last, whoever's floor has moved meanwhile, and also in a table that was saved
-    and loaded on the way: members that disagree on one entry disagree on who is served."""
+    """This holds whichever entry expires first, whichever floor has moved, and in a table that was saved and
+    loaded in between: members that disagree on one entry disagree on which requests are executed."""
     rng = random.Random(5)
     table, expected = Retention(), dict[tuple[ClientId, int], int]()
     for second in range(1, 200):
@@ -195,7 +199,7 @@ def test_every_entry_goes_in_the_second_in_which_it_expires() -> None:
 
 @pytest.mark.covers("FTC-95")
 def test_a_request_that_expires_later_than_replies_are_kept_is_refused_and_leaves_no_trace() -> None:
-    """Neither it nor what its client says of later ones makes the table remember for longer."""
+    """Neither the request nor what its client says of later ones makes the table remember for longer."""
     table = Retention()
     table.advance(1_000)
     for expiration_s in (1_001 + KEPT_S_MAX, 1 << 60):
@@ -209,7 +213,7 @@ def test_a_request_that_expires_later_than_replies_are_kept_is_refused_and_leave
 
 
 def test_what_expires_too_late_now_may_run_when_its_time_has_come_and_then_once() -> None:
-    """The client was forgotten meanwhile; nothing of it that could be executed twice was."""
+    """The client was forgotten in the meantime, but nothing of it that could be executed twice."""
     table, expiration_s = Retention(), 5 * KEPT_S_MAX
     table.raise_floor(A, 1, expiration_s)
     assert table.admit(A, 1, Position(1), expiration_s) is TOO_LATE
@@ -222,7 +226,7 @@ def test_what_expires_too_late_now_may_run_when_its_time_has_come_and_then_once(
 
 
 def test_an_operation_of_a_group_that_is_years_ahead_may_call_others() -> None:
-    """Its expiration is reckoned in its own group's time (decision 0011)."""
+    """The expiration of such a call is computed in its own group's time (decision 0011)."""
     table = Retention()
     table.raise_floor(A, 1, 1 << 40, is_nested=True)
     assert table.admit(A, 1, Position(1), 1 << 40) is FRESH

@@ -33,7 +33,7 @@ def test_an_empty_store_ends_at_the_origin() -> None:
 
 
 def test_points_reach_back_ever_further_to_the_floor() -> None:
-    """Another finds where the histories part within a factor of two, with few points (M3)."""
+    """With few points, another member finds within a factor of two where the histories diverge (M3)."""
     store, _ = made(100)
     positions = [point.position for point in store.points()]
     assert positions == [100, 99, 98, 96, 92, 84, 68, 36, 0]
@@ -48,7 +48,7 @@ def test_points_are_ends_of_records() -> None:
 
 
 def test_what_is_sent_is_what_another_store_takes() -> None:
-    """The same bytes on every member, from memory or from the log (S5)."""
+    """The bytes are the same on every member, from the cache or from the log (S5)."""
     store, _ = made(20)
     other, _ = made()
     position = Position(0)
@@ -62,7 +62,7 @@ def test_what_is_sent_is_what_another_store_takes() -> None:
 
 
 def test_what_is_sent_at_once_is_bounded_in_bytes() -> None:
-    """One frame never holds more than asked for; a single record that is longer still goes (S5)."""
+    """One frame never holds more than asked for, except for a single longer record (S5)."""
     store, _ = made()
     for size in (400, 400, 400, 2000, 100):
         store.append(E1, bytes(size), 1)
@@ -74,9 +74,9 @@ def test_what_is_sent_at_once_is_bounded_in_bytes() -> None:
 
 
 def test_a_long_log_is_read_little_by_little() -> None:
-    """What lies on the disk is sent within the same bounds, whatever it is (M4)."""
+    """Records from the disk are sent within the same bounds, whatever their size (M4)."""
     store, _ = made(3000)
-    store.append(E1, bytes(RECENT_BYTES_MAX), 1)  # drives all others out of memory
+    store.append(E1, bytes(RECENT_BYTES_MAX), 1)  # drives all others out of the cache
     records, last = store.after(Position(0), 512, MANY_BYTES)
     assert (len(records), last) == (512, 512)
     records, last = store.after(Position(0), 512, 1000)
@@ -119,7 +119,7 @@ def test_installing_beyond_the_tail_begins_anew() -> None:
 
 
 def test_installing_a_point_of_another_history_forgets_ours() -> None:
-    """What a learner holds of another history goes when it takes up its primary's state (M3)."""
+    """A learner drops records of another history when it takes its primary's state (M3)."""
     store, _ = made(5)
     store.install(Point(Position(4), E2, 1234))
     assert store.tail.position == 4

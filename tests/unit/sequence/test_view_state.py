@@ -1,4 +1,4 @@
-"""Who is required, and who is listed after a claim (M1, M2, V1, V4)."""
+"""Which members are required, and which are listed after a claim (M1, M2, V1, V4)."""
 
 from holdfast.authority.recipe import Seen
 from holdfast.authority.views import View, ViewChange, ViewMember
@@ -34,7 +34,7 @@ def test_a_claimant_drops_the_old_primary() -> None:
 
 
 def test_a_claimant_keeps_the_old_primary_rather_than_undercut() -> None:
-    """Those still listed stay able to claim (M1)."""
+    """The members still listed stay able to claim (M1)."""
     assert hosts(members_after_claim(view("a", A, B), B, min_in_sync=2, is_released=False)) == ["a", "b"]
 
 
@@ -53,7 +53,7 @@ def test_a_restarted_primary_is_listed_as_its_new_process() -> None:
 
 
 def test_required_are_the_listed_and_those_a_pending_change_would_list() -> None:
-    """Until the authority has answered, either view may be the one that stands (M2)."""
+    """Until the authority has answered, either view may be the one in force (M2)."""
     seen = Seen("views/1", view("a", A, B), Revision(5))
     own = ViewState(A, seen)
     assert own.required() == [A, B]
@@ -80,7 +80,7 @@ def test_the_defaults_are_valid_and_problems_are_all_told() -> None:
 
 
 def test_grace_is_longer_than_the_lease_by_any_clock() -> None:
-    """A holder's clock that runs slow by the bound has ended its lease before the grace is over (R3)."""
+    """A holder whose clock runs slow by the bound has ended its lease before the grace is over (R3)."""
     config = LeaseConfig()
     slowest = config.lease_ns * 1_000_000 // (1_000_000 - config.rate_bound_ppm)
     assert config.grace_ns > slowest

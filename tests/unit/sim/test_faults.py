@@ -1,4 +1,4 @@
-"""Every kind of fault does what its name says, can be written down, and ends with the healing."""
+"""Every kind of fault does what its name says, can be stored, and ends with the healing."""
 
 import random
 from typing import Any
@@ -29,7 +29,7 @@ def strike(world: World, kind: str, target: str = "a", **parameters: Any) -> boo
 
 
 def heard(world: World) -> set[str]:
-    """Every link, as "ab", on which a message passes now."""
+    """Return every link, as "ab", on which a message passes now."""
     everyone = (*NODES, *CLIENTS)
     for name in everyone:
         world.nodes[name].core.messages.clear()
@@ -49,7 +49,7 @@ ALL_LINKS = {source + target for source, target in FIELD.all_links}
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_what_is_drawn_survives_being_kept(kind: str) -> None:
-    """A schedule is plain data: options come back from JSON as they were."""
+    """A schedule is plain data: options are unchanged after a round trip through JSON."""
     events = tuple(
         FaultEvent(at_ns=seed, kind=kind, target="a", parameters=KINDS[kind].draw(random.Random(seed), FIELD))
         for seed in range(20)
@@ -60,7 +60,7 @@ def test_what_is_drawn_survives_being_kept(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_healing_ends_every_fault(kind: str, world: World) -> None:
-    """Whatever was drawn, after healing all links pass, every node runs and syncs, clocks keep time."""
+    """Whatever was drawn, after healing all links pass, every node runs and syncs, and clocks keep time."""
     for seed in range(10):
         parameters = KINDS[kind].draw(random.Random(seed), FIELD)
         world.is_healed = False

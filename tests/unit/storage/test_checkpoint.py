@@ -1,4 +1,4 @@
-"""Checkpoints: whole or not there, checked chunk by chunk, two kept (D3)."""
+"""Checkpoints are complete or absent, checked chunk by chunk, and two are kept (D3)."""
 
 from collections.abc import Callable
 
@@ -33,7 +33,7 @@ class Machine:
         return self
 
     def begin(self, position: int, state: bytes) -> Callable[[], None]:
-        """Write a checkpoint but for its end; call the answer to finish it."""
+        """Write a checkpoint without its end; the returned function finishes it."""
         writer = self.store.begin(GROUP, Point(Position(position), Epoch(1), position * 3))
         for start in range(0, len(state), 70):
             writer.write(state[start : start + 70])
@@ -67,7 +67,7 @@ def test_a_finished_checkpoint_survives_a_power_cut(size: int) -> None:
 
 
 def test_an_unfinished_one_is_removed() -> None:
-    """Nothing counts before its content and its name are synced."""
+    """A checkpoint does not count before its content and its name are synced."""
     machine = Machine()
     machine.write(10, b"old")
     machine.begin(20, b"new" * 100)
@@ -89,8 +89,8 @@ def test_two_are_kept_and_the_log_keeps_what_lies_behind_the_older() -> None:
 
 
 def test_a_group_that_begins_anew_has_no_floor_of_its_former_life() -> None:
-    """After a forced recovery a member holds less than it did. Were the floor still that of checkpoints that
-    are forgotten, the log would be asked to let go of records that it does not have yet (V4)."""
+    """After a forced recovery a member holds less than before. If the floor still came from forgotten
+    checkpoints, the log would be asked to drop records that it does not have yet (V4)."""
     machine = Machine()
     for position in (900, 1000):
         machine.write(position, b"given up")
@@ -102,7 +102,7 @@ def test_a_group_that_begins_anew_has_no_floor_of_its_former_life() -> None:
 
 
 def test_a_rotted_newest_falls_back_to_the_older_one_loudly() -> None:
-    """The damage is reported with its place; the older one serves, whole."""
+    """The damage is reported with its place, and the older checkpoint serves completely."""
     machine = Machine()
     machine.write(10, b"older" * 50)
     machine.write(20, b"newer" * 50)
@@ -117,13 +117,13 @@ def test_a_rotted_newest_falls_back_to_the_older_one_loudly() -> None:
 
 
 def test_every_flipped_bit_is_seen() -> None:
-    """Header, hashes, chunks, end: whatever rots, the checkpoint is not served."""
+    """Whatever rots (header, hashes, chunks, end), the checkpoint is not served."""
     machine = Machine()
     machine.write(10, b"state" * 50)
     name = checkpoint_name(GROUP, Position(10))
     whole = machine.disk.read(name, 0, 10_000)
     for offset in range(len(whole)):
-        # The salt and the chain's point are covered by the hash at the end, so these too.
+        # The hash at the end also covers the salt and the chain's point.
         machine.disk.write_at(name, offset, bytes([whole[offset] ^ 1]))
         with pytest.raises(Corruption):
             verify(machine.disk, name)
@@ -132,7 +132,7 @@ def test_every_flipped_bit_is_seen() -> None:
 
 
 def test_chunks_can_be_read_alone() -> None:
-    """State transfer resumes at any chunk."""
+    """State transfer can resume at any chunk."""
     machine = Machine()
     state = bytes(range(250))
     machine.write(10, state)
@@ -143,7 +143,7 @@ def test_chunks_can_be_read_alone() -> None:
 
 
 def test_a_failed_sync_is_told_and_the_checkpoint_does_not_count() -> None:
-    """D1."""
+    """D1: a failed sync is reported and final."""
     machine = Machine()
     finish = machine.begin(10, b"state")
     machine.node.disk.failing_syncs = 1
@@ -155,12 +155,12 @@ def test_a_failed_sync_is_told_and_the_checkpoint_does_not_count() -> None:
 
 
 def test_another_stores_checkpoints_are_removed() -> None:
-    """Unless they are damaged: then nobody can say whose they are, and the damage is reported."""
+    """A damaged checkpoint stays: nobody can say whose it is, so the damage is reported."""
     machine = Machine()
     machine.write(10, b"mine")
     machine.write(20, b"mine too")
     name = checkpoint_name(GROUP, Position(20))
-    machine.disk.write_at(name, 8, b"\xff")  # within the salt
+    machine.disk.write_at(name, 8, b"\xff")  # inside the salt
     other = CheckpointStore(machine.disk, salt=8, on_failed=machine.failed.append)
     assert other.positions(GROUP) == [20]
     assert len(other.choose(GROUP).damaged) == 1

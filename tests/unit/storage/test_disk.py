@@ -18,7 +18,7 @@ WAIT_S = 60.0
 
 
 class Owner:
-    """The owner's thread: runs what the disk's thread hands over, and keeps the answers."""
+    """The owner's thread: runs the callbacks of the disk's thread and keeps the answers."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -27,7 +27,7 @@ class Owner:
         self.disk = FileDisk(directory, lambda token, ok: self.answers.append((token, ok)), self.calls.put)
 
     def wait_for(self, count: int) -> list[tuple[object, bool]]:
-        """The answers, once there are *count* of them."""
+        """Wait for *count* answers and return them."""
         until = time.monotonic() + WAIT_S
         while len(self.answers) < count:
             try:
@@ -58,7 +58,7 @@ def stalled(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading
 
 
 def test_what_was_synced_is_in_the_files(owner: Owner) -> None:
-    """Writes land where they were aimed, an allocated file has its full size, names are listed in order."""
+    """Writes are at their offsets, an allocated file has its full size, and names are listed in order."""
     owner.disk.allocate("b", 4096)
     owner.disk.write_at("b", 512, b"hello")
     owner.disk.append("a", b"one")
@@ -74,7 +74,7 @@ def test_what_was_synced_is_in_the_files(owner: Owner) -> None:
 
 
 def test_a_new_disk_finds_the_files_of_the_last(owner: Owner) -> None:
-    """Names and sizes survive; files may be cut, renamed over each other, and removed."""
+    """Names and sizes survive; files can be truncated, renamed over each other, and removed."""
     for name in ("a", "b", "c"):
         owner.disk.append(name, name.encode() * 10)
     owner.disk.truncate("a", 4)
@@ -90,7 +90,7 @@ def test_a_new_disk_finds_the_files_of_the_last(owner: Owner) -> None:
 
 
 def test_reads_see_writes_that_a_stalled_disk_still_holds_up(owner: Owner, stalled: threading.Event) -> None:
-    """The owner's thread neither waits for a hung sync nor reads behind its own writes."""
+    """The owner's thread does not wait for a hung sync, and its reads include its own queued writes."""
     owner.disk.append("log", b"0123456789")
     assert owner.disk.read("log", 0, 10) == b"0123456789"
     owner.disk.sync("log", 1)
@@ -106,7 +106,7 @@ def test_reads_see_writes_that_a_stalled_disk_still_holds_up(owner: Owner, stall
 
 
 def test_the_age_of_the_oldest_sync_is_told(owner: Owner, stalled: threading.Event) -> None:
-    """K3: a host must see that a sync hangs, from any thread."""
+    """K3: a host must see from any thread that a sync hangs."""
     assert owner.disk.oldest_sync_age_ns() == 0
     owner.disk.append("log", b"x")
     owner.disk.sync("log", 1)
@@ -129,7 +129,7 @@ def test_the_age_of_the_oldest_sync_is_told(owner: Owner, stalled: threading.Eve
 def test_the_first_failure_is_final(
     owner: Owner, monkeypatch: pytest.MonkeyPatch, call: str, number: int, kind: type[Exception]
 ) -> None:
-    """D1: after one failed write or sync every sync answers no, though the disk would work again."""
+    """D1: after one failed write or sync, every sync answers False, even if the disk would work again."""
     owner.disk.append("log", b"good")
     owner.disk.sync("log", "before")
     owner.wait_for(1)
@@ -162,7 +162,7 @@ def test_short_writes_are_completed(owner: Owner, monkeypatch: pytest.MonkeyPatc
 
 
 def synced_file(owner: Owner, size: int = 12) -> Path:
-    """A file of zeros called ``log`` of which this process knows that it is synced."""
+    """A file of zeros called ``log`` that this process knows to be synced."""
     owner.disk.allocate("log", size)
     owner.disk.sync("log", "made")
     owner.wait_for(1)
@@ -171,7 +171,7 @@ def synced_file(owner: Owner, size: int = 12) -> Path:
 
 
 def test_durable_writes_are_answered_in_turn(owner: Owner) -> None:
-    """Reads see them at once, whether or not their turn has come."""
+    """Reads see the writes at once, whether or not they have been executed."""
     path = synced_file(owner)
     for number in range(3):
         owner.disk.write_durably("log", 4 * number, b"%d..." % number, number)
@@ -181,7 +181,7 @@ def test_durable_writes_are_answered_in_turn(owner: Owner) -> None:
 
 
 def test_no_durable_write_follows_one_that_failed(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
-    """D1, D2: not a byte of those that wait reaches the file: it would vouch for those before."""
+    """D1, D2: no byte of the waiting writes reaches the file, because it would vouch for those before."""
     path = synced_file(owner)
     go_on = threading.Event()
 
@@ -213,7 +213,7 @@ def test_a_short_durable_write_is_completed_and_synced(owner: Owner, monkeypatch
 def test_a_durable_write_syncs_whatever_else_was_written(
     owner: Owner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also what an earlier process wrote: the file as a whole is synced unless it is known to be."""
+    """This includes what an earlier process wrote: the whole file is synced unless it is known to be."""
     synced_file(owner)
     syncs: list[int] = []
     monkeypatch.setattr(os, "fdatasync", syncs.append)
@@ -230,7 +230,7 @@ def test_a_durable_write_syncs_whatever_else_was_written(
 
 
 def test_several_answers_come_in_one_call(owner: Owner) -> None:
-    """The owner is woken once for all the syncs that ended meanwhile."""
+    """The owner is called once for all the syncs that ended meanwhile."""
     owner.disk.append("log", b"x")
     for token in range(20):
         owner.disk.sync("log", token)
@@ -243,7 +243,7 @@ def test_several_answers_come_in_one_call(owner: Owner) -> None:
 
 
 def test_open_files_are_bounded(owner: Owner) -> None:
-    """More files than may be open are written, synced and read back, and what they held is right."""
+    """More files than may be open are written, synced and read back correctly."""
     count, open_before = 2 * OPEN_FILES_MAX + 5, len(os.listdir("/proc/self/fd"))
     for number in range(count):
         owner.disk.append(f"f{number}", b"%d" % number)
@@ -252,13 +252,14 @@ def test_open_files_are_bounded(owner: Owner) -> None:
     assert all(owner.disk.read(f"f{number}", 0, 9) == b"%d" % number for number in range(count))
     opened = len(os.listdir("/proc/self/fd")) - open_before
     assert opened <= 2 * OPEN_FILES_MAX, "so many to write, and so many to read"
-    for number in range(count):  # not synced: what the kernel says of these, it says to who holds them open
+    # not synced: the kernel reports errors of these only to a descriptor that stays open
+    for number in range(count):
         owner.disk.append(f"f{number}", b"!")
     assert owner.disk.read("f0", 0, 9) == b"0!"
 
 
 def test_errors_of_the_system_never_cross(owner: Owner, tmp_path: Path) -> None:
-    """Foreign exceptions become ours: an absent file, a directory that is a file, a failing read."""
+    """System errors become Holdfast errors: an absent file, a directory that is a file, a failing read."""
     with pytest.raises(DiskFailed):
         owner.disk.read("absent", 0, 1)
     (tmp_path / "plain").write_bytes(b"")
@@ -267,7 +268,7 @@ def test_errors_of_the_system_never_cross(owner: Owner, tmp_path: Path) -> None:
 
 
 def test_a_failing_read_is_reported(owner: Owner, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sector that cannot be read is DiskFailed, not silence."""
+    """A sector that cannot be read raises DiskFailed."""
     owner.disk.append("log", b"x")
     owner.disk.sync("log", 1)
     owner.wait_for(1)
@@ -281,7 +282,7 @@ def test_a_failing_read_is_reported(owner: Owner, monkeypatch: pytest.MonkeyPatc
 
 
 def test_nothing_is_called_back_after_close(owner: Owner) -> None:
-    """A closed disk does nothing any more, but everything handed to it before was done."""
+    """A closed disk does nothing any more, but everything passed to it before was done."""
     owner.disk.append("log", b"kept")
     owner.disk.sync("log", 1)
     owner.disk.close()

@@ -20,8 +20,8 @@ OPENING = Store(store=StoreId("s"), host=HOST, opening=Opening(4), nonce=Nonce("
         (STORE, (4, "n4"), Ours),
         (STORE, (4, "other"), Stranger),
         (STORE, (5, "n5"), Stranger),  # rolled back to before the intent
-        (OPENING, (4, "n4"), Ours),  # the raise never arrived
-        (OPENING, (5, "n5"), Ours),  # the crash came between the raise and our own write
+        (OPENING, (4, "n4"), Ours),  # the raise never reached the authority
+        (OPENING, (5, "n5"), Ours),  # the crash came between the raise and the store's own write
         (OPENING, (5, "other"), Stranger),  # a copy was opened meanwhile
         (OPENING, (6, "n6"), Stranger),
         (STORE, (3, "n3"), Behind),  # the authority was restored
@@ -84,7 +84,7 @@ def test_each_step_is_durable_before_it_is_reported() -> None:
 
 
 def test_an_intent_is_kept_over_crashes() -> None:
-    """A1: a raise that seemed lost may still be applied, so its nonce must not be given up."""
+    """A1: a raise that seemed lost may still be applied, so its nonce must be kept."""
     machine = Machine()
     machine.found()
     machine.begin("n1")
@@ -95,7 +95,7 @@ def test_an_intent_is_kept_over_crashes() -> None:
 
 
 def test_nothing_is_reported_when_the_sync_fails() -> None:
-    """D1."""
+    """D1: a failed sync is final."""
     machine = Machine()
     machine.node.disk.failing_syncs = 1
     machine.found()

@@ -1,4 +1,4 @@
-"""`holdfast log inspect`: what it says of whole, damaged, foreign and running stores."""
+"""`holdfast log inspect` on complete, damaged, foreign and running stores."""
 
 import subprocess
 import sys
@@ -28,7 +28,7 @@ sys.stdin.read()
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
-    """The directory of a stopped host with two groups; the record of the store itself is lost."""
+    """The directory of a stopped host with two groups; the store's own record is lost."""
     machine = Machine()
     machine.open()
     machine.log.append(A, FIRST, b"hello", count=2)
@@ -42,7 +42,7 @@ def store(tmp_path: Path) -> Path:
 
 
 def test_a_whole_store(store: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Groups, positions and the mark are told; nothing is wrong; exit code 0."""
+    """The report has groups, positions and the mark, finds no problem, and exits with 0."""
     assert inspect_log(store, output="json", records=True) == 0
     shown = msgspec.json.decode(capsys.readouterr().out)
     assert [(group["group"], group["first"], group["last"]) for group in shown["groups"]] == [
@@ -75,7 +75,7 @@ def test_damage_is_named_and_ends_with_1(store: Path, capsys: pytest.CaptureFixt
 
 
 def test_a_running_host_is_left_alone(store: Path) -> None:
-    """The lock of another process is respected, and the answer says who holds it."""
+    """Another process's lock is respected, and the error names its holder."""
     child = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(store)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -106,7 +106,7 @@ NAMES = st.sampled_from(
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(NAMES, st.binary(max_size=2000), min_size=1))
 def test_any_files_at_all_are_survived(files: dict[str, bytes]) -> None:
-    """Random bytes under our own names: a report or one of our errors, never anything else."""
+    """Random bytes under our own file names give a report or a Holdfast error, never anything else."""
     try:
         report = inspect(MemoryFiles(files))
         list(records(MemoryFiles(files)))
@@ -119,7 +119,7 @@ def test_any_files_at_all_are_survived(files: dict[str, bytes]) -> None:
 def test_a_checkpoint_that_was_never_finished_is_no_damage(
     store: Path, end: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The host was killed while it wrote one, or while a copy of its process did."""
+    """The host was killed while it, or a forked copy of its process, wrote a checkpoint."""
     (store / (checkpoint_name(A, Position(2)) + end)).write_bytes(b"torn")
     assert inspect_log(store, output="json") == 0
     assert msgspec.json.decode(capsys.readouterr().out)["checkpoints"] == []

@@ -1,4 +1,4 @@
-"""The lock that proves a process gone."""
+"""The lock that proves that a process is gone."""
 
 import os
 import signal
@@ -54,7 +54,7 @@ def test_a_held_directory_names_its_holder_and_is_free_once_that_is_killed(tmp_p
 
 
 def test_a_stopped_process_still_holds(tmp_path: Path) -> None:
-    """SIGSTOP is not death: there is no proof as long as the process may go on."""
+    """SIGSTOP is not death: there is no proof while the process may continue."""
     process, _ = start_holder(tmp_path)
     try:
         process.send_signal(signal.SIGSTOP)

@@ -1,4 +1,4 @@
-"""The write-ahead log: when records are durable, what stops it, what it keeps."""
+"""The write-ahead log: when records are durable, what stops the log, and what it keeps."""
 
 import pytest
 from storage_machine import FIRST, SMALL, A, B, C, Machine
@@ -11,7 +11,7 @@ from holdfast.storage.writer import Phase
 
 
 def test_a_record_is_durable_only_after_its_sync() -> None:
-    """S5: nothing is reported before a sync that began after the record was written has ended."""
+    """S5: nothing is reported durable before the end of a sync that began after the record was written."""
     machine = Machine()
     log = machine.open()
     number = log.append(A, FIRST, b"one")
@@ -25,8 +25,8 @@ def test_a_record_is_durable_only_after_its_sync() -> None:
 
 
 def test_what_gathers_while_a_sync_runs_goes_down_as_one_batch() -> None:
-    """S5: one sync at a time; its end covers what it began with. A batch as large as the one under way waits
-    at the disk for its turn, and the rest follows as one batch."""
+    """S5: there is one sync at a time, which covers what was there when it began. A batch as large as the one
+    being written waits at the disk for its turn, and the rest follows as one batch."""
     machine = Machine()
     log = machine.open()
     first = log.append(A, FIRST, b"one")
@@ -42,7 +42,7 @@ def test_what_gathers_while_a_sync_runs_goes_down_as_one_batch() -> None:
 
 
 def test_records_survive_a_power_cut_once_durable() -> None:
-    """After the cut the log holds at least what was durable, in order, and knows the tail's chain."""
+    """After the cut the log holds at least what was durable, in order, and knows the tail's checksum."""
     machine = Machine()
     machine.open()
     machine.write(b"one", b"two")
@@ -58,7 +58,7 @@ def test_records_survive_a_power_cut_once_durable() -> None:
 
 
 def test_a_failed_sync_stops_the_log_for_good() -> None:
-    """D1: all are told once, nothing is reported durable, nothing more is taken, no sync is tried again."""
+    """D1: everyone is told once, nothing is reported durable or accepted any more, no sync is retried."""
     machine = Machine()
     log = machine.open()
     log.append(A, FIRST, b"lost")
@@ -82,7 +82,7 @@ def test_a_failed_sync_stops_the_log_for_good() -> None:
 
 
 def test_a_full_disk_stops_the_log() -> None:
-    """D1: the next file cannot be made, so the log says so and ends; nothing durable is lost by it."""
+    """D1: the next file cannot be made, so the log stops with that reason; nothing durable is lost."""
     machine = Machine()
     machine.open()
     machine.write(b"kept")
@@ -97,7 +97,7 @@ def test_a_full_disk_stops_the_log() -> None:
     machine.restart(power_cut=True)
     machine.open()
     assert machine.bodies()[0] == b"kept"
-    assert len(machine.bodies()) >= told - 1  # the opening counts as one
+    assert len(machine.bodies()) >= told - 1  # the opening counts as one record
 
 
 def test_nothing_is_taken_before_the_log_is_open() -> None:
@@ -107,7 +107,7 @@ def test_nothing_is_taken_before_the_log_is_open() -> None:
 
 
 def test_a_received_record_must_continue_the_chain() -> None:
-    """S2: bytes from another member are kept as they are; one that does not follow the tail is refused."""
+    """S2: bytes from another member are kept unchanged; a record that does not follow the tail is refused."""
     here, there = Machine(), Machine()
     here.open()
     there.open()
@@ -129,7 +129,7 @@ def test_a_received_record_must_continue_the_chain() -> None:
 
 
 def test_histories_that_differ_have_different_checksums() -> None:
-    """S2, M3: equal position and epoch with another past is another point."""
+    """S2, M3: the same position and epoch with a different past is a different point."""
     here, there = Machine(), Machine()
     for machine, body in ((here, b"x"), (there, b"y")):
         machine.open()
@@ -139,7 +139,7 @@ def test_histories_that_differ_have_different_checksums() -> None:
 
 
 def test_a_drop_is_durable_with_what_follows_it() -> None:
-    """S6, M3, V3: the tail beyond the point is gone after a restart, and the new epoch is remembered."""
+    """S6, M3, V3: after a restart the records beyond the point are gone, and the new epoch is remembered."""
     machine = Machine()
     machine.open()
     machine.write(b"one", b"two", b"three")
@@ -156,7 +156,7 @@ def test_a_drop_is_durable_with_what_follows_it() -> None:
 
 
 def test_an_epoch_is_followed_without_dropping_anything() -> None:
-    """V3: the highest epoch followed is durable though no record carries it yet."""
+    """V3: the highest epoch followed is durable even before a record carries it."""
     machine = Machine()
     machine.open()
     machine.write(b"one")
@@ -171,7 +171,7 @@ def test_an_epoch_is_followed_without_dropping_anything() -> None:
 
 
 def test_one_record_holds_several_positions() -> None:
-    """A frame with several calls is one record; a range that begins inside it begins with it."""
+    """A frame with several calls is one record; a range that begins inside it returns the whole record."""
     machine = Machine()
     log = machine.open()
     log.append(A, FIRST, b"three calls", count=3)
@@ -206,7 +206,7 @@ def test_a_rotted_record_is_not_served() -> None:
 
 
 def test_a_group_over_its_limit_is_refused_alone() -> None:
-    """D4: log_bytes_max; other groups go on, and a checkpoint makes room again."""
+    """D4: log_bytes_max is exceeded; other groups continue, and a checkpoint makes room again."""
     machine = Machine()
     log = machine.open()
     body = bytes(1000)
@@ -227,7 +227,7 @@ def test_a_record_has_a_largest_size() -> None:
 
 
 def test_appends_are_refused_when_too_much_waits_for_the_disk() -> None:
-    """A hung disk bounds memory: beyond gather_bytes_max appends are refused, and taken again later."""
+    """A hung disk cannot exhaust memory: beyond gather_bytes_max appends are refused for a while."""
     machine = Machine()
     log = machine.open()
     machine.disk.hung_until_ns = machine.world.now + 10**9
@@ -240,7 +240,7 @@ def test_appends_are_refused_when_too_much_waits_for_the_disk() -> None:
 
 
 def test_pruning_removes_files_that_checkpoints_cover() -> None:
-    """D4: with floors that move on, the log stays short."""
+    """D4: when floors advance, the log stays short."""
     machine = Machine()
     log = machine.open()
     for _ in range(60):
@@ -253,7 +253,7 @@ def test_pruning_removes_files_that_checkpoints_cover() -> None:
 
 @pytest.mark.covers("FTC-287")
 def test_a_quiet_group_is_copied_forward() -> None:
-    """D4: old records of a group without checkpoints neither keep old files alive nor are lost with them."""
+    """D4: old records of a group without checkpoints neither keep old files nor are lost with them."""
     machine = Machine()
     log = machine.open()
     machine.write(b"old one", b"old two", group=B)
@@ -273,7 +273,7 @@ def test_a_quiet_group_is_copied_forward() -> None:
 
 
 def test_a_checkpoint_from_another_member_may_lie_beyond_the_tail() -> None:
-    """M3: the log goes on from the installed point; one inside the history must be in it."""
+    """M3: the log continues from the installed point; a point inside the history must match it."""
     machine = Machine()
     log = machine.open()
     machine.write(b"one", b"two")
@@ -301,7 +301,7 @@ def test_a_forgotten_group_is_gone_after_a_restart() -> None:
 
 
 def test_a_forgotten_group_can_begin_anew() -> None:
-    """V4: after a forced recovery a member takes up another history of the same group, from its origin."""
+    """V4: after a forced recovery a member follows another history of the same group, from its origin."""
     machine = Machine()
     machine.open()
     machine.write(b"one", b"two")
@@ -315,7 +315,7 @@ def test_a_forgotten_group_can_begin_anew() -> None:
 
 
 def test_another_file_size_takes_effect_with_the_next_file() -> None:
-    """Files of the old size stay readable; what was made ahead in the wrong size is made again."""
+    """Files of the old size stay readable; a file made ahead in the wrong size is made again."""
     machine = Machine()
     machine.open()
     machine.write(*(bytes([number]) * 500 for number in range(10)))

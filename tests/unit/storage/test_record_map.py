@@ -1,4 +1,4 @@
-"""The index of one group, compared with the plainest model there is."""
+"""The index of one group, compared with a simple list."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,7 +23,7 @@ STEPS = st.lists(
 @settings(max_examples=150, deadline=None)
 @given(STEPS)
 def test_the_index_agrees_with_a_list(steps: list[tuple[str, int, int]]) -> None:
-    """After any steps, floor, tail, points, places and sizes are those of a plain list of records."""
+    """After any steps, the floor, tail, points, places and sizes match those of a plain list of records."""
     index = GroupIndex(anchor=ANCHOR)
     floor, records = ORIGIN, list[tuple[int, Point, int]]()  # first position, end, size
     for number, (step, amount, other) in enumerate(steps):
@@ -62,7 +62,7 @@ def agree(index: GroupIndex, floor: Point, records: list[tuple[int, Point, int]]
 
 
 def test_the_front_is_given_back() -> None:
-    """A group that appends and trims for ever does not grow."""
+    """A group that appends and trims forever does not grow."""
     index = GroupIndex(anchor=ANCHOR)
     for number in range(20_000):
         index.add(1, Epoch(1), number + 1, packed(Place(1, number)), 100)

@@ -1,4 +1,4 @@
-"""Recovery: torn tails, damage, and what a scan may believe (D2)."""
+"""Recovery: torn tails, damage, and what a scan may trust (D2)."""
 
 from functools import cache
 
@@ -39,7 +39,7 @@ def test_a_clean_end_is_not_doubted() -> None:
 
 @pytest.mark.parametrize("shift", [0, 100, 512, 1000])
 def test_a_damaged_last_batch_is_cut_in_doubt(shift: int) -> None:
-    """D2: torn or rotted, nobody can say: the batch is cut, the log works on, and says it is in doubt."""
+    """D2: nobody can say whether the batch is torn or rotted: it is cut, the log works and reports doubt."""
     machine = Machine()
     machine.open()
     machine.write(b"one")
@@ -86,7 +86,7 @@ def test_doubt_outlives_restarts_until_it_is_cleared() -> None:
 
 
 def test_damage_below_the_mark_is_never_cut() -> None:
-    """D2: the report names the place, the group and the positions; nothing may be written any more."""
+    """D2: the report names the place, the group and the positions, and nothing may be written any more."""
     machine = Machine()
     machine.open()
     machine.write(b"one", b"two")
@@ -106,7 +106,7 @@ def test_damage_below_the_mark_is_never_cut() -> None:
 
 
 def test_healthy_groups_stay_readable_in_a_damaged_log() -> None:
-    """Records that share a damaged batch are proved by their own checksums."""
+    """Records in a damaged batch are proven by their own checksums."""
     machine = Machine()
     log = machine.open()
     log.append(A, FIRST, b"bad")
@@ -123,7 +123,7 @@ def test_healthy_groups_stay_readable_in_a_damaged_log() -> None:
 
 
 def test_a_missing_file_is_damage() -> None:
-    """A hole between two files cannot come from a crash: files are removed one at a time, oldest first."""
+    """A crash cannot leave a gap between two files: files are removed one at a time, oldest first."""
     machine = Machine()
     machine.open()
     for number in range(10):
@@ -136,7 +136,7 @@ def test_a_missing_file_is_damage() -> None:
 
 
 def test_records_before_the_oldest_file_are_missed() -> None:
-    """When the oldest file is gone but was needed, the groups that lack records are named."""
+    """When a needed oldest file is gone, the report names the groups that lack records."""
     machine = Machine()
     machine.open()
     machine.write(b"first", group=B)
@@ -180,7 +180,7 @@ def sample() -> tuple[dict[str, bytes], dict[tuple[GroupId, int], bytes]]:
 
 
 def check(files: dict[str, bytes], written: dict[tuple[GroupId, int], bytes]) -> Recovered:
-    """Scan; every record that can be read must be one that was written there."""
+    """Scan the files and check that every readable record is one that was written there."""
     disk = MemoryFiles(files)
     found = scan(disk, salt=SALT, sector=512)
     for group, index in found.groups.items():
@@ -198,7 +198,7 @@ def check(files: dict[str, bytes], written: dict[tuple[GroupId, int], bytes]) ->
 @settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_mutated_logs_never_give_what_was_not_written(data: st.DataObject) -> None:
-    """Whatever the disk does to the files: no foreign exception, no invented record."""
+    """Whatever the disk does to the files, there is no foreign exception and no invented record."""
     files, written = dict(sample()[0]), sample()[1]
     for _ in range(data.draw(st.integers(1, 4))):
         name = data.draw(st.sampled_from(sorted(files)))
@@ -230,7 +230,7 @@ def test_random_bytes_are_no_log(files: dict[str, bytes]) -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10_000), st.integers(0, 7))
 def test_one_flipped_bit_loses_nothing_silently(where: int, bit: int) -> None:
-    """A single flipped bit changes nothing that is read, or is reported, or puts the tail in doubt."""
+    """A flipped bit changes nothing that is read, or is reported, or puts the tail in doubt."""
     files, written = dict(sample()[0]), sample()[1]
     whole = check(dict(files), written)
     names = sorted(files)

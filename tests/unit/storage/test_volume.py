@@ -1,4 +1,4 @@
-"""Files that are removed: their names go in turn, what they held a little at a time."""
+"""A removed file's name disappears at once, its blocks are freed a little at a time."""
 
 import os
 import threading
@@ -14,7 +14,7 @@ WAIT_S = 60.0
 
 
 class Cuts:
-    """Stands in for the system's call, and keeps what it was asked; the first one waits to be let go on."""
+    """Replaces the system call and records its arguments; the first call waits until it is released."""
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
@@ -54,7 +54,7 @@ def until_closed(descriptor: int, directory: Path) -> None:
 def test_a_large_file_is_gone_at_once_and_freed_in_steps_that_nobody_waits_for(
     tmp_path: Path, cuts: Cuts
 ) -> None:
-    """What follows on the volume, as the log's syncs do, is done while the first step still hangs."""
+    """Later work on the volume, such as the log's syncs, is done while the first step still hangs."""
     volume = Volume(tmp_path)
     volume.allocate("old", 2 * STEP_BYTES + 4096)
     volume.remove("old")

@@ -48,7 +48,7 @@ def test_a_new_active_member_gets_the_state_and_what_follows() -> None:
 
 
 def test_a_mark_that_is_refused_is_ordered_again() -> None:
-    """Else there would be no checkpoint any more, and the log would grow until it takes no calls."""
+    """Otherwise no checkpoint would ever be made again, and the log would grow until no calls are taken."""
     made = group("active")
     write(made, 1)
     made.settle()
@@ -62,7 +62,7 @@ def test_a_mark_that_is_refused_is_ordered_again() -> None:
 
 
 def behind(made: FakeGroup) -> None:
-    """b returns with much to execute, of which each record takes a fifth of a slice and more."""
+    """b returns with much to execute, of which each record takes more than a fifth of a slice."""
     made.crash("b")
     for number in range(1, 101):
         write(made, number)
@@ -72,7 +72,7 @@ def behind(made: FakeGroup) -> None:
 
 
 def test_a_member_that_is_behind_executes_slice_by_slice() -> None:
-    """A whole log in one event would be taken for a hang, and end one claimant after the other."""
+    """Executing a whole log in one event would look like a hang, and end one candidate after the other."""
     made = group("active")
     behind(made)
     replica = made.replicas["b"]
@@ -122,7 +122,7 @@ def test_a_member_that_is_made_anew_while_it_catches_up_begins_again() -> None:
 
 
 class Unsteady:
-    """Two members never agree on it."""
+    """Two members never have the same state of it."""
 
     made = 0
 
@@ -149,7 +149,7 @@ class UnsteadyAsking(Unsteady):
 
 
 def test_active_members_that_differ_are_reported_though_a_method_waits_at_each_mark() -> None:
-    """They are compared where it ends: that is the same record on all of them."""
+    """The states are compared where the method ends, which is the same record on all members."""
     made = group("active", UnsteadyAsking)
     made.replicas["a"].on_calls("t", sent(call(1, "ask"), call(2, "ask")))
     made.settle()

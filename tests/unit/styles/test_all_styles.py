@@ -1,4 +1,4 @@
-"""What every style does: replies, queries, timers and outcomes in normal operation and at failover."""
+"""What every style does in normal operation and at failover: replies, queries, timers and outcomes."""
 
 import msgspec
 import pytest
@@ -16,7 +16,7 @@ from holdfast.model.outcome import Refused, Returned, Unknown, encode_outcome
 
 @pytest.mark.parametrize("style", ALL)
 def test_a_query_of_a_lane_sees_what_was_called_before_it(style: str) -> None:
-    """X5: also when both come in one frame."""
+    """X5: this holds even if both come in one frame."""
     made = group(style)
     frame = sent(call(1, "write", "x"), call(2, "read"), call(3, "write", "y"))
     lane = LaneSent(*msgspec.structs.astuple(frame), is_ordered=True)
@@ -29,7 +29,7 @@ def test_a_query_of_a_lane_sees_what_was_called_before_it(style: str) -> None:
 @pytest.mark.covers("FTC-100")
 @pytest.mark.parametrize("style", ALL)
 def test_replies_leave_after_commit(style: str) -> None:
-    """S4: not when it was executed, and not when only some hold it."""
+    """S4: not when the call was executed, and not when only some members have it."""
     made = group(style)
     write(made, 1, 2)
     made.replicas["a"].turn()
@@ -106,7 +106,7 @@ def test_stale_queries_are_answered_by_any_member_that_has_an_object(style: str)
 
 @pytest.mark.parametrize("style", ALL)
 def test_asking_for_an_outcome_settles_it(style: str) -> None:
-    """X3: also a copy that comes later is never executed."""
+    """X3: a copy that arrives later is not executed either."""
     made = group(style)
     write(made, 1)
     made.settle()
@@ -129,7 +129,8 @@ def test_asking_for_an_outcome_settles_it(style: str) -> None:
 
 @pytest.mark.parametrize("style", ALL)
 def test_a_query_leaves_no_outcome_and_whoever_asks_is_told_so(style: str) -> None:
-    """It has been answered, and nobody keeps that: "it never will" alone would not be true."""
+    """The query has been answered, and nobody keeps the answer: "it will never run" alone would not be
+    true."""
     made = group(style)
     made.replicas["a"].on_calls("query", sent(call(1, "read")))
     made.settle()
@@ -190,7 +191,8 @@ def test_a_timer_fires_once_also_when_the_primary_dies_meanwhile(style: str) -> 
 
 
 def test_a_due_timer_that_cannot_commit_yet_keeps_nobody_busy() -> None:
-    """Its firing is ordered and waits for the backups: the next look is not now, and now, and now."""
+    """Its firing is ordered and waits for the backups; meanwhile the primary must not look again and
+    again."""
     made = group("active", Counter)
     made.replicas["a"].on_calls("t", sent(call(1, "remind", 5, "wake")))
     made.settle()
@@ -205,7 +207,7 @@ def test_a_due_timer_that_cannot_commit_yet_keeps_nobody_busy() -> None:
 
 @pytest.mark.parametrize("style", ALL)
 def test_a_timer_set_by_a_clock_that_was_ahead_rings_on_time_elsewhere(style: str) -> None:
-    """The group's time goes on from its newest stamp, whatever the next primary's clock shows (X4)."""
+    """The group's time advances from its newest stamp, whatever the next primary's clock shows (X4)."""
     made = group(style, Counter)
     made.clock.time_ns += 7200 * SECOND
     made.replicas["a"].on_calls("t", sent(call(1, "remind", 5, "wake")))
@@ -224,7 +226,7 @@ def test_a_timer_set_by_a_clock_that_was_ahead_rings_on_time_elsewhere(style: st
 
 @pytest.mark.parametrize("style", PASSIVE)
 def test_a_later_reply_is_told_only_when_it_is_final(style: str) -> None:
-    """S4: not when only the call is committed, and not to a repetition either."""
+    """S4: not while only the call is committed; this holds for a repetition, too."""
     made = group(style, Counter)
     made.replicas["a"].on_calls("t", sent(call(1, "add"), call(2, "fetch", "h", "x")))
     made.settle()
@@ -243,7 +245,7 @@ def test_a_later_reply_is_told_only_when_it_is_final(style: str) -> None:
 
 @pytest.mark.parametrize("style", ALL)
 def test_of_a_nested_call_is_known_whether_an_earlier_copy_may_have_left(style: str) -> None:
-    """The first copy is the first; one that another primary makes, or the same one again, may not be."""
+    """The first copy is known to be the first. A copy by another primary, or a second one, may not be."""
     made = group(style)
     made.replicas["a"].on_calls("t", sent(call(1, "ask", "x")))
     made.settle()

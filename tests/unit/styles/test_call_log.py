@@ -1,4 +1,4 @@
-"""What people read of single calls, and what methods know of the trace they are in."""
+"""Log lines about individual calls, and what methods know about their trace."""
 
 from dataclasses import replace
 from typing import Any
@@ -25,7 +25,7 @@ CARRIED = Traceparent(bytes(range(16)), bytes(range(1, 9)), 1)
 
 
 class Teller:
-    """Says what it knows of its trace, keeps it, raises, takes its time."""
+    """Returns, stores or raises its trace, or runs for long."""
 
     clock: FakeClock
 
@@ -72,8 +72,8 @@ def derived(number: int) -> Traceparent:
 
 @pytest.mark.parametrize("style", ALL)
 def test_a_method_knows_its_trace_and_so_does_every_replay(style: str) -> None:
-    """It may even be kept in the state: members that execute, replay or load it have the same, because it
-    comes from the record, or follows from the id of the request."""
+    """The trace may even be stored in the state: members that execute, replay or load it get the same one,
+    because it comes from the record or is derived from the request id."""
     made = group(style)
     do(made, traced(call(1, "tell"), CARRIED.encoded()), call(2, "tell"))
     ((_, _, outcomes),) = told(made)
@@ -89,7 +89,7 @@ def test_a_method_knows_its_trace_and_so_does_every_replay(style: str) -> None:
 @pytest.mark.parametrize("style", ALL)
 @pytest.mark.parametrize("carried", [CARRIED.encoded(), b""])
 def test_a_call_within_a_call_is_of_the_same_trace_whoever_makes_it(style: str, carried: bytes) -> None:
-    """Also after a failover: the next primary knows the call from the record alone."""
+    """This holds even after a failover: the next primary knows the call from the record alone."""
     made = group(style)
     expected = CARRIED if carried else derived(1)
     do(made, traced(call(1, "ask"), carried))
@@ -183,7 +183,7 @@ def test_an_error_that_cannot_say_what_it_is_still_has_its_line() -> None:
 
 
 def test_the_record_has_the_trace_as_the_caller_sent_it() -> None:
-    """And no other place has: what is kept of a reply does not."""
+    """The trace is stored only there: the kept reply does not contain it."""
     made = group("warm")
     do(made, traced(call(1, "sleep"), CARRIED.encoded()))
     execution = made.replicas["a"].execution
@@ -207,7 +207,7 @@ def test_calls_are_decoded_with_what_they_carry() -> None:
 
 @pytest.mark.parametrize("style", ALL)
 def test_the_first_answer_of_each_primary_is_noted(style: str) -> None:
-    """So that a failover counts until somebody has an answer again."""
+    """With it, a failover can be measured until a client gets an answer again."""
 
     class Noted(FakeGroup):
         trace = CountingTrace(NoTrace())

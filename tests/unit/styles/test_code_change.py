@@ -1,4 +1,4 @@
-"""What was executed is executed again by the code of its time, and compared (E7, E8)."""
+"""Old records are executed again by the code that made them, and the outcomes are compared (E7, E8)."""
 
 import pytest
 from group_classes import call, sent, stamp
@@ -29,7 +29,7 @@ COUNTER = Definition("g", Counter, Counter, code=CODE)
 
 
 def answered(*values: int) -> list[Stored]:
-    """A group's first records: each call was answered with one of *values*."""
+    """The first records of a group: each call was answered with one of *values*."""
     records: list[Record] = [Upgraded(UNKNOWN, CODE)]
     for number, value in enumerate(values, 1):
         records.append(Executed(stamp(), sent(call(number, "add")), [encode_returned(value)]))
@@ -46,8 +46,9 @@ def test_what_was_answered_comes_out_again() -> None:
 
 
 def test_an_object_that_answers_otherwise_is_not_the_one_that_answered() -> None:
-    """*Without it:* every member differs and the group waits for a person; an edit of the class has a kept
-    copy replay, which nobody compares, and the group goes on with a state that was never acknowledged."""
+    """*Without it:* every member differs and the group waits for an operator; after an edit of the class a
+    kept copy of the old code replays without comparison, and the group continues with a state that was never
+    acknowledged."""
     with pytest.raises(Diverged, match="recorded"):
         continued(COUNTER, None, answered(1, 7))
 

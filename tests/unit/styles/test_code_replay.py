@@ -82,7 +82,7 @@ def test_a_state_after_which_nothing_was_executed_is_loaded_by_whoever_goes_on()
 
 
 def test_who_goes_on_at_an_upgrade_is_said_there() -> None:
-    """Even if it did nothing since: its method upgraded() did."""
+    """This holds even if the code executed nothing since: its method upgraded() ran."""
     tail = Tail(kept_by(X))
     tail.take(stored(2, Upgraded(X, Y)))
     foreign = tail.foreign(X)
@@ -91,7 +91,7 @@ def test_who_goes_on_at_an_upgrade_is_said_there() -> None:
 
 
 def test_old_code_begins_with_the_first_stretch_whosever_it_is() -> None:
-    """Its own code, other code, its own again: the other begins where the first ended."""
+    """Own code, other code, own code again: the other code starts where the first stretch ended."""
     tail = Tail(None)
     tail.take(stored(1, Upgraded(UNKNOWN, X), calls(), Upgraded(X, Y), calls(), Upgraded(Y, X)))
     foreign = tail.foreign(X)

@@ -1,4 +1,4 @@
-"""What styles decide by: time, numbers, and what execution costs."""
+"""What styles base decisions on: time, numbers, and the cost of execution."""
 
 from itertools import pairwise
 
@@ -46,7 +46,7 @@ def test_backups_are_brought_forward_by_the_time_spent_on_execution(
 
 
 def test_a_turn_has_one_csn_and_time_never_goes_back() -> None:
-    """S1; and a clock that goes back or stands still does not turn the group's time."""
+    """S1: a clock that goes back or stands still does not turn back the group's time."""
     clock, issued = FakeClock(), []
 
     def next_csn(after: Csn, now_s: int) -> Csn:
@@ -67,7 +67,7 @@ def test_a_turn_has_one_csn_and_time_never_goes_back() -> None:
 
 
 def test_the_time_of_a_group_far_ahead_of_its_host_goes_on() -> None:
-    """However often something is ordered: the fractions of seconds between two stamps are not lost (E6)."""
+    """The fractions of a second between two stamps are not lost, however often something is ordered (E6)."""
     clock = FakeClock()
     ahead_ns = clock.wall() + 7200 * SECOND
 

@@ -1,4 +1,4 @@
-"""A primary whose object cannot be made lets another member try, and says why."""
+"""A primary whose object cannot be made lets another member try, and reports why."""
 
 from collections.abc import Iterator
 from typing import ClassVar
@@ -47,8 +47,8 @@ def _unmakeable() -> Iterator[None]:
 @pytest.mark.usefixtures("_unmakeable")
 @pytest.mark.parametrize("style", PASSIVE)
 def test_a_primary_whose_object_cannot_be_made_passes_its_group_on_and_says_why(style: str) -> None:
-    """At once the first time; when it gets the group back, it tries first, and waits before it passes it on
-    again: where nobody can, the group is not passed around without end."""
+    """The first time it hands over at once. If it gets the group back, it tries first, and waits before it
+    hands over again: if no member can serve, the group is not handed around endlessly."""
     made = group(style, Unmakeable)
     made.replicas["a"].on_calls("t", sent(call(1, "add")))
     made.settle()
@@ -77,7 +77,7 @@ def test_a_primary_whose_object_cannot_be_made_passes_its_group_on_and_says_why(
 @pytest.mark.usefixtures("_unmakeable")
 @pytest.mark.parametrize("style", PASSIVE)
 def test_an_object_that_could_not_be_made_is_made_when_it_can_be(style: str) -> None:
-    """Nobody else may be there to serve."""
+    """There may be no other member to serve."""
     made = FakeGroup(style, definition(Unmakeable), CONFIG, names="a")
     made.clock.step_ns = 1000
     made.replicas["a"].on_calls("t", sent(call(1, "add")))
@@ -99,7 +99,7 @@ def test_an_object_that_could_not_be_made_is_made_when_it_can_be(style: str) -> 
 
 
 class Untakeable:
-    """Gives a state that it does not take any more: one that never did would not become a group."""
+    """Returns a state that it no longer accepts; if it never did, the group could not be created."""
 
     is_failing = False
 
@@ -119,7 +119,7 @@ class Untakeable:
 
 
 class Unspeakable(Untakeable):
-    """Neither it nor what it raises can be shown: its ``__repr__`` needs what is not there any more."""
+    """Neither the object nor its exceptions can be shown: its ``__repr__`` needs something that is gone."""
 
     def set_state(self, state: bytes) -> None:
         if self.is_failing:
@@ -135,7 +135,8 @@ class Unspeakable(Untakeable):
 def test_a_member_that_cannot_load_its_state_passes_the_group_on(
     style: str, cls: type, error: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also if the error cannot be shown: showing it runs the class's own code, which failed just now."""
+    """This holds even if the error cannot be shown: showing it runs the class's own code, which just
+    failed."""
     made = group(style, cls)
     made.members["b"].checkpoint = Captured(Position(0), made.replicas["a"].capture().chunk(0))
     made.start("b")

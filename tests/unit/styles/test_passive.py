@@ -1,4 +1,4 @@
-"""Cold and warm passive groups in normal operation, at failover, for new and for returning members."""
+"""Cold and warm passive groups: normal operation, failover, new members and returning members."""
 
 from contextlib import suppress
 
@@ -56,8 +56,8 @@ def test_a_warm_backup_is_given_states_and_replays_only_what_follows() -> None:
 
 @pytest.mark.parametrize("style", ["cold", "warm"])
 def test_a_backup_looks_at_no_record_twice_until_a_step_is_among_them(style: str) -> None:
-    """It looks after every few commits; going back to the last step each time would cost more the rarer steps
-    are."""
+    """A backup scans after every few commits. Going back to the last step each time would cost more the rarer
+    steps are."""
     made = group(style)
     for number in range(1, 9):
         write(made, number)
@@ -73,8 +73,9 @@ def test_a_backup_looks_at_no_record_twice_until_a_step_is_among_them(style: str
 
 
 def test_a_commit_calls_for_a_turn_of_who_waits_for_it() -> None:
-    """Most commits do not: a primary had its turn when it executed the call, and a backup has nothing to do
-    in one. A query on what is not final waits, and so does a primary whose object is not ready."""
+    """Most commits do not need a turn: a primary had its turn when it executed the call, and a backup has
+    nothing to do in one. A query on uncommitted state waits, and so does a primary whose object is not
+    ready."""
     made = group("warm")
     primary, backup = made.replicas["a"], made.replicas["b"]
     write(made, 1)
@@ -102,7 +103,7 @@ def test_a_new_warm_backup_takes_states_only() -> None:
 
 @pytest.mark.parametrize("style", PASSIVE)
 def test_a_primary_that_loses_its_epoch_discards_what_is_not_committed(style: str) -> None:
-    """E1: nobody else had it; its client asks again, and then it is executed for good."""
+    """E1: no other member had it; the client asks again, and then the call is executed for good."""
     made = group(style)
     write(made, 1)
     made.settle()
@@ -135,7 +136,7 @@ def test_what_was_executed_and_cannot_be_ordered_is_given_up_and_the_group_serve
 
 
 def test_a_warm_backup_that_is_read_from_keeps_up_and_the_next_state_does_not_confuse_it() -> None:
-    """S7: it replays what it was not sent yet; what it is sent later covers that as well."""
+    """S7: the backup replays what it has not been sent yet; a state sent later covers that as well."""
     made = group("warm")
     write(made, 1)
     made.settle()
@@ -165,7 +166,7 @@ def test_a_cold_backup_cannot_be_read_from() -> None:
 
 
 class Giver:
-    """Gives long answers."""
+    """Returns long answers."""
 
     def __init__(self) -> None:
         self.given = 0
@@ -186,8 +187,8 @@ class Giver:
 @pytest.mark.parametrize("style", PASSIVE)
 @pytest.mark.parametrize("method", ["give", "ask"])
 def test_answers_too_long_for_one_record_go_as_several(style: str, method: str) -> None:
-    """Also those of calls that stood in line. A record has a bound, and calls that came together, each within
-    it, are not refused for what the others return."""
+    """This includes calls that were queued. A record has a limit; calls of one frame that each fit are not
+    refused because of what the others return."""
     made = group(style, Giver, msgspec.structs.replace(CONFIG, record_bytes=1000))
     calls = [call(1, method, 300), *(call(number, "give", 300) for number in range(2, 11))]
     made.replicas["a"].on_calls("t", sent(*calls))
@@ -220,7 +221,7 @@ def test_an_answer_that_no_record_takes_is_told_as_such_and_what_was_changed_sta
 
 @pytest.mark.parametrize("style", PASSIVE)
 def test_an_answer_that_no_record_takes_beside_its_call_is_told_as_such(style: str) -> None:
-    """And is told again so, by every member: the call before it in the frame is answered as ever."""
+    """Every member repeats that refusal; the call before it in the frame is answered normally."""
     made = group(style, Giver)
     frame = sent(call(1, "give", 10), call(2, "give", 990_000, bytes(100_000)))
     for token, primary in ("first", "a"), ("again", "b"):
@@ -237,7 +238,7 @@ def test_an_answer_that_no_record_takes_beside_its_call_is_told_as_such(style: s
 
 @pytest.mark.parametrize("style", ALL)
 def test_operations_that_no_record_takes_are_refused_before_they_run(style: str) -> None:
-    """*Without it:* a passive member runs it, cannot order it, and gives up its object each time."""
+    """*Without it:* a passive member runs the call, cannot order it, and gives up its object each time."""
     made = group(style, Giver)
     with pytest.raises(InvalidRequest, match="at most 1000000"):
         made.replicas["a"].on_calls("t", sent(call(1, "give", 1, bytes(1_000_000))))
@@ -248,7 +249,7 @@ def test_operations_that_no_record_takes_are_refused_before_they_run(style: str)
 
 @pytest.mark.parametrize("style", PASSIVE)
 def test_a_frame_that_could_not_be_ordered_whole_is_ordered_bit_by_bit(style: str) -> None:
-    """*Without it:* it is ordered from its beginning each time that it comes, and never gets further."""
+    """*Without it:* the frame is ordered from its start each time it arrives, and never gets further."""
     made = group(style, Giver, msgspec.structs.replace(CONFIG, record_bytes=700))
     frame = sent(*(call(number, "give", 300) for number in range(1, 9)))
     member = made.members["a"]
@@ -277,7 +278,7 @@ def test_a_nested_answer_that_no_record_takes_is_raised_in_the_method() -> None:
 
 @pytest.mark.parametrize("style", PASSIVE)
 def test_a_primary_that_gave_its_object_up_over_a_timer_is_woken_without_any_call(style: str) -> None:
-    """Whoever has only timers is called by nobody: they would never fire again."""
+    """A group that has only timers is never called: its timers would never fire again."""
     made = group(style, Counter)
     made.replicas["a"].on_calls("t", sent(call(1, "repeat", "* * * * *", "tick")))
     made.settle()
@@ -286,7 +287,7 @@ def test_a_primary_that_gave_its_object_up_over_a_timer_is_woken_without_any_cal
     made.settle()
     assert not made.replicas["a"].is_ready
     made.members["a"].refuses = None
-    for _ in range(3):  # it is made anew, and looks at its timers
+    for _ in range(3):  # the object is made again, and the primary looks at its timers
         due_ns = made.replicas["a"].next_wake_ns()
         assert due_ns is not None
         made.clock.time_ns = max(made.clock.time_ns, due_ns)

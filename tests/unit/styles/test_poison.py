@@ -1,4 +1,4 @@
-"""Calls that end the processes which execute them, in every style (E4)."""
+"""Calls that crash the processes that execute them, in every style (E4)."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ def test_a_passive_call_that_ends_processes_is_given_up() -> None:
 
 
 def test_a_call_that_ended_one_process_is_tried_once_more() -> None:
-    """E4: a host may have been killed while it happened to run."""
+    """E4: a host may have been killed while the call happened to run."""
     made = group("warm")
     made.attempts["a"].ended(Attempt(NO_GROUP, A, 1, 100, 1))
     write(made, 1)
@@ -45,7 +45,8 @@ def test_a_call_that_ended_one_process_is_tried_once_more() -> None:
 
 
 def test_an_operation_that_ends_processes_after_it_waited_is_given_up_where_it_waits() -> None:
-    """E4: it was ordered without an outcome, so every replay meets it; what stands behind it goes on."""
+    """E4: the call was ordered without an outcome, so every replay reaches it; the calls behind it
+    continue."""
     made = group("warm")
     made.replicas["a"].on_calls("t", sent(call(1, "ask", "x"), call(2, "write", "behind")))
     made.settle()
@@ -64,7 +65,7 @@ def test_an_operation_that_ends_processes_after_it_waited_is_given_up_where_it_w
 
 
 def test_a_call_that_was_answered_and_cannot_be_executed_again_costs_the_object_not_the_host() -> None:
-    """E4: it can neither be given up nor left out."""
+    """E4: the call can be neither given up nor skipped."""
     made = group("warm")
     write(made, 1)
     made.settle()
@@ -88,14 +89,14 @@ def test_a_query_that_ends_processes_is_given_up_without_a_record() -> None:
 
 
 def test_an_active_call_that_ends_processes_is_given_up_by_all() -> None:
-    """E4: the record that says so follows the call, and is known before the call is executed."""
+    """E4: the record that gives up the call follows it, and is known before the call is executed."""
     made = group("active")
     write(made, 1, 2)
     made.replicas["a"].turn()
     for name in "abc":
         made.replicate(name)
     made.attempts["b"].ended(Attempt(NO_GROUP, A, 1, 1, 2))
-    made.attempts["c"].ended(Attempt(NO_GROUP, A, 1, 1, 1))  # it has heard of one death only
+    made.attempts["c"].ended(Attempt(NO_GROUP, A, 1, 1, 1))  # c has heard of one crash only
     made.fail_over("b", is_crash=True)
     assert Spy.runs == []
     with pytest.raises(Unavailable):
@@ -112,8 +113,8 @@ def test_an_active_call_that_ends_processes_is_given_up_by_all() -> None:
 
 @pytest.mark.parametrize("is_one_batch", [False, True])
 def test_an_active_timer_that_ends_processes_is_given_up_by_all(is_one_batch: bool) -> None:
-    """E4: its firing was committed before it was known for what it is. *Without it:* every host replays the
-    firing, and none comes back."""
+    """E4: its firing was committed before the timer was suspected. *Without it:* every host replays the
+    firing, and none recovers."""
     made = group("active", Counter)
     made.replicas["a"].on_calls("t", sent(call(1, "remind", 1, "deadly")))
     made.settle()
@@ -122,7 +123,7 @@ def test_an_active_timer_that_ends_processes_is_given_up_by_all(is_one_batch: bo
     for name in "abc":
         made.replicate(name)
         made.attempts[name].ended(Attempt(NO_GROUP, ClientId("timer/1"), 1, 1, 2))
-    if is_one_batch:  # b executes nothing before it knows all of it, and the timer is set there as well
+    if is_one_batch:  # b executes nothing before it knows all records, and the timer is set there as well
         made.start("b")
     made.fail_over("b", is_crash=True)
     made.settle()
@@ -141,7 +142,8 @@ def test_an_active_timer_that_ends_processes_is_given_up_by_all(is_one_batch: bo
 
 
 def test_an_active_call_given_up_before_it_was_ordered_leaves_nothing_behind() -> None:
-    """Its end comes first in the sequence and is all there is to it: calls go the short way again."""
+    """The end of the call comes first in the sequence and is the only record of it: later calls take the fast
+    path again."""
     made = group("active")
     made.attempts["a"].ended(Attempt(NO_GROUP, A, 1, 1, 2))
     write(made, 1, 2)
@@ -154,7 +156,7 @@ def test_an_active_call_given_up_before_it_was_ordered_leaves_nothing_behind() -
 
 
 def test_a_call_behind_one_that_may_wait_is_noted_as_it_runs() -> None:
-    """E4: methods that may wait are noted one by one, and what follows in their frame is noted again."""
+    """E4: methods that may wait are noted one by one, and the rest of their frame is noted again."""
 
     class Seen(Notes):
         def __init__(self) -> None:
@@ -181,8 +183,8 @@ def test_a_call_behind_one_that_may_wait_is_noted_as_it_runs() -> None:
 
 
 def test_stamps_go_on_from_what_was_ordered_behind_a_call_that_may_not_run() -> None:
-    """S1: the object of the next primary stands before that call, and has not seen the newest stamp; the host
-    that gave it was ahead in time. *Without it:* requests expire before their time, by the older stamps."""
+    """S1: the object of the next primary stops before that call and has not seen the newest stamp, which came
+    from a host ahead in time. *Without it:* requests expire too early, by the older stamps."""
     made = group("active")
     made.clock.jump_ns = 5 * SECOND
     write(made, 1, 2)
@@ -201,7 +203,7 @@ def test_stamps_go_on_from_what_was_ordered_behind_a_call_that_may_not_run() -> 
 
 
 def test_a_stateless_call_that_ended_two_processes_is_not_run_by_a_third() -> None:
-    """There is no record of it: each member goes by what it was told of the deaths."""
+    """There is no record of the call: each member relies on the crashes it was told about."""
     runs: list[int] = []
 
     class Fragile:

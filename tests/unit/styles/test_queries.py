@@ -1,4 +1,4 @@
-"""Queries while an operation waits for another group: they see what has ended, and never half of it."""
+"""Queries while an operation waits for another group: they see finished operations, and never half of one."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ READER = ClientId("reader")
 
 
 class Purse:
-    """Takes money out of itself before it knows whether somebody takes it."""
+    """Takes money out before it knows whether anyone accepts it."""
 
     def __init__(self) -> None:
         self.coins = {"gold": 10}
@@ -50,7 +50,7 @@ class Purse:
 
 
 class OwnPurse(Purse):
-    """One that says itself what its state is."""
+    """A purse that encodes its own state."""
 
     def get_state(self) -> bytes:
         return msgspec.msgpack.encode([self.coins, self.ballast])
@@ -60,7 +60,7 @@ class OwnPurse(Purse):
 
 
 class UpdatingPurse(TellsUpdates, Purse):
-    """Being asked for its state changes what its next update says."""
+    """Asking it for its state changes what its next update contains."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ def test_a_query_sees_the_state_before_the_operation_that_waits(style: str, cls:
     answers(made)
     ask(made, 1)
     assert answers(made) == {"ask 1": Returned(15)}
-    operate(made, 3, "earn", 1)  # it stands in line, and has changed nothing
+    operate(made, 3, "earn", 1)  # it is queued, and has changed nothing
     ask(made, 2)
     assert answers(made) == {"ask 2": Returned(15)}
     come_back(made)
@@ -135,7 +135,7 @@ def test_the_next_operation_that_waits_is_copied_anew(style: str) -> None:
 
 
 def test_what_a_query_saw_is_told_when_it_is_committed() -> None:
-    """S4: the state before the operation may not be final itself."""
+    """S4: the state before the operation may not be committed itself."""
     made = group("cold")
     primary = made.replicas["a"]
     primary.on_calls("op", sent(call(1, "earn", 5), call(2, "pay", 3)))
@@ -186,7 +186,7 @@ def test_where_no_copy_is_a_query_is_answered_if_the_operation_ends_in_time(styl
 
 
 def test_an_updateable_object_is_not_asked_for_a_copy() -> None:
-    """Its next update would lack what it changed before."""
+    """Its next update would lack the earlier changes."""
     made = group("warm", UpdatingPurse)
     operate(made, 1, "pay", 3)
     ask(made, 1)

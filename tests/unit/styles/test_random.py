@@ -1,4 +1,4 @@
-"""Random schedules of commits, failovers, crashes, checkpoints and repetitions, for every style."""
+"""Random schedules of commits, failovers, crashes, checkpoints and retries, for every style."""
 
 from collections.abc import Callable
 
@@ -20,8 +20,8 @@ from group_schedule import (
 def test_every_call_is_executed_once_and_members_agree(
     style: str, cls: type, rounds: Callable[..., int]
 ) -> None:
-    """Whatever happens: each call is in the state once, a repetition gets the first reply, queries miss
-    nothing acknowledged before them, timers fire once, nested calls are answered once, digests agree."""
+    """Whatever happens: each call is in the state once, a retry gets the first reply, queries miss nothing
+    acknowledged before them, timers fire once, nested calls are answered once, and digests agree."""
     for seed in range(rounds(short=40, long=2000)):
         schedule = Schedule(seed, style, cls)
         try:

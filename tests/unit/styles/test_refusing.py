@@ -1,4 +1,4 @@
-"""What is refused before anything happens, and what methods may raise."""
+"""Calls that are refused before anything happens, and what methods may raise."""
 
 from datetime import datetime, tzinfo
 from pathlib import Path
@@ -64,7 +64,7 @@ def test_a_primary_does_not_run_away_from_its_backups(style: str) -> None:
 
 @pytest.mark.parametrize("style", ALL)
 def test_a_refusal_is_told_when_what_it_rests_on_is_final(style: str) -> None:
-    """X3: "it never runs" must not be said of a record that may yet vanish with its primary."""
+    """X3: "it never runs" must not be said because of a record that may be lost with its primary."""
     made = group(style)
     made.replicas["a"].on_outcome_asked("ask", A, 1, 200_000)
     write(made, 1)
@@ -78,7 +78,8 @@ def test_a_refusal_is_told_when_what_it_rests_on_is_final(style: str) -> None:
 @pytest.mark.covers("FTC-95")
 @pytest.mark.parametrize("style", ALL)
 def test_an_expiration_that_cannot_be_honoured_is_refused_as_invalid_policy(style: str) -> None:
-    """Nothing runs, the calls beside it do, and a group that was idle for long refuses no good call."""
+    """Nothing of it runs, but the calls beside it do, and a group that was idle for long refuses no valid
+    call."""
     made = group(style)
     made.clock.time_ns += 1000 * KEPT_S_MAX * SECOND
     good_s = made.clock.wall() // SECOND + 2 * 24 * 3600
@@ -95,11 +96,11 @@ def test_an_expiration_that_cannot_be_honoured_is_refused_as_invalid_policy(styl
 
 
 class Unbounded(BaseException):
-    """No ``Exception``, as the cancellation of a task is none."""
+    """Not an ``Exception``, like the cancellation of a task."""
 
 
 class Zoneless(tzinfo):
-    """Has no offset, which shows when a time in it is encoded."""
+    """Has no offset, which shows only when a time in this zone is encoded."""
 
 
 class Unset(msgspec.Struct):
@@ -134,8 +135,8 @@ def _unsendable(what: str) -> object:
 
 @pytest.mark.parametrize("style", ALL)
 def test_whatever_a_method_raises_is_its_reply_and_positions_stay_in_line(style: str) -> None:
-    """If it left the record half executed, the object would count one position more than the log: the next
-    checkpoint would stand for a call that is not in it."""
+    """If the exception left the record half executed, the object would count one position more than the log,
+    and the next checkpoint would cover a call that is not in it."""
     made = group(style, Escaping)
     made.replicas["a"].on_calls("t", sent(call(1, "escape")))
     write(made, 2)
@@ -154,7 +155,7 @@ def test_whatever_a_method_raises_is_its_reply_and_positions_stay_in_line(style:
 def test_whatever_the_encoding_of_a_result_raises_is_the_reply_and_positions_stay_in_line(
     style: str, what: str
 ) -> None:
-    """A result's own code runs when it is encoded: it may raise anything, and the call has been executed."""
+    """Encoding a result runs its own code, which may raise anything after the call has been executed."""
     made = group(style, Escaping)
     made.replicas["a"].on_calls("t", sent(call(1, "unsendable", what)))
     write(made, 2)
@@ -186,7 +187,7 @@ def test_what_goes_wrong_after_a_method_waited_is_its_reply(style: str, escape: 
 
 
 class FailingSlot(NoSlot):
-    """Takes no note of the call, or the timer, with that number."""
+    """Fails to note the call, or the timer, with that number."""
 
     def __init__(self, fails_for: int) -> None:
         self._fails_for = fails_for
@@ -207,7 +208,8 @@ def restarted(made: FakeGroup, slot: Slot) -> None:
 
 @pytest.mark.parametrize("style", PASSIVE)
 def test_an_object_is_given_up_when_executing_fails_and_nothing_was_ordered(style: str) -> None:
-    """It has taken positions that are not in the log: the next call would be ordered at another one."""
+    """The object has used positions that are not in the log: the next call would be ordered at another
+    position."""
     made = group(style)
     restarted(made, FailingSlot(2))
     write(made, 1)
@@ -249,8 +251,8 @@ BOUNDS = {
 def test_a_frame_that_breaks_a_bound_is_refused_before_anything_is_executed(
     style: str, bad: Sent, tmp_path: Path
 ) -> None:
-    """Such a number fits no slot of a process, and such a floor no range: found out in the middle of a record
-    it would end the host, or leave its object ahead of its log."""
+    """Such a number does not fit a process's slot, and such a floor no range: discovered in the middle of a
+    record it would end the host, or leave its object ahead of its log."""
     made = group(style)
     made.attempts["a"] = CrashSuspicions(GroupId(1), slot=open_slot(tmp_path, Incarnation(1)))
     made.start("a")
@@ -265,7 +267,8 @@ def test_a_frame_that_breaks_a_bound_is_refused_before_anything_is_executed(
 
 @pytest.mark.parametrize("style", ALL)
 def test_a_circle_is_refused_as_such_also_when_the_line_is_full(style: str) -> None:
-    """E3: the line stands until the circle is refused. Found by seed 0 of the scenario groups under kills."""
+    """E3: the queue does not advance until the cycle is refused. Found by seed 0 of the scenario groups under
+    kills."""
     made = group(style, Counter, msgspec.structs.replace(CONFIG, in_line_max=1))
     name = made.definition.group
     made.replicas["a"].on_calls("t", sent(call(1, "fetch", name, "x")))
@@ -281,8 +284,8 @@ def test_a_circle_is_refused_as_such_also_when_the_line_is_full(style: str) -> N
 
 @pytest.mark.parametrize("style", PASSIVE)
 def test_portions_of_a_long_frame_count_all_that_a_record_has_of_a_call(style: str) -> None:
-    """Also its method's name: without it the record of many calls with long names and short outcomes would be
-    longer than any may be, and cost the group its object."""
+    """This includes the method's name: otherwise the record of many calls with long names and short outcomes
+    would exceed the limit, and cost the group its object."""
     config = msgspec.structs.replace(CONFIG, uncommitted_max=4096, record_bytes=4096)
     made = group(style, config=config)
     made.replicas["a"].on_calls("t", sent(*(call(number, "\u20ac" * 200) for number in range(1, 101))))

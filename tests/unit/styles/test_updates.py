@@ -1,4 +1,4 @@
-"""Updateable objects: backups are given what changed (FTC-294)."""
+"""Updateable objects: backups receive what changed (FTC-294)."""
 
 import msgspec
 import pytest
@@ -13,7 +13,7 @@ from holdfast.styles.config import StyleConfig
 
 
 def test_a_warm_backup_that_gets_updates_does_not_run_ahead_of_them() -> None:
-    """The next update would bring what it replayed once more."""
+    """The next update would apply what it replayed once more."""
     made = group("warm", Updating)
     write(made, 1)
     made.settle()
@@ -23,7 +23,7 @@ def test_a_warm_backup_that_gets_updates_does_not_run_ahead_of_them() -> None:
 
 
 class Updating(TellsUpdates, Spy):
-    """Can say what changed."""
+    """Can report what changed."""
 
 
 def updating_group() -> FakeGroup:
@@ -46,7 +46,7 @@ def test_updates_bring_backups_forward_without_executing() -> None:
 
 
 def test_an_update_after_a_learner_was_given_a_state_lacks_nothing() -> None:
-    """FTC-307: asking for the state makes the next update begin there, where the backups are not."""
+    """FTC-307: asking for the state makes the next update start there, where the backups are not."""
     made = updating_group()
     made.replicas["a"].on_calls("t", sent(call(2, "write", "line 2")))
     made.members["b"].committed = made.members["a"].committed
@@ -71,7 +71,7 @@ def test_the_first_update_of_a_new_primary_repeats_nothing() -> None:
 
 
 def test_backups_that_replayed_into_a_call_get_no_update_of_it_as_well() -> None:
-    """A warm backup replays up to where a call waits for another group; the next update must not begin before
+    """A warm backup replays up to where a call waits for another group; the next update must not start before
     that, nor leave the call waiting there. Found by seed 22 of the scenario groups."""
     often = msgspec.structs.replace(CONFIG, replay_budget_ns=1, checkpoint_interval_ns=3600 * SECOND)
     made = group("warm", Ledger, msgspec.structs.replace(often, scan_positions=1))

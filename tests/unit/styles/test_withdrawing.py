@@ -1,4 +1,4 @@
-"""Calls that are taken out of the line before they begin, in every style (E10, X3)."""
+"""Calls that are removed from the queue before they start, in every style (E10, X3)."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ REFUSED = Refused("call_cycle", "a -> b -> a")
 
 
 def with_two_in_line(style: str) -> FakeGroup:
-    """Number 1 waits for another group; 2 and 3 stand behind it."""
+    """Number 1 waits for another group; 2 and 3 are queued behind it."""
     Spy.runs.clear()
     made = FakeGroup(style, definition(Spy), StyleConfig())
     made.clock.step_ns = 1000
@@ -33,7 +33,7 @@ def withdraw(made: FakeGroup, number: int) -> None:
 
 
 def resume(made: FakeGroup) -> None:
-    """The answer that number 1 waits for."""
+    """Deliver the answer that number 1 waits for."""
     primary = made.replicas[made.primary]
     made.settle()
     primary.on_nested_outcome(Request(A, 1), 1, encode_outcome(Returned("x")))
@@ -58,7 +58,8 @@ def held(made: FakeGroup, number: int, *, has_room: bool = True) -> Any:
 
 @pytest.mark.parametrize("style", ALL)
 def test_a_call_that_finds_no_room_waits_for_all_that_must_end_before_there_is_some(style: str) -> None:
-    """E10: else the circle is seen by nobody. It stands in no line, so it cannot be the one to give way."""
+    """E10: otherwise nobody detects the cycle. The call is not queued, so it cannot be the one to give
+    way."""
     made = with_two_in_line(style)
     assert held(made, 9) is None
     found = held(made, 9, has_room=False)
@@ -83,7 +84,8 @@ def test_it_ends_at_once_and_those_behind_it_run_when_the_line_moves_on(style: s
 @pytest.mark.parametrize("style", ALL)
 @pytest.mark.parametrize("is_crash", [True, False])
 def test_it_never_runs_on_any_other_member_either(style: str, is_crash: bool) -> None:
-    """The record is in the sequence: who takes over replays it, and a copy of the call gets the same end."""
+    """The record is in the sequence: a new primary replays it, and a copy of the call gets the same
+    outcome."""
     made = with_two_in_line(style)
     withdraw(made, 2)
     made.fail_over("b", is_crash=is_crash)
@@ -100,7 +102,7 @@ def test_it_never_runs_on_any_other_member_either(style: str, is_crash: bool) ->
 
 @pytest.mark.parametrize("style", ALL)
 def test_what_has_begun_goes_on(style: str) -> None:
-    """News of a circle is late at times: the call may have begun meanwhile, or ended."""
+    """News of a cycle may come late: the call may have started meanwhile, or ended."""
     made = with_two_in_line(style)
     withdraw(made, 1)
     resume(made)
@@ -127,12 +129,12 @@ def test_what_a_call_waits_for_is_known_while_it_does(style: str) -> None:
 
 @pytest.mark.parametrize("style", ALL)
 def test_an_end_that_comes_after_the_call_has_begun_changes_nothing(style: str) -> None:
-    """An active primary orders the end of a call in line; before that is committed, the line moves on."""
+    """An active primary orders the end of a queued call; before that is committed, the queue advances."""
     made = with_two_in_line(style)
     primary = made.replicas["a"]
     primary.on_nested_outcome(Request(A, 1), 1, encode_outcome(Returned("x")))
     if style == "active":
-        primary.withdraw(Request(A, 2), encode_outcome(REFUSED))  # where it still stands in line
+        primary.withdraw(Request(A, 2), encode_outcome(REFUSED))  # where it is still queued
     made.settle()
     assert lines(made, "a") == ["asked", "second", "third"]
     assert made.faults == []

@@ -1,4 +1,4 @@
-"""Orders over HTTP under a key that was used before: the same thing, or a mistake that is told."""
+"""Orders over HTTP under a key that was used before: the same thing, or a mistake that is reported."""
 
 import asyncio
 from types import SimpleNamespace
@@ -17,7 +17,7 @@ from holdfast.web.problems import Refusal
 
 
 class Makes:
-    """Makes one thing for each nonce, as hosts do: whatever is ordered under it later, it is that one."""
+    """Creates one thing for each nonce, as hosts do: later orders under it return the same thing."""
 
     def __init__(self) -> None:
         self._made: dict[str, Any] = {}
@@ -53,7 +53,7 @@ def index(name: str) -> NewIndex:
 
 @pytest.mark.parametrize(("create", "new"), [(create_group, group), (create_index, index)])
 def test_a_key_that_made_one_thing_makes_no_other(create: Any, new: Any) -> None:
-    """Whoever orders another under it is told, and not that it is made."""
+    """A different order under the key is refused, not reported as done."""
 
     async def work() -> None:
         site = cast(WebContext, SimpleNamespace(inside=SimpleNamespace(orders=Makes())))

@@ -1,4 +1,4 @@
-"""Who comes in through the HTTP door, and what they may call."""
+"""Who is admitted through the HTTP door, and what they may call."""
 
 from hashlib import sha256
 
@@ -33,7 +33,7 @@ def status_of(arrival: Arrival, policy: AccessPolicy = POLICY) -> int:
 
 
 def test_a_token_says_who_it_is() -> None:
-    """Wherever it comes from, and before everything else that could say it."""
+    """A token counts wherever the request comes from, and before all else that identifies the caller."""
     assert admitted(peer="192.0.2.1", authorization="Bearer shop's").name == "shop"
     assert admitted(authorization="bearer ops'", **LOCAL).grade == "admin"
 
@@ -42,12 +42,12 @@ def test_a_token_says_who_it_is() -> None:
     "said", ["Bearer shop", "Bearer ", "Bearer", "Basic c2hvcA==", "", "Bearer " + "x" * 9999]
 )
 def test_a_token_of_nobody_is_refused_on_this_machine_too(said: str) -> None:
-    """Who shows a token wants to be its owner, and is not let in as somebody else."""
+    """A caller that shows a token claims to be its owner, and is not admitted as somebody else."""
     assert status_of(Arrival("127.0.0.1", {**LOCAL, "authorization": said})) == 401
 
 
 def test_a_certificate_says_who_it_is() -> None:
-    """A client's only if it is listed; an admin's by its role; no other domain's, and no host's."""
+    """A client's counts only if it is listed, an admin's by its role; another domain's or a host's never."""
     at = "192.0.2.1"
     assert POLICY.admit(Arrival(at, {}, CertifiedName("main", Role.CLIENT, "card"))).name == "card"
     assert POLICY.admit(Arrival(at, {}, CertifiedName("main", Role.ADMIN, "ann"))).grade == "admin"
@@ -90,7 +90,7 @@ def test_what_only_seems_to_be_of_this_machine_is_refused(peer: str, headers: di
 
 
 def test_a_client_calls_what_is_listed_and_nothing_else() -> None:
-    """Patterns are of whole names; letters of another case are others."""
+    """Patterns match whole names and are case-sensitive."""
     shop = admitted(authorization="Bearer shop's")
     allowed = [("ledger", "deposit"), ("ledger", "balance"), ("stock-7", "take")]
     assert all(shop.may_call(*each) for each in allowed)
@@ -100,7 +100,7 @@ def test_a_client_calls_what_is_listed_and_nothing_else() -> None:
 
 
 def test_a_reader_looks_at_everything_and_calls_nothing_unlisted() -> None:
-    """And is no admin."""
+    """A reader is not an admin."""
     eyes = admitted(authorization="Bearer eyes'")
     assert (eyes.may_see("secrets"), eyes.may_call("secrets", "read"), eyes.has("admin")) == (
         True,

@@ -1,4 +1,4 @@
-"""The HTTP application, without a host behind it: what is refused, in which form; what is written down."""
+"""The HTTP application, without a host behind it: what is refused, in which form, and what is logged."""
 
 import asyncio
 from collections.abc import Callable
@@ -27,7 +27,7 @@ URL = "http://127.0.0.1"
 
 
 class Led:
-    """A leadership that is as the test says."""
+    """A coordinator that the test chooses."""
 
     def __init__(self, leader: Here | Elsewhere | Nobody) -> None:
         self._leader = leader
@@ -56,7 +56,7 @@ def asked(app: ASGIApp, method: str, path: str, **options: Any) -> httpx.Respons
 
 
 def code_of(response: httpx.Response) -> str:
-    """The code of a problem, which must be in the one form."""
+    """The code of a problem, which must have the standard form."""
     assert response.headers["content-type"] == "application/json"
     problem = response.json()["error"]
     assert problem["text"] != ""
@@ -82,7 +82,7 @@ def raising(error: BaseException) -> Callable[[WebContext, Asked], Any]:
 
 
 def test_a_host_that_starts_says_so_and_does_nothing() -> None:
-    """503 with Retry-After, until it serves; what it is can be read at once."""
+    """The host answers 503 with Retry-After until it serves; the API's description can be read at once."""
     for method, path in [("GET", "/healthz"), ("GET", "/v1/groups"), ("DELETE", "/v1/groups/ledger")]:
         response = asked(made(), method, path)
         assert (response.status_code, code_of(response)) == (503, "starting")
@@ -117,7 +117,7 @@ def test_every_endpoint_is_described() -> None:
     ],
 )
 def test_what_is_not_there_is_told_in_one_form(method: str, path: str, status: int, code: str) -> None:
-    """A code for programs, a text, and what would be right."""
+    """The form is a code for programs, a text, and advice."""
     response = asked(made(), method, path)
     assert (response.status_code, code_of(response)) == (status, code)
     if status == 405:
@@ -140,13 +140,13 @@ def test_what_is_not_there_is_told_in_one_form(method: str, path: str, status: i
 def test_a_body_that_is_not_taken_is_refused(
     body: bytes, headers: dict[str, str], status: int, code: str
 ) -> None:
-    """Of another kind, broken, too deep, too long."""
+    """The body is of another kind, broken, too deep or too long."""
     response = asked(made(endpoint(body=list[Any])), "POST", "/x/y", content=body, headers=headers)
     assert (response.status_code, code_of(response)) == (status, code)
 
 
 def test_a_body_that_says_no_length_is_counted() -> None:
-    """Chunks are read up to the bound and no further."""
+    """Chunks are read up to the limit and no further."""
     sent = 0
 
     async def chunks() -> Any:
@@ -162,7 +162,7 @@ def test_a_body_that_says_no_length_is_counted() -> None:
 
 
 def test_a_name_may_hold_anything_that_is_text() -> None:
-    """Slashes too, when they are encoded."""
+    """This includes encoded slashes."""
     response = asked(made(endpoint()), "POST", "/x/a%2Fb%20%C3%A9%25")
     assert response.json()["path"] == {"name": "a/b é%"}
 
@@ -183,7 +183,7 @@ REQUEST = RequestId(GroupId(1), ClientId("c"), 1, 2)
     ],
 )
 def test_errors_say_what_the_caller_may_do_next(error: HoldfastError, status: int, code: str) -> None:
-    """Each class of the family has its status; what may have run is never told as if it had not."""
+    """Each class of errors has its status; a call that may have run is never reported as not executed."""
     response = asked(made(endpoint(raising(error))), "POST", "/x/y")
     assert (response.status_code, code_of(response)) == (status, code)
     problem = response.json()["error"]
@@ -192,7 +192,7 @@ def test_errors_say_what_the_caller_may_do_next(error: HoldfastError, status: in
 
 
 def test_a_mistake_of_ours_leaks_nothing() -> None:
-    """A 500 says that there is one, and the log says which."""
+    """A 500 says that there was an error, and the log says which."""
     with structlog.testing.capture_logs() as logs:
         response = asked(made(endpoint(raising(ZeroDivisionError("secret")))), "POST", "/x/y")
     assert (response.status_code, code_of(response)) == (500, "internal")
@@ -201,7 +201,7 @@ def test_a_mistake_of_ours_leaks_nothing() -> None:
 
 
 def test_actions_of_admins_are_written_down_done_or_refused() -> None:
-    """Who, what, to what, and how it ended; and nothing of other requests."""
+    """The log says who did what, to what, and how it ended; other requests are not logged."""
     settings = HttpSettings(loopback="reader")
     with structlog.testing.capture_logs() as logs:
         assert asked(made(endpoint(is_audited=True)), "POST", "/x/one").status_code == 200
@@ -217,7 +217,7 @@ def test_actions_of_admins_are_written_down_done_or_refused() -> None:
 
 
 def test_what_is_not_allowed_is_refused_before_it_is_read() -> None:
-    """Whoever is not known learns nothing: not whether a group exists, nor whether the host serves."""
+    """An unknown caller learns nothing: not whether a group exists, nor whether the host serves."""
     settings = HttpSettings(loopback="nobody")
     for each in ENDPOINTS:
         response = asked(made(settings=settings), each.method, each.path.replace("{", "").replace("}", ""))
@@ -228,7 +228,7 @@ def test_what_is_not_allowed_is_refused_before_it_is_read() -> None:
 
 
 def test_only_so_many_are_answered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next is told to come again; once others have gone, it is let in."""
+    """The next is told to come again; once others have gone, it is admitted."""
     monkeypatch.setattr(web_app, "REQUESTS_MAX", 2)
     inside, hold = asyncio.Semaphore(0), asyncio.Event()
 
@@ -251,7 +251,7 @@ def test_only_so_many_are_answered_at_once(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_what_only_the_coordinator_can_answer_is_sent_there() -> None:
-    """307 with the same path and query at its door, 503 with Retry-After while there is none."""
+    """307 with the same path and query at its door, or 503 with Retry-After while there is none."""
     led = endpoint(is_led=True)
     response = asked(made(led, leadership=Led(Here())), "POST", "/x/y")
     assert (response.status_code, response.headers[TERM], response.headers[CAS]) == (200, "3", "7")

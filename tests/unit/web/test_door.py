@@ -1,4 +1,4 @@
-"""The HTTP door of a host that starts: where it is, when it stays shut, and what it says meanwhile."""
+"""The HTTP door of a starting host: where it is, when it stays closed, and what it answers meanwhile."""
 
 import asyncio
 import datetime
@@ -35,7 +35,7 @@ def opened(
     settings: HttpSettings | None = None,
     work: Callable[[str], Awaitable[object]] | None = None,
 ) -> dict[str, str]:
-    """What the session would say of the door; *work* is done while it is open."""
+    """What the session would say of the door; *work* runs while it is open."""
     if settings is not None:
         (layout.directory / FILE).write_bytes(msgspec.json.encode(settings))
 
@@ -61,7 +61,7 @@ def test_a_door_is_on_loopback_and_stays_where_it_was(layout: Layout) -> None:
 
 
 def test_nothing_is_written_before_the_heart_watches_over_the_disk(layout: Layout) -> None:
-    """A disk that hangs would hang the host, unseen (K3)."""
+    """A hanging disk would hang the host without being noticed (K3)."""
 
     async def run() -> None:
         door = HttpDoor(layout, "main", HOST)
@@ -77,7 +77,7 @@ def test_nothing_is_written_before_the_heart_watches_over_the_disk(layout: Layou
 
 
 def test_another_may_have_taken_its_place(layout: Layout) -> None:
-    """Then it goes elsewhere, and the session says where."""
+    """Then the door listens elsewhere, and the session says where."""
     port = int(opened(layout)["http"].rpartition(":")[2])
     with socket.create_server(("127.0.0.1", port)):
         assert opened(layout)["http"] != f"http://127.0.0.1:{port}"
@@ -108,7 +108,7 @@ def test_a_door_that_must_not_open_stays_shut_and_ends_nothing(
 
 
 def test_the_settings_say_who_comes_in(layout: Layout) -> None:
-    """A token lets in, and without it this machine is nobody when it is told so; over TLS as well."""
+    """A token admits; without one, settings may refuse callers on this machine; over TLS as well."""
     now = datetime.datetime.now(datetime.UTC)
     certs = layout.directory / "certs"
     create_domain(certs, "main", now)
@@ -125,4 +125,4 @@ def test_the_settings_say_who_comes_in(layout: Layout) -> None:
             statuses.append((await client.get(f"{url}/v1/groups")).status_code)
 
     assert opened(layout, settings, work)["http"].startswith("https://127.0.0.1:")
-    assert statuses == [503, 401, 401]  # 503: let in, and the host is still starting
+    assert statuses == [503, 401, 401]  # 503: admitted, and the host is still starting

@@ -19,7 +19,7 @@ SKEW_S = SLACK_S // 2
 
 
 def test_the_same_key_is_the_same_id_at_every_host() -> None:
-    """Nothing but the key, the group and the group's time goes into it."""
+    """The id depends only on the key, the group and the group's time."""
     assert keyed("shop", GROUP, "k", NOW_S) == keyed("shop", GROUP, "k", NOW_S)
 
 
@@ -27,7 +27,7 @@ def test_the_same_key_is_the_same_id_at_every_host() -> None:
     "other", [("ops", GROUP, "k"), ("shop", GroupId(8), "k"), ("shop", GROUP, "l"), ("shop\0k", GROUP, "")]
 )
 def test_another_caller_group_or_key_is_another_request(other: tuple[str, GroupId, str]) -> None:
-    """One caller's key can neither be repeated nor be asked for by another's."""
+    """One caller's key can neither be repeated nor asked about by another."""
     assert keyed(*other, NOW_S).request.client != keyed("shop", GROUP, "k", NOW_S).request.client
 
 
@@ -56,7 +56,7 @@ class Group:
         self.runs = 0
 
     def at(self, time_s: int) -> None:
-        """It is *time_s*: what was to arrive by now has, and nobody waits for the answer any more."""
+        """Advance to *time_s*: what was due by now arrives, and nobody waits for its answer any more."""
         while self._late and self._late[0][0] <= time_s:
             late_s, _, request, is_question = heapq.heappop(self._late)
             self._table.advance(late_s)
@@ -64,7 +64,7 @@ class Group:
         self._table.advance(time_s)
 
     def send(self, request: RequestId, is_question: bool, fate: "Fate") -> Verdict | None:
-        """A copy that arrives now, or later, or both; what is answered now."""
+        """Send a copy that arrives now, or later, or both; returns the answer given now."""
         if fate.again_s:
             again_s = self._table.time_s + fate.again_s
             heapq.heappush(self._late, (again_s, len(self._late), request, is_question))
@@ -84,14 +84,14 @@ class Group:
 
 @dataclass(frozen=True)
 class Fate:
-    """Of what one door sends: lost now, and held up on the way for so long (0: not at all)."""
+    """What happens to a message: whether it is lost now, and how late a copy arrives (0 for no copy)."""
 
     is_lost: bool
     again_s: int
 
 
 def repeat(group: Group, time_s: int, skew_s: int, fate: Fate) -> bool:
-    """What a door does with a call under the key; whether it has an answer."""
+    """What a door does with a call under the key; returns whether it has an answer."""
     group.at(time_s)
     ids = keyed("shop", GROUP, "k", time_s + skew_s)
     if ids.before is not None:
@@ -115,8 +115,9 @@ fates = st.builds(Fate, st.booleans(), st.sampled_from([0, 60, 900, 1700, 7200])
 def test_repetitions_run_once_whatever_is_lost_or_held_up(
     start_s: int, repetitions: list[tuple[int, int, Fate]]
 ) -> None:
-    """Doors send the call at some time, by clocks that differ a little. What they send is lost, or arrives
-    hours later as well, from a host that was paused. It runs at most once; whoever has an answer, once."""
+    """Doors send the call at various times, by clocks that differ a little. What they send is lost, or also
+    arrives hours later, from a host that was paused. It runs at most once, and exactly once if anyone has an
+    answer."""
     group = Group()
     first_s = NOW_S + start_s
     tries = [(0, 0, Fate(False, 0)), *sorted(repetitions, key=lambda each: each[0])]
@@ -133,7 +134,7 @@ def test_repetitions_run_once_whatever_is_lost_or_held_up(
 def test_a_call_that_is_lost_at_first_runs_at_most_once(
     start_s: int, repetitions: list[tuple[int, int, Fate]]
 ) -> None:
-    """As above, where nobody knows which copy will be the first to arrive."""
+    """As above, but nobody knows which copy will be the first to arrive."""
     group = Group()
     for later_s, skew_s, fate in sorted(repetitions, key=lambda each: each[0]):
         repeat(group, NOW_S + start_s + later_s, skew_s, fate)

@@ -1,4 +1,4 @@
-"""What may be set about the HTTP door, and what keeps it shut."""
+"""The settings of the HTTP door, and what keeps it closed."""
 
 from hashlib import sha256
 from pathlib import Path
@@ -30,7 +30,7 @@ def test_without_a_file_only_this_machine_is_let_in(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_cannot_be_meant_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
-    """With the file's name and the reason."""
+    """The error names the file and the reason."""
     (tmp_path / FILE).write_text(text, encoding="utf-8")
     with pytest.raises(InvalidRequest, match=FILE) as raised:
         read_settings(tmp_path)
@@ -53,5 +53,5 @@ def test_a_file_that_cannot_be_meant_is_refused(tmp_path: Path, text: str, compl
     ],
 )
 def test_beyond_this_machine_it_takes_tls_and_known_clients(settings: HttpSettings, is_open: bool) -> None:
-    """Certificates serve as both; without TLS only on an explicit word, and never for everybody."""
+    """Certificates provide both; without TLS only if explicitly permitted, and never for everybody."""
     assert (settings.problems() == []) == is_open

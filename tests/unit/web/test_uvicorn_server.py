@@ -1,4 +1,4 @@
-"""The HTTP server on a loop, with real connections: bounds before there is a request, and certificates."""
+"""The HTTP server with real connections: limits before there is a request, and certificates."""
 
 import asyncio
 import datetime
@@ -40,7 +40,7 @@ def served(
     tls: ssl.SSLContext | None = None,
     client: ssl.SSLContext | None = None,
 ) -> None:
-    """Run *work* against a server; it is given a way to connect."""
+    """Run *work* against a server; *work* gets a function that connects."""
 
     async def run() -> None:
         site = WebContext(AccessPolicy(settings or HttpSettings(), "main"), Metrics(), NoCoordinator())
@@ -68,7 +68,7 @@ def served(
 
 
 async def said(streams: Streams, *sent: bytes) -> bytes:
-    """Everything that comes until the other end closes."""
+    """Everything that arrives until the other end closes."""
     reader, writer = streams
     for each in sent:
         writer.write(each)
@@ -89,7 +89,7 @@ def problem_in(answer: bytes) -> str:
     "sent", [b"hello\r\n\r\n", b"GET / HTTP/1.1\r\nx: " + b"y" * 2 * HEAD_BYTES_MAX, b"\x16\x03\x01\x00\x00"]
 )
 def test_what_is_no_http_is_told_so_and_hung_up_on(sent: bytes) -> None:
-    """In the same form as every problem; a head that does not end is cut off at its bound."""
+    """The answer has the same form as every problem; a head that does not end is cut off at the limit."""
 
     async def work(connect: Callable[[], Awaitable[Streams]]) -> None:
         answer = await said(await connect(), sent, b"\r\n\r\n")
@@ -99,7 +99,7 @@ def test_what_is_no_http_is_told_so_and_hung_up_on(sent: bytes) -> None:
 
 
 def test_whoever_connects_and_says_nothing_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also after a beginning, and after a request that was answered."""
+    """This also holds after a partial request, and after a request that was answered."""
     monkeypatch.setattr(door, "HEAD_S", 0.2)
 
     async def work(connect: Callable[[], Awaitable[Streams]]) -> None:
@@ -124,7 +124,7 @@ def test_only_so_many_connections_are_kept(monkeypatch: pytest.MonkeyPatch) -> N
             assert (await reader.readline()).startswith(b"HTTP/1.1 200")
         assert problem_in(await said(await connect())) == "overloaded"
         kept[0][1].close()
-        while True:  # the server hears of it when it does
+        while True:  # until the server has noticed
             reader, writer = await connect()
             writer.write(ASK)
             if (await reader.readline()).startswith(b"HTTP/1.1 200"):
@@ -140,7 +140,7 @@ def test_only_so_many_connections_are_kept(monkeypatch: pytest.MonkeyPatch) -> N
 def test_beyond_loopback_a_certificate_or_a_token_says_who_it_is(
     tmp_path: Path, id: str | None, token: str, status: int
 ) -> None:
-    """Mutual TLS with certificates of `holdfast certs`; who has a token needs no certificate."""
+    """Mutual TLS with certificates of `holdfast certs`; a client with a token needs no certificate."""
     now = datetime.datetime.now(datetime.UTC)
     create_domain(tmp_path, "main", now)
     issue(tmp_path, Role.HOST, "host1", now, addresses=("localhost",))

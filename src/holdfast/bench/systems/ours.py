@@ -36,7 +36,7 @@ NOBODY: Final = "127.0.0.1:1"
 
 @dataclass(frozen=True, slots=True)
 class Holdfast:
-    """A warm passive group of *members* members, one to a host."""
+    """A warm passive group of *members* members, one on each host."""
 
     durability: Durability = "disk"
     members: int = 3
@@ -65,7 +65,7 @@ class Holdfast:
 
 
 class RunningHoldfast:
-    """A domain with its one group whole."""
+    """A domain whose one group is whole."""
 
     def __init__(self, domain: Domain, group: Group[Counter], status: DomainStatus) -> None:
         self.group = group
@@ -77,14 +77,14 @@ class RunningHoldfast:
         return await drive(lambda: group.call(add, 1), in_flight=in_flight, seconds=seconds, pids=self.pids)
 
     async def load_payload(self, payload: bytes, *, in_flight: int, seconds: float) -> Load:
-        """The same with an argument of some size."""
+        """Measure the load of calls with an argument of some size."""
         put, group = Counter.put, self.group
         return await drive(
             lambda: group.call(put, payload), in_flight=in_flight, seconds=seconds, pids=self.pids
         )
 
     async def info(self) -> GroupInfo:
-        """The group as it stands."""
+        """Return the current state of the group."""
         (info,) = await self._domain.groups()
         return info
 
@@ -103,9 +103,11 @@ class RunningHoldfast:
 async def started_domain(
     directory: Path, *, hosts: int, etcd: Sequence[str] = (), loss_s: float | None = None
 ) -> AsyncIterator[tuple[Description, DomainStatus]]:
-    """A domain in *directory* whose hosts all live; it has ended afterwards. *etcd*: endpoints of its
-    authority, if that is not to be the embedded one; *loss_s*: when a host is taken for lost, if not as
-    usual."""
+    """Start a domain in *directory* and wait until all hosts live; it ends with the context.
+
+    *etcd*: the endpoints of its authority, if not the embedded one. *loss_s*: when a host counts as lost, if
+    not the default.
+    """
     layout = Layout(directory / "domain")
     description = describe(
         layout, hosts=hosts, etcd=etcd, app=directory, loss_s=loss_s, allowed_classes=CLASSES
@@ -133,8 +135,10 @@ class LoneHost:
 
 @asynccontextmanager
 async def lone_host(directory: Path, domain: Description, host: HostId) -> AsyncIterator[LoneHost]:
-    """One more host of *domain*, on a machine of its own as it were: no agent is there that starts it again,
-    or proves that it is dead. It is in session, and has ended afterwards."""
+    """Start one more host of *domain*, as if on its own machine.
+
+    No agent restarts it or proves that it is dead. It has a session, and ends with the context.
+    """
     layout = Layout(directory / host)
     description = msgspec.structs.replace(domain, hosts=(host,), agent_address=NOBODY)
     layout.write(description)
@@ -165,12 +169,12 @@ def url_of(description: Description, status: DomainStatus) -> str:
 
 
 def pids_of(status: DomainStatus) -> dict[str, int]:
-    """The domain's processes but for the agent and the authority, which no call passes through."""
+    """Return the domain's processes except the agent and the authority, which no call passes through."""
     return {str(host.id): host.pid for host in status.hosts if host.pid is not None}
 
 
 async def _until_whole(domain: Domain, members: int) -> None:
-    """Wait until every member is in sync, so that each call is held by all of them."""
+    """Wait until every member is in sync, so that each call is stored by all of them."""
     try:
         async with asyncio.timeout(START_S):
             while True:

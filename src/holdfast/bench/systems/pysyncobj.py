@@ -1,6 +1,7 @@
-"""PySyncObj: three processes, the callers inside the leader's, since it has no clients of its own.
+"""The peer PySyncObj: three processes, with the callers inside the leader's, since it has no clients.
 
-It keeps its state in memory; the journal it can write is never synced. So it is beside our groups in memory.
+It keeps its state in memory; the journal it can write is never synced. So it is compared with groups in
+memory.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ TUNED: Final = {"autoTickPeriod": 0.001, "appendEntriesPeriod": 0.001}
 
 @dataclass(frozen=True, slots=True)
 class PySyncObj:
-    """With the options its own documents name for speed, or as it is shipped."""
+    """PySyncObj with the options that its own documentation recommends for speed, or with its defaults."""
 
     is_tuned: bool = True
     durability: Durability = "memory"
@@ -111,7 +112,7 @@ class RunningPySyncObj:
         return elapsed
 
     async def _leader(self) -> Member | None:
-        """The member that all agree upon."""
+        """Return the leader if all members agree on it, otherwise None."""
         named = [await member.ask(WhoLeads()) for member in self._members]
         if len(set(named)) != 1 or named[0] is None:
             return None

@@ -1,7 +1,7 @@
-"""How the state context changes on every host or on none.
+"""Changes the state context on every host or on none.
 
 Each host that takes part runs the `participant`, in one role at a time: `bootstrap`, `coordinator` or
-`replica`. An update is a two-phase commit whose commit point is a record at the authority; `state_file` keeps
-what a host holds, and `dedup` grants a repeated change once. What the context holds is the business of the
-application that stands on it.
+`replica`. An update is a two-phase commit whose commit point is a record at the authority. `state_file` keeps
+a host's context on disk, and `dedup` makes a repeated change only once. To this package the context is just
+bytes; the application on top gives them a meaning.
 """

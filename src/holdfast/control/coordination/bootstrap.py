@@ -1,13 +1,12 @@
-"""Bootstrap: settle what was left open, join, and learn who coordinates (IM F1, N-3).
+"""Bootstrap: settles what was left open, joins the control plane, and finds out who coordinates (IM F1, N-3).
 
-Every way into a role leads through here, in this order: a left-over log is settled by the authority's record;
-the process joins, saying which context it holds; then it takes the role that the current term gives it,
-electing if that names nobody who lives.
+Every role starts here, in this order. A left-over log is settled by the authority's record. The process joins
+and declares which context it holds. Then it takes the role that the current term gives it, and starts an
+election if the term names no living coordinator.
 
-Going on from this host's copy of the context, when a person says so (T4).
-
-The copy is logged as the next update, and the authority's record makes it the committed one: so whatever
-interrupts this, the log is settled by the record as every other is.
+:class:`ContextRecovery` makes this host's copy of the context the committed one, when a person says so (T4).
+The copy is logged as the next update, and the authority's record commits it. So if anything interrupts the
+recovery, the record settles the log like any other.
 """
 
 from collections.abc import Callable
@@ -39,7 +38,8 @@ from holdfast.model.ids import HostId, Term
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """How things stand, and what became of the transaction whose log is here."""
+    """The state of the control plane at the authority, and the outcome of the transaction whose log is left
+    over here."""
 
     standing: Standing
     left: Transaction | NoTransaction | None
@@ -53,9 +53,9 @@ def survey(log_cas: int | None) -> Recipe[Surveyed]:
 
 
 class Bootstrap(RoleBase):
-    """*given_up*: the last term that this process has coordinated and left; *is_dead* tells who is proved to
-    be, *is_silent* who was not heard as coordinator of a term; *coordinate*, *follow* and *look_on* end the
-    bootstrap."""
+    """The role of a process that has yet to find its role. *given_up* is the last term that this process
+    coordinated and left. *is_dead* says whether a process is proved dead. *is_silent* says whether a host was
+    silent as coordinator of a term. *coordinate*, *follow* and *look_on* end the bootstrap."""
 
     def __init__(
         self,
@@ -80,7 +80,8 @@ class Bootstrap(RoleBase):
         self._has_joined = False
 
     def begin(self) -> None:
-        # What an earlier role asked of the disk must be there, or it would be found missing and come later.
+        # Writes that an earlier role started must be done first, or they would seem to be missing and appear
+        # later.
         self.me.archive.when_idle(self.still(self._survey))
 
     def _survey(self) -> None:
@@ -112,12 +113,12 @@ class Bootstrap(RoleBase):
     def _settle(self, standing: Standing, left: Transaction | NoTransaction | None) -> None:
         archive = self.me.archive
         if isinstance(left, Transaction) and left.status is Status.INITIAL:
-            # Its coordinator may still commit it; only a new term makes sure that it will not (N-3).
+            # Its coordinator may still commit it; only a new term rules that out (N-3).
             self._end_or_wait(standing)
         elif isinstance(left, Transaction) and left.status is Status.COMMIT:
             archive.promote(left.cas, self.still(self._survey))
         elif isinstance(left, NoTransaction) and left.cas >= left.last and not self._has_joined:
-            # Of a recovery that was interrupted (T4). Its record may still come, until somebody has joined.
+            # The log of an interrupted recovery (T4). Its record may still appear, until somebody has joined.
             self._join(standing)
         else:
             archive.drop_log(self.still(self._survey))
@@ -169,8 +170,9 @@ class Bootstrap(RoleBase):
             self._coordinate(standing.current_term)
 
     def _be_onlooker(self, standing: Standing) -> None:
-        """Of whoever the term names, also one that was silent: nobody speaks to an onlooker that does not
-        ask, so it would be silent for ever. Those who take part elect another if it is gone."""
+        """Follow the coordinator that the term names, even one that was silent. Nobody sends to an onlooker
+        that does not ask, so to it every coordinator would be silent for ever. The participants elect another
+        if it is gone."""
         found = standing.coordinator()
         if found is None or found.value.host == self.me.host:
             self._survey_later()
@@ -179,7 +181,8 @@ class Bootstrap(RoleBase):
             self._look_on(standing.current_term, elected)
 
     def _living(self, standing: Standing) -> Participant | None:
-        """Who coordinates, unless that is over: it is gone, or this very process has given it up."""
+        """Return the coordinator, or None if its term is over: it is gone, or this very process has given the
+        term up."""
         found = standing.coordinator()
         if found is None:
             return None
@@ -191,13 +194,14 @@ class Bootstrap(RoleBase):
         return elected
 
     def _is_deposable(self, standing: Standing, coordinator: HostId) -> bool:
-        """Silence is no proof, so it counts only with those who can be elected instead: were the coordinator
-        gone they would notice too, and a host behind a broken link would depose it again and again."""
+        """Whether this host may depose a silent coordinator. Silence is no proof, so it counts only for hosts
+        that can be elected instead. If the coordinator were gone, they would notice too; otherwise a host
+        behind a broken link would depose it again and again."""
         able = (each.value.host for each in election.eligible(standing))
         return self.me.host in able and self._is_silent(coordinator, standing.current_term)
 
     def _end_or_wait(self, standing: Standing) -> None:
-        """A transaction is open: end it by a new term if nobody is left to end it, else wait."""
+        """A transaction is open: end it by a new term if no coordinator is left to end it, else wait."""
         if self._living(standing) is None:
             self._elect(standing)
         else:
@@ -206,7 +210,8 @@ class Bootstrap(RoleBase):
     def _elect(self, standing: Standing) -> None:
         able = self._able(standing)
         if not able and standing.open_transaction is None:
-            # No coordinator rather than any (IM-139): wait for one that holds the context.
+            # The domain prefers no coordinator to a wrong one (IM-139), so it waits for a host that holds the
+            # context.
             self._survey_later()
             return
         nonce = self.me.ports.nonce()
@@ -219,8 +224,8 @@ class Bootstrap(RoleBase):
         self.insist(lambda: election.elect(standing.current_term, nonce=nonce, prefer=prefer), elected)
 
     def _able(self, standing: Standing) -> list[HostId]:
-        """Who can be elected and may live: the session of one that is proved dead stands for a while, and a
-        term that named it would only be followed by the next."""
+        """Return the hosts that can be elected and are not proved dead. The session of a dead process lasts
+        for a while, and a term that named it would only be followed by another."""
         found = (each.value for each in election.eligible(standing))
         return [
             each.host
@@ -230,7 +235,8 @@ class Bootstrap(RoleBase):
 
 
 class ContextRecovery(RoleBase):
-    """*tell* gets the outcome, then *leave* leads back to bootstrap, saying why."""
+    """Makes *body* the committed context. *tell* gets the outcome; then *leave* returns to bootstrap, with
+    the reason."""
 
     def __init__(self, me: OwnPart, body: bytes, tell: Tell, leave: Callable[[str], None]) -> None:
         super().__init__(me)

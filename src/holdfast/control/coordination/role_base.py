@@ -1,4 +1,4 @@
-"""A stretch of one role. Whatever was begun in it and ends after it does nothing."""
+"""The base of the roles. Work that was started in a role and ends after the role is over has no effect."""
 
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
@@ -13,7 +13,7 @@ Answer = TypeVar("Answer")
 
 
 class OwnPart:
-    """Who and on what: the same for every role of one process."""
+    """The identity and the tools of one process, shared by all its roles."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class OwnPart:
 
 
 class RoleBase:
-    """Base of the roles: questions to the authority, and timers, that end with it."""
+    """The base of the roles: its requests to the authority and its timers end with it."""
 
     def __init__(self, me: OwnPart) -> None:
         self.me = me
@@ -49,7 +49,7 @@ class RoleBase:
         self._due.clear()
 
     def still(self, then: Callable[..., None]) -> Callable[..., None]:
-        """*then*, unless this tenure is over by then."""
+        """Wrap *then* so that it does nothing once this role is over."""
 
         def guarded(*arguments: object) -> None:
             if not self._is_over:
@@ -66,7 +66,8 @@ class RoleBase:
         self.me.ports.recipes.start(recipe, self.still(answered))
 
     def insist(self, make: Callable[[], Recipe[Any]], then: Callable[[Any], None]) -> None:
-        """Ask until the answer is definite. *make* gives the recipe with the same nonce each time (A1)."""
+        """Repeat a request until its answer is definite. *make* returns the recipe with the same nonce each
+        time (A1)."""
 
         def answered(answer: object) -> None:
             if isinstance(answer, NoAnswer | InDoubt | Contended):
@@ -77,7 +78,8 @@ class RoleBase:
         self.ask(make(), answered)
 
     def later(self, delay_ns: int, work: Callable[[], None]) -> None:
-        """About then: hosts that wait for the same do not come back in step."""
+        """Do *work* after about *delay_ns*. The time is random, so that waiting hosts do not come back in
+        step."""
         self._tag += 1
         self._due[self._tag] = work
         self._timers.set(delay_ns // 2 + self._rng.randrange(delay_ns), self._tag)

@@ -1,9 +1,8 @@
-"""A manager's durable part: its context, and beside it the log of a transaction not known to have ended.
+"""What a manager keeps on disk: its context, and the log of a transaction whose end is not known yet.
 
-Committing makes the log the context by one rename; rolling back removes it (IM-22, IM-26, IM-29). Changes are
-made one after the other, in the order they were asked for.
-
-The state context as the control plane sees it: a number and bytes that are equal where the number is.
+A commit turns the log into the context by one rename; a rollback removes the log (IM-22, IM-26, IM-29).
+Writes are made one after the other, in the order they were requested. To the control plane a :class:`Context`
+is a number and bytes; equal numbers mean equal bytes.
 """
 
 from collections import deque
@@ -23,7 +22,8 @@ DIGEST_BYTES: Final = 16
 
 
 class Context(Struct, frozen=True, array_like=True):
-    """One committed (or proposed) state context. *cas* is that of the transaction that made it; 0 of none."""
+    """One committed or proposed state context. *cas* is the number of the transaction that made it; 0 if
+    there was none."""
 
     cas: int = 0
     body: bytes = b""
@@ -46,8 +46,8 @@ Then = Callable[[], None]
 
 
 class StateFile:
-    """What this host keeps. *damaged* names what could not be read at the start and counts as absent: whoever
-    holds nothing is elected by nobody, and gets the coordinator's copy (T3)."""
+    """The context and the log on this host's disk. *damaged* names what could not be read at the start; it
+    counts as absent. A host that holds nothing cannot be elected and gets the coordinator's copy (T3)."""
 
     def __init__(self, disk: Disk, on_failed: Callable[[HoldfastError], None]) -> None:
         self.damaged: list[Corruption] = []
@@ -59,7 +59,7 @@ class StateFile:
         self._is_busy = False
 
     def keep_log(self, proposed: Context, then: Then) -> None:
-        """Phase one: *proposed* beside the context (IM-22)."""
+        """Phase one: store *proposed* next to the context (IM-22)."""
 
         def write(done: Then) -> None:
             def written() -> None:
@@ -71,12 +71,12 @@ class StateFile:
         self._enqueue(write, then)
 
     def promote(self, cas: int, then: Then) -> None:
-        """Commit: the log of *cas* becomes the context (IM-29)."""
+        """Commit: make the log of *cas* the context (IM-29)."""
 
         def rename(done: Then) -> None:
             log = self.log
             invariant(log is not None and log.cas == cas, f"only a log that was kept is promoted, not {cas}")
-            assert log is not None  # for the type checker: the invariant has stopped us otherwise
+            assert log is not None  # for the type checker only
 
             def renamed() -> None:
                 self.context, self.log = log, None
@@ -87,7 +87,7 @@ class StateFile:
         self._enqueue(rename, then)
 
     def drop_log(self, then: Then) -> None:
-        """Roll back (IM-26). Nothing happens when there is no log."""
+        """Roll back by removing the log (IM-26), if there is one."""
 
         def remove(done: Then) -> None:
             def removed() -> None:
@@ -99,8 +99,8 @@ class StateFile:
         self._enqueue(remove, then)
 
     def replace(self, context: Context, then: Then) -> None:
-        """Take the coordinator's copy (IM-75). The log of an older update goes first: settled later, it would
-        take the copy's place."""
+        """Store the coordinator's copy (IM-75). The log of an older update is removed first, because settling
+        it later would replace the copy."""
         if self.log is not None and self.log.cas < context.cas:
             self.drop_log(lambda: None)
 
@@ -114,11 +114,11 @@ class StateFile:
         self._enqueue(write, then)
 
     def when_idle(self, then: Then) -> None:
-        """Call *then* once everything asked for so far is durable."""
+        """Call *then* once everything requested so far is durable."""
         self._enqueue(lambda done: done(), then)
 
     def on_synced(self, token: Token, ok: bool) -> bool:
-        """Take the disk's answer; False when it was not for the archive."""
+        """Handle a sync result of the disk. Returns False if it was not for this file."""
         return self._context_file.on_synced(token, ok) or self._log_file.on_synced(token, ok)
 
     def _enqueue(self, work: Callable[[Then], None], then: Then) -> None:

@@ -1,5 +1,5 @@
-"""What the replication manager does about the difference between desired and observed state.
+"""Compares the desired with the observed state of the domain, and plans what to do about the difference.
 
-`spec` holds both, `planner` computes the actions that bring one to the other, `criteria` are what factories
-are told, `reactions` what follows from a reported fault.
+`spec` holds both states, `planner` computes the actions that turn one into the other, `criteria` are what
+factories are told, and `reactions` follow from reported faults.
 """

@@ -1,9 +1,10 @@
 """Filters: which fault events a consumer wants, in the Extended Trader Constraint Language.
 
-A constraint goes from text to tokens (:mod:`.tokens`) to a tree (:mod:`.parser`, :mod:`.tree`), once; the
-tree is then asked of each event (:mod:`.evaluation`). :class:`.Filter` keeps the constraints of one consumer.
-Everything is bounded: letters, words, depth, and so the steps of each answer. Of the standard's language,
-unions and ``$curtime`` are refused: no event holds the one, and replicas do not agree on the other.
+A constraint is turned once from text into tokens (:mod:`.tokens`) and into a tree (:mod:`.parser`,
+:mod:`.tree`). The tree is then evaluated for each event (:mod:`.evaluation`). :class:`.Filter` keeps the
+constraints of one consumer. Letters, words and depth are bounded, and so are the steps of each evaluation. Of
+the standard's language, unions and ``$curtime`` are refused: no event holds a union, and replicas do not
+agree on the time.
 """
 
 from holdfast.faults.filters.constraints import ConstraintExp, ConstraintId, ConstraintInfo

@@ -1,5 +1,6 @@
-"""What may be wrong with an order about groups, members and objects, by the names of the source (FTC-173 to
-FTC-177). What may be wrong with properties is said in :mod:`~holdfast.model.properties`.
+"""Errors of requests about groups, members and objects, by the source's names (FTC-173 to FTC-177).
+
+Errors of properties are in :mod:`~holdfast.model.properties`.
 """
 
 from typing import Any
@@ -8,14 +9,14 @@ from holdfast.model.errors import InvalidRequest
 
 
 class InterfaceNotFound(InvalidRequest):
-    """Raised when a part of the infrastructure is asked for that is not registered (FTC-181)."""
+    """Raised when somebody asks for a part of the infrastructure that is not registered (FTC-181)."""
 
     code = "interface_not_found"
     exception = "InterfaceNotFound"
 
 
 class MemberAlreadyPresent(InvalidRequest):
-    """Raised when a group is to have a second member at a location (FTC-134)."""
+    """Raised when a group would get a second member at a location (FTC-134)."""
 
     code = "member_already_present"
     exception = "MemberAlreadyPresent"
@@ -29,14 +30,14 @@ class MemberNotFound(InvalidRequest):
 
 
 class ObjectNotFound(InvalidRequest):
-    """Raised when a factory has made no such object, or has deleted it (FTC-208)."""
+    """Raised when a factory has not created such an object, or has deleted it (FTC-208)."""
 
     code = "object_not_found"
     exception = "ObjectNotFound"
 
 
 class ObjectNotCreated(InvalidRequest):
-    """Raised when a factory was asked for an object and its class failed to make one."""
+    """Raised when a factory was asked for an object and its class failed to create one."""
 
     code = "object_not_created"
     exception = "ObjectNotCreated"
@@ -50,21 +51,21 @@ class ObjectNotAdded(InvalidRequest):
 
 
 class PrimaryNotSet(InvalidRequest):
-    """Raised when the member that is to be primary cannot be one, because it is not in-sync."""
+    """Raised when the requested member cannot become primary, because it is not in sync."""
 
     code = "primary_not_set"
     exception = "PrimaryNotSet"
 
 
 class BadReplicationStyle(InvalidRequest):
-    """Raised when a primary is to be set of a group whose style has none (FTC-200)."""
+    """Raised when somebody sets the primary of a group whose style has none (FTC-200)."""
 
     code = "bad_replication_style"
     exception = "BadReplicationStyle"
 
 
 class NoFactory(InvalidRequest):
-    """Raised when no factory at a location can make an object of a class (FTC-176)."""
+    """Raised when no factory at a location can create an object of a class (FTC-176)."""
 
     code = "no_factory"
     exception = "NoFactory"
@@ -80,7 +81,7 @@ class NoFactory(InvalidRequest):
 
 
 class InvalidCriteria(InvalidRequest):
-    """Raised when a factory does not understand what it is told (FTC-177)."""
+    """Raised when a factory does not understand its criteria (FTC-177)."""
 
     code = "invalid_criteria"
     exception = "InvalidCriteria"
@@ -95,7 +96,7 @@ class InvalidCriteria(InvalidRequest):
 
 
 class CannotMeetCriteria(InvalidRequest):
-    """Raised when a factory understands what it is told, and cannot do it (FTC-177)."""
+    """Raised when a factory understands its criteria but cannot meet them (FTC-177)."""
 
     code = "cannot_meet_criteria"
     exception = "CannotMeetCriteria"

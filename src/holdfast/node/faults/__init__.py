@@ -1,5 +1,5 @@
-"""What one host sees of faults, and how the domain's notifier hears of it.
+"""How one host detects faults and how its reports reach the domain's fault notifier.
 
-`detector` makes reports of what the host sees anyway, `shipper` brings them to the notifier in the
-background, and `consumer` is how the replication manager hears of faults.
+`detector` turns what the host observes anyway into reports, `shipper` delivers them to the notifier in the
+background, and through `consumer` the replication manager learns of faults.
 """

@@ -1,8 +1,8 @@
-"""What a host's log must hold after a restart: an independent account of everything that was asked of it.
+"""What a host's log must contain after a restart, derived from an independent record of all requests.
 
-A log takes changes in one order, over all groups. After a crash it must hold exactly what some prefix of
-them amounts to, and that prefix must include every change that was reported durable: nothing acknowledged
-is lost, nothing is invented, nothing is kept whose predecessor is gone.
+A log takes the changes of all groups in one order. After a crash it must contain exactly the result of some
+prefix of those changes, and that prefix must include every change that was reported durable: nothing
+acknowledged is lost, nothing is invented, and nothing is kept whose predecessor is gone.
 """
 
 from collections import deque
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class History:
-    """One group: the bodies after *floor*, in order."""
+    """The log of one group: the bodies after *floor*, in order."""
 
     floor: int = 0
     bodies: list[bytes] = field(default_factory=list)
@@ -32,7 +32,7 @@ def appended(body: bytes, count: int = 1) -> Change:
 
 
 def operations(body: bytes, count: int) -> list[bytes]:
-    """A record as the operations it holds: its body stands for the first of them."""
+    """Split a record into the operations it contains: its body stands for the first of them."""
     return [body] + [b""] * (count - 1)
 
 
@@ -52,7 +52,7 @@ def floored(position: int) -> Change:
 
 
 class Ledger:
-    """The account of one store."""
+    """The record of all changes requested of one store's log."""
 
     def __init__(self) -> None:
         self.state: dict[int, History] = {}
@@ -62,11 +62,14 @@ class Ledger:
         self._waiting: deque[tuple[int, int, Change]] = deque()
 
     def asked(self, number: int, group: int, change: Change) -> None:
-        """The log took a change under *number*."""
+        """Record that the log took a change under *number*."""
         self._waiting.append((number, group, change))
 
     def durable(self, number: int) -> int:
-        """The log said that everything up to *number* is durable; returns how many changes that settled."""
+        """Record that the log reported everything up to *number* as durable.
+
+        Return how many changes became durable.
+        """
         waiting, state, added = self._waiting, self.state, list[tuple[int, int, Change]]()
         while waiting and waiting[0][0] <= number:
             change = waiting.popleft()
@@ -76,7 +79,7 @@ class Ledger:
         return len(added)
 
     def acknowledged(self, group: int) -> int:
-        """Up to which position the group's records are durable."""
+        """Return the position up to which the group's records are durable."""
         return self.state[group].tail if group in self.state else 0
 
     def has_waiting(self, group: int) -> bool:
@@ -84,11 +87,11 @@ class Ledger:
         return any(waiting == group for _, waiting, _ in self._waiting)
 
     def objection(self, found: dict[int, History], *, lost_reports: int = 0) -> str | None:
-        """What is wrong with what the log holds after a restart; None when it is as it must be.
+        """Return what is wrong with the log's content after a restart; None when it is correct.
 
-        It may lack what the last *lost_reports* added: the log reports batch by batch, and each of so many
-        faults may have spoilt the batch that was the last one readable, and with it the mark that vouched
-        for the one before.
+        The log may lack what the last *lost_reports* reports added. The log reports batch by batch, and each
+        of that many faults may have destroyed the last readable batch, and with it the mark that confirmed
+        the batch before.
         """
         state, last = self._before(lost_reports) if lost_reports else (copied(self.state), [])
         wrong = first_wrong = _difference(state, found)
@@ -100,14 +103,17 @@ class Ledger:
         return wrong and first_wrong
 
     def accept(self, found: dict[int, History]) -> None:
-        """The log is open again with *found*: that is durable now, whatever else was asked before."""
+        """Record that the log is open again with *found*.
+
+        That is durable now, whatever else was requested before.
+        """
         self.state = copied(found)
         self._accepted = copied(found)
         self._reports.clear()
         self._waiting.clear()
 
     def _before(self, lost_reports: int) -> tuple[dict[int, History], list[tuple[int, int, Change]]]:
-        """What was durable before the last reports, and what those added."""
+        """Return what was durable before the last *lost_reports* reports, and what those reports added."""
         state = copied(self._accepted)
         for report in self._reports[:-lost_reports]:
             for change in report:

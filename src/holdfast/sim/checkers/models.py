@@ -1,8 +1,8 @@
-"""Models: what a key's operations do when they run one at a time.
+"""Models: what the operations on a key do when they run one at a time.
 
 A model turns an operation into a *step*: a function from the state before to the state after, or
-``IMPOSSIBLE`` when the operation could not have answered as it did. States are small hashable values,
-because the search remembers those it has seen; hence a list is known by a number (:class:`ListModel`).
+``IMPOSSIBLE`` when the operation could not have answered as it did. States are small hashable values, because
+the search remembers those it has seen. This is why a list is represented by a number (:class:`ListModel`).
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -26,7 +26,7 @@ Step = Callable[[Hashable], Hashable]
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """An operation ready for the search."""
+    """An operation prepared for the search."""
 
     operation: Operation
     step: Step
@@ -38,14 +38,14 @@ class Model(Protocol):
     initial: Hashable
 
     def compile(self, operations: Sequence[Operation]) -> list[Compiled]:
-        """The operations that matter, in the same order; none has failed, all are of one key.
+        """Prepare the operations that matter, in the same order; none has failed, and all are of one key.
 
         Operations of unknown outcome may be left out when no answer can depend on them.
         """
         ...
 
     def show(self, state: Hashable) -> str:
-        """The state for people."""
+        """Return the state as text for people."""
         ...
 
 
@@ -80,10 +80,10 @@ class RegisterModel:
 
 
 def _without_unseen_writes(operations: Sequence[Operation]) -> list[Operation]:
-    """Leave out what has an unknown outcome and a value that nobody saw.
+    """Leave out writes of unknown outcome whose value nobody saw.
 
-    If such a write was placed, no answer falls between it and the next write, so it may as well be absent.
-    A failed compare-and-set sees every value but one, so with one of those all writes stay.
+    If such a write was placed, no answer would fall between it and the next write, so it may as well be
+    absent. A failed compare-and-set sees every value but one, so all writes stay if there is one.
     """
     known = [operation for operation in operations if operation.outcome is Outcome.OK]
     unknown = [
@@ -108,7 +108,7 @@ _NOTHING: Final = ("no value",)
 
 
 def _needed(operation: Operation) -> Hashable:
-    """The value that must have been in the register for this operation to end as it did."""
+    """Return the value that must have been in the register for this operation to end as it did."""
     match operation.request:
         case Read():
             return operation.result
@@ -123,7 +123,7 @@ def _set(operation: Operation) -> Hashable:
 
 
 class CounterModel:
-    """A counter: ``Add`` answers the sum, ``Read`` too."""
+    """A counter: ``Add`` and ``Read`` both answer the total."""
 
     def __init__(self, initial: int = 0) -> None:
         self.initial: Hashable = initial
@@ -151,10 +151,10 @@ class CounterModel:
 
 
 class ListModel:
-    """A list: ``Append`` answers the position, ``Read`` the whole as a tuple.
+    """A list: ``Append`` answers the position, ``Read`` the whole list as a tuple.
 
-    Each distinct list gets a number when it is first met, so that a step costs the same however long
-    the list is. Tokens that no answer shows are all taken for one, since nothing tells them apart.
+    Each distinct list gets a number when it first occurs, so that a step costs the same however long the list
+    is. All tokens that no answer shows are treated as one token, since nothing distinguishes them.
     """
 
     UNSEEN: Final = ("unseen token",)
@@ -216,7 +216,7 @@ class ListModel:
 
 
 def _shown(operation: Operation) -> tuple[Hashable, ...]:
-    """The tokens that the answer shows."""
+    """Return the tokens that the answer shows."""
     if not isinstance(operation.request, Read):
         return ()
     if not isinstance(operation.result, tuple):

@@ -1,8 +1,8 @@
 """SQLite on a simulated disk: the real library, with every file operation under the simulator's control.
 
 A process opens its database through a :class:`SimVfs` on its own disk handle. A power cut or kill raised
-inside a file operation comes out of the SQLite call that made it. Once the process has ended the handle is
-stale, so whatever SQLite still does while a dead connection is unwound or collected reaches no disk.
+inside a file operation comes out of the SQLite call that made it. Once the process has ended, the handle is
+stale, so nothing that SQLite still does while a dead connection is unwound or collected reaches a disk.
 Shared memory is not offered: WAL works in exclusive locking mode only.
 """
 
@@ -38,7 +38,7 @@ _names = itertools.count(1)
 
 
 class _Nowhere:
-    """What is left of a disk when the collector has taken a world apart while SQLite still closes a file."""
+    """Stands in for a disk whose world was garbage collected while SQLite still closes a file."""
 
     is_stale = True
 
@@ -71,8 +71,10 @@ _NOWHERE: Final = _Nowhere()
 
 
 class SimVfs(apsw.VFS):
-    """The file system of one process, which keeps it for as long as it lives; pass :attr:`name` to
-    ``apsw.Connection``."""
+    """The file system of one process, kept as long as the process lives.
+
+    Pass :attr:`name` to ``apsw.Connection``.
+    """
 
     _disk: DiskHandle | _Nowhere = _NOWHERE
 
@@ -125,7 +127,7 @@ class SimVfs(apsw.VFS):
         return UNIX_EPOCH_JULIAN_MS + self._wall() // 1_000_000
 
     def _seed_sqlite(self) -> None:
-        """Let SQLite's own generator (salts of the WAL) start from this world's seed, whatever ran before."""
+        """Seed SQLite's own generator (salts of the WAL) from this world's seed, whatever ran before."""
         default = apsw.vfs_names()[0]
         apsw.set_default_vfs(self.name)
         apsw.randomness(0)
@@ -134,17 +136,18 @@ class SimVfs(apsw.VFS):
 
 
 class SimVfsFile:
-    """One open file. Locks are granted always: a simulated file has one process at a time.
+    """One open file. Locks are always granted, because only one process at a time uses a simulated file.
 
-    SQLite holds it where the collector does not look, so it must not hold the disk, and with it the world: of
-    connections that are never closed, as a dead process closes none, every world would stay.
+    The garbage collector cannot see SQLite's reference to this object, so this object must not refer to the
+    disk and thereby to the world. Otherwise every world with an unclosed connection would stay in memory, and
+    a dead process closes none.
     """
 
     def __init__(self, disk: DiskHandle | _Nowhere, path: str, *, syncs_directory: bool) -> None:
         self._reach: Callable[[], DiskHandle | _Nowhere | None] = weakref.ref(disk)
         self._path = path
-        # As SQLite's own file system does: the first sync of a journal that this process may have created
-        # makes its name durable too.
+        # SQLite's own file system does the same: the first sync of a journal that this process may have
+        # created makes the journal's name durable too.
         self._syncs_directory = syncs_directory
 
     @property
@@ -186,7 +189,8 @@ class SimVfsFile:
         return SECTOR_BYTES
 
     def xDeviceCharacteristics(self) -> int:
-        # A write changes no bytes but its own, as SQLite assumes of Linux and the simulated disk grants.
+        # A write changes no bytes but its own; SQLite assumes this on Linux, and the simulated disk
+        # guarantees it.
         return apsw.SQLITE_IOCAP_POWERSAFE_OVERWRITE
 
     def xFileControl(self, op: int, ptr: int) -> bool:
@@ -196,7 +200,7 @@ class SimVfsFile:
 def _translated(
     operation: Callable[Parameters, Result], *args: Parameters.args, **kwargs: Parameters.kwargs
 ) -> Result:
-    """Do *operation*, failing in SQLite's words."""
+    """Call *operation*, and turn its failures into SQLite's exceptions."""
     try:
         return operation(*args, **kwargs)
     except NoSpace as error:

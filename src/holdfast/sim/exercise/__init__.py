@@ -1,9 +1,8 @@
-"""A class tried out before it is a group: operations made of its annotations, and what its object becomes.
+"""Tries out a class before it becomes a group, with operations made from its annotations.
 
-Operations are executed as a member executes them. Beside the object there is a second one that executes the
-same, as a replay does, and one that was made of the state as it was a few operations ago, as a restarted
-member is: all of them must answer alike, and their states be equal. Every few operations the state is
-captured and read back.
+Operations are executed as a member executes them. A second object executes the same operations, as a replay
+does. A third object is restored from the state of a few operations ago, as in a restarted member. All must
+give the same answers and have equal states. Every few operations the state is captured and read back.
 """
 
 from holdfast.sim.exercise.explorer import Exercised, Found, TooSlow, Unfinished, exercise

@@ -1,8 +1,8 @@
 """The kinds of faults: how each is drawn from a seed, and what it does to a world.
 
-A fault is drawn once, up front, into a :class:`FaultEvent` of plain data; applying it draws nothing more
-from the seed, so a schedule can be kept, replayed, and thinned out while the rest stays as it was.
-A lasting fault ends by itself after the time drawn for it, or with the healing.
+A fault is drawn once, before the run, into a :class:`holdfast.sim.engine.options.FaultEvent` of plain data.
+Applying it draws nothing more from the seed, so a schedule can be kept, replayed, and reduced while its other
+faults stay the same. A lasting fault ends after the time drawn for it, or when the world is healed.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""Disks: failing, hanging, full, slow, rotten, exchanged."""
+"""Disk faults: operations that fail or hang, full and slow disks, corruption, and replaced disks."""
 
 import random
 from typing import Final
@@ -68,7 +68,7 @@ def _disk_slow(world: World, event: FaultEvent) -> bool:
 
 
 def _draw_rot(rng: random.Random, _: Field) -> Parameters:
-    # Damage near the end of a log is the interesting kind: half of it goes there.
+    # Damage near the end of a log finds the most, so half of the damage goes there.
     where = rng.random() if rng.random() < 0.5 else 1 - rng.random() ** 4
     return {"where": min(where, 0.999999), "bit": rng.randrange(8)}
 
@@ -93,7 +93,7 @@ def _draw_roll_back(rng: random.Random, field: Field) -> Parameters:
 
 
 def _roll_back(world: World, event: FaultEvent) -> bool:
-    """Copy the disk now; later kill the node and put the copy back in its place."""
+    """Copy the disk now; later kill the node and restore the copy."""
     node = node_of(world, event)
     image = node.disk.copy()
 
@@ -104,7 +104,7 @@ def _roll_back(world: World, event: FaultEvent) -> bool:
         restart_later(node, event)
 
     later(world, event.parameters["after_ns"], put_back)
-    return False  # counted when it is put back
+    return False  # counted when the copy is restored
 
 
 def _draw_copy(rng: random.Random, field: Field) -> Parameters:
@@ -112,7 +112,7 @@ def _draw_copy(rng: random.Random, field: Field) -> Parameters:
 
 
 def _copy(world: World, event: FaultEvent) -> bool:
-    """Put a copy of another node's disk in the place of this node's own."""
+    """Replace this node's disk by a copy of another node's disk."""
     node, source = node_of(world, event), world.nodes.get(event.parameters["source"])
     if source is None or source is node:
         return False

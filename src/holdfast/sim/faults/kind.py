@@ -1,4 +1,4 @@
-"""What a kind of fault is, where faults may strike, and what many kinds share."""
+"""What a kind of fault is, where faults may strike, and helpers that many kinds share."""
 
 import random
 from collections.abc import Callable
@@ -17,7 +17,7 @@ Parameters = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Where faults may strike."""
+    """The nodes, clients and links that faults may strike."""
 
     nodes: tuple[str, ...]
     clients: tuple[str, ...]
@@ -33,7 +33,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class FaultKind:
-    """One kind. ``apply`` answers whether the fault had any effect (a dead node cannot be killed)."""
+    """One kind of fault. ``apply`` returns whether it had any effect (a dead node cannot be killed)."""
 
     name: str
     draw: Callable[[random.Random, Field], Parameters]
@@ -50,13 +50,13 @@ def node_of(world: "World", event: FaultEvent) -> "SimNode":
 
 
 def restart_later(node: "SimNode", event: FaultEvent) -> bool:
-    """Start it again after the time drawn; True, for the fault has struck."""
+    """Restart the node after the drawn time; returns True, because the fault has taken effect."""
     node.restart(event.parameters["restart_ns"])
     return True
 
 
 def later(world: "World", delay_ns: int, function: Callable[..., object], *args: object) -> None:
-    """Do it then, unless everything has been healed by then."""
+    """Call *function* after the delay, unless the world has been healed by then."""
 
     def act() -> None:
         if not world.is_healed:
@@ -66,5 +66,5 @@ def later(world: "World", delay_ns: int, function: Callable[..., object], *args:
 
 
 def duration(rng: random.Random, least_ns: int, most_ns: int) -> int:
-    """Short ones are as likely as long ones: the logarithm is evenly spread."""
+    """Draw a duration whose logarithm is evenly spread, so that short ones are as likely as long ones."""
     return int(least_ns * (most_ns / least_ns) ** rng.random())

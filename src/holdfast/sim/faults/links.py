@@ -1,4 +1,4 @@
-"""Links: cut in every shape, and under bad weather."""
+"""Link faults: cuts of every shape, and bad network conditions."""
 
 import random
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from holdfast.sim.faults.kind import (
 
 
 def _draw_partition(rng: random.Random, field: Field) -> Parameters:
-    """Two sides; clients fall on either."""
+    """Split all nodes and clients into two sides that cannot talk to each other."""
     everyone = [*field.nodes, *field.clients]
     rng.shuffle(everyone)
     one_side = everyone[: rng.randint(1, max(1, len(everyone) - 1))]
@@ -30,14 +30,14 @@ def _draw_isolation(rng: random.Random, field: Field) -> Parameters:
 
 
 def _draw_one_way(rng: random.Random, field: Field) -> Parameters:
-    """One node is heard but does not hear, or the other way round."""
+    """Draw one node that cannot hear the others, or that the others cannot hear."""
     deaf = rng.choice(field.nodes)
     end = rng.randrange(2)
     return _cut_for(rng, [link for link in field.all_links if link[end] == deaf])
 
 
 def _draw_partial(rng: random.Random, field: Field) -> Parameters:
-    """One pair cannot talk; everyone else can talk to both."""
+    """Draw one pair that cannot talk to each other; everyone else can talk to both."""
     if not field.all_links:
         return _cut_for(rng, [])
     a, b = rng.choice(field.all_links)
@@ -57,7 +57,7 @@ def _cut(world: World, event: FaultEvent) -> bool:
 
 
 def _flap(world: World, event: FaultEvent) -> bool:
-    """Cut and mend the same links in turn."""
+    """Cut and mend the same links repeatedly."""
     links = _links(event.parameters["links"])
     period_ns = event.parameters["period_ns"]
     for start in range(0, event.parameters["for_ns"], 2 * period_ns):
@@ -67,7 +67,7 @@ def _flap(world: World, event: FaultEvent) -> bool:
 
 
 def _draw_swizzle(rng: random.Random, field: Field) -> Parameters:
-    """Links stop one by one and come back in another order."""
+    """Draw links that are cut one by one and mended in another order."""
     pairs = [link for link in field.all_links if link[0] < link[1]]
     chosen = rng.sample(pairs, rng.randint(min(1, len(pairs)), len(pairs)))
     step = duration(rng, 10 * MILLISECOND, 300 * MILLISECOND)

@@ -1,6 +1,6 @@
-"""Processes and machines: killed, paused, without power, asleep.
+"""Faults of processes, machines and clocks.
 
-Clocks that jump, and that run fast or slow.
+Processes are killed or paused, machines lose power or sleep, and clocks jump or run fast or slow.
 """
 
 import random
@@ -63,7 +63,7 @@ def _crash_inside(world: World, event: FaultEvent, *, power: bool) -> bool:
         node.restart(event.parameters["restart_ns"])
 
     node.disk.crash_after(event.parameters["operations"], power=power, then=then)
-    return False  # counted when it strikes, if it ever does
+    return False  # counted when the crash happens, if it ever does
 
 
 def _draw_quick(rng: random.Random, _: Field) -> Parameters:

@@ -1,7 +1,7 @@
-"""The scenarios: one folder each, with everything that belongs to it.
+"""The scenarios, one folder for each.
 
-Its `scenario` module has the class as ``SCENARIO``; modules whose names begin with `planted` list bugs that
-it must find. Loaded by name, only when called for.
+The module `scenario` of a folder has the class as ``SCENARIO``. Modules whose names begin with `planted` list
+bugs that the scenario must find. A scenario is imported by name, on demand.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""What a host that starts makes of a recovery that was interrupted (T4)."""
+"""Tests what a starting host does about an interrupted recovery (T4)."""
 
 import random
 from collections.abc import Callable, Hashable
@@ -24,7 +24,8 @@ A = HostId("a")
 
 
 class Archive:
-    """Changed at once. It holds the log of a recovery, and a context that nobody has committed."""
+    """A state file that writes at once. It holds the log of a recovery, and a context that nobody has
+    committed."""
 
     def __init__(self) -> None:
         self.context = Context(3, b"three")
@@ -44,8 +45,8 @@ class Archive:
 
 
 def test_a_recovery_whose_log_was_dropped_is_not_put_on_record_later(tmp_path: Path) -> None:
-    """The request that puts it on record is on its way while the process starts anew. Were it applied after
-    the log is gone, the committed context would be nobody's (A1)."""
+    """The request that puts the recovery on record is on its way while the process restarts. If it took
+    effect after the log is gone, no host would hold the committed context (A1)."""
     bench, archive = Bench(tmp_path), Archive()
     former = bench.session(A)
     bench.run(join(former, roles=(MANAGER,), context_cas=3, nonce=bench.nonce()))

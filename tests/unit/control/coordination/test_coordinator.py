@@ -1,4 +1,4 @@
-"""The coordinator on a real authority that falls silent at the worst moment (IM D, T2)."""
+"""Tests the coordinator on a real authority that falls silent at the worst moment (IM D, T2)."""
 
 import random
 from collections.abc import Callable, Collection, Hashable, Iterator
@@ -26,7 +26,8 @@ A, B, C = map(HostId, "abc")
 
 
 class Surroundings:
-    """Clock, timers and authority of one host, by hand. *treat* stands between it and the authority."""
+    """Clock, timers and authority of one host, driven by hand. *treat* stands between the host and the
+    authority."""
 
     def __init__(self, directory: Path) -> None:
         self.bench = Bench(directory)
@@ -67,7 +68,7 @@ class Surroundings:
         return self.bench.run(join(session, roles=(MANAGER,), context_cas=0, nonce=self.bench.nonce()))
 
     def coordinator(self, *, dead: Collection[HostId] = ()) -> Coordinator:
-        """On host a, elected, which knows that the first processes of *dead* are."""
+        """A coordinator on host a, elected, which knows that the first processes of *dead* are dead."""
         session = self.bench.session(A)
         self.bench.run(join(session, roles=(MANAGER,), context_cas=0, nonce=self.bench.nonce()))
         elected = self.bench.run(elect(Term(0), nonce=self.bench.nonce(), prefer=A))
@@ -95,8 +96,8 @@ def around(tmp_path: Path) -> Iterator[Surroundings]:
 
 
 def test_an_opening_that_was_given_up_and_made_after_all_is_rolled_back(around: Surroundings) -> None:
-    """The authority opens the update, its answer is lost, and nobody answers for a while: the client is told
-    that nothing was changed. The update is open all the same, and while it is nobody can join."""
+    """The authority opens the update, but its answer is lost, and nobody answers for a while. The client is
+    told that nothing was changed. Yet the update is open, and until it ends nobody can join."""
     coordinator, told = around.coordinator(), list[Outcome]()
     around.treat = around.bench.lose_answer
     coordinator.update(b"x", told.append)
@@ -116,8 +117,8 @@ def test_an_opening_that_was_given_up_and_made_after_all_is_rolled_back(around: 
 
 
 def test_the_next_change_ends_an_opening_that_was_given_up(around: Surroundings) -> None:
-    """Also when it comes before the coordinator has looked at the record: to step down for it would fail all
-    that wait, and leave the domain without a coordinator, because one answer was lost."""
+    """This holds even if the change comes before the coordinator has polled the record. Stepping down because
+    of one lost answer would fail all waiting changes and leave the domain without a coordinator."""
     coordinator, told = around.coordinator(), list[Outcome]()
     around.treat = around.bench.lose_answer
     coordinator.update(b"x", told.append)
@@ -137,7 +138,7 @@ def test_the_next_change_ends_an_opening_that_was_given_up(around: Surroundings)
 
 
 def test_changes_that_do_not_fit_one_message_wait_for_the_next_update(around: Surroundings) -> None:
-    """A message longer than a frame ends the connection instead of arriving, again and again."""
+    """A message longer than a frame would end the connection instead of arriving, again and again."""
     coordinator, told = around.coordinator(), list[Outcome]()
     around.treat = around.bench.lose_answer
     coordinator.update(b"x", told.append)
@@ -146,21 +147,22 @@ def test_changes_that_do_not_fit_one_message_wait_for_the_next_update(around: Su
     around.treat = around.bench.silence
     counts = []
     for _ in range(3):
-        around.fire()  # each update is given up, and the next one opened with what waits
+        around.fire()  # each update is given up, and the next one is opened with the waiting changes
         counts.append(len(told))
     assert counts == [1, 1 + 4, 1 + 4 + 1]
 
 
 def participants(around: Surroundings) -> list[HostId]:
-    """Of the update that is open."""
+    """The participants of the open update."""
     opened = around.bench.run(last_transaction())
     assert isinstance(opened, Transaction)
     return [each.host for each in opened.participants]
 
 
 def test_no_update_waits_for_a_process_that_died_before_the_term_began(around: Surroundings) -> None:
-    """Its session stands for a while. The first change of the term, wished for before anything is known of
-    the others, does without it; or the next one would have to wait until it is taken for silent."""
+    """The dead process's session lasts for a while. The first change of the term comes before anything is
+    known of the other hosts, and leaves that process out. Otherwise the next change would have to wait until
+    it counts as silent."""
     around.join(B)
     around.join(C)
     around.coordinator(dead=[C]).update(b"x", lambda _: None)

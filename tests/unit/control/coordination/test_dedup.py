@@ -1,4 +1,5 @@
-"""A wish is granted once, however often it is asked for, and asking what became of it settles it."""
+"""Tests that a request is granted once, however often it is sent, and that asking for its outcome settles
+it."""
 
 import pytest
 
@@ -40,7 +41,7 @@ def test_a_second_copy_gets_the_first_ones_reply_and_changes_nothing() -> None:
 
 
 def test_what_was_asked_about_before_it_came_never_runs() -> None:
-    """As X3 does for calls: otherwise a late copy would be granted after all."""
+    """X3 does the same for calls: otherwise a late copy would be granted after all."""
     body, said = made(b"", "late")
     assert not said.is_granted
     with pytest.raises(NeverGranted):
@@ -73,7 +74,8 @@ def test_the_newest_wishes_are_remembered_and_no_more() -> None:
 
 
 def test_long_replies_do_not_fill_the_context() -> None:
-    """Fewer are remembered then, the newest always: else no change could be made any more, ever."""
+    """Fewer replies are remembered then, but always the newest. Otherwise no change could ever be made
+    again."""
     size = 100_000
 
     def reply_at_length(body: bytes, change: bytes) -> tuple[bytes, bytes]:

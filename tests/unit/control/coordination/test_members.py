@@ -1,4 +1,4 @@
-"""Who takes part in updates, and what becomes of a domain that lost all who did (T3, T4)."""
+"""Tests who takes part in updates, and what happens to a domain that lost all participants (T3, T4)."""
 
 from holdfast.authority.control_records import MANAGER, ONLOOKER, Standing, Status, Transaction, read_standing
 from holdfast.authority.election import Elected, Governed, Recovered, elect, recover_context
@@ -38,7 +38,7 @@ def standing_of(bench: Bench) -> Standing:
 
 
 def committed(bench: Bench, cas: int, *hosts: HostId) -> None:
-    """Update *cas*, with *hosts*, by the coordinator of a term of its own."""
+    """Commit update *cas* with *hosts*, by the coordinator of a term of its own."""
     term = standing_of(bench).current_term
     found = bench.run(elect(term, nonce=bench.nonce(), prefer=hosts[0]))
     assert isinstance(found, Elected)
@@ -58,7 +58,8 @@ def test_as_many_take_part_as_are_wanted_and_the_others_look_on(bench: Bench) ->
 
 
 def test_nobody_is_left_alone_by_a_choice_that_was_made_before_others_joined(bench: Bench) -> None:
-    """T4: with two hosts one may go on alone; meanwhile there are three, and one that could take part."""
+    """T4: with two hosts, one may continue alone. Meanwhile there are three, and one of them could take
+    part."""
     joined(bench, A, B)
     found = bench.run(elect(standing_of(bench).current_term, nonce=bench.nonce(), prefer=A))
     assert isinstance(found, Elected)
@@ -75,7 +76,7 @@ def test_nobody_is_left_alone_by_a_choice_that_was_made_before_others_joined(ben
 
 
 def test_who_holds_what_it_helped_to_commit_takes_part_however_many_came_before(bench: Bench) -> None:
-    """After an outage of everything it may be the only one that can be elected (T3)."""
+    """After a total outage it may be the only host that can be elected (T3)."""
     (session,) = joined(bench, A)
     committed(bench, 1, A)
     bench.end(session)
@@ -97,7 +98,7 @@ def test_those_of_the_last_update_are_chosen_first_and_no_more_than_are_wanted(b
 
 
 def test_all_hosts_count_when_too_few_are_refused(bench: Bench) -> None:
-    """Never fewer than two while three hosts are there, also when two of them only look on (T4)."""
+    """At least two hosts take part while there are three, even if two of them only look on (T4)."""
     joined(bench, A)
     assert not are_too_few(standing_of(bench), [A])
     joined(bench, B, C, role=ONLOOKER)
@@ -122,11 +123,11 @@ def test_a_newcomer_that_holds_the_context_is_worth_an_update_that_lists_it(benc
     assert is_worth_listing(standing_of(bench), A, WANTED)
 
 
-# --- when all of them are lost
+# --- when all participants are lost
 
 
 def lost(bench: Bench) -> Session:
-    """The session of d, which holds nothing, after those who took part are gone."""
+    """The session of d, which holds nothing, after all participants are gone."""
     gone = joined(bench, A, B)
     committed(bench, 1, A, B)
     for each in gone:
@@ -136,7 +137,7 @@ def lost(bench: Bench) -> Session:
 
 
 def test_a_domain_goes_on_from_the_copy_that_is_named(bench: Bench) -> None:
-    """Nobody could be elected before, and afterwards the one that was named is."""
+    """Nobody could be elected before. Afterwards the named host is."""
     session = lost(bench)
     before = standing_of(bench).current_term
     found = bench.run(elect(before, nonce=bench.nonce(), prefer=D))

@@ -1,4 +1,4 @@
-"""A replica that hears late what was meant for an earlier stretch of its term (T3)."""
+"""Tests a replica that receives messages late, which were sent earlier in its term (T3)."""
 
 import random
 from collections.abc import Callable, Hashable, Iterator
@@ -27,7 +27,7 @@ T = Term(1)
 
 
 class Around:
-    """What a replica on host b asks for; its archive writes at once."""
+    """What a replica on host b needs; its state file writes at once."""
 
     def __init__(self, directory: Path) -> None:
         self.bench = Bench(directory)
@@ -44,7 +44,7 @@ class Around:
         then(self.bench.run(recipe))
 
     def commit(self, cas: int) -> None:
-        """As the authority's record has it."""
+        """Commit an update in the authority's record."""
         took_part = (Participant(host=B, incarnation=self.session.incarnation),)
         ended = Transaction(cas=cas, term=T, status=Status.COMMIT, participants=took_part, nonce=Nonce("x"))
         self.bench.change(put(keys.COMMITTED, ended), put(keys.LAST_TRANSACTION, ended))
@@ -76,8 +76,8 @@ def around(tmp_path: Path) -> Iterator[Around]:
 
 
 def test_a_late_copy_of_an_older_context_does_not_undo_the_committed_one(around: Around) -> None:
-    """It asked twice when it began to follow; one copy was enough. It took part in 6, left, came back to the
-    same coordinator, and now the other copy arrives."""
+    """The replica asked twice when it began to follow, and one copy was enough. It took part in 6, left, came
+    back to the same coordinator, and now the other copy arrives."""
     around.commit(6)
     around.replica().on_message(Whole(T, Context(5, b"five")))
     assert around.context == Context(6, b"six")
@@ -90,7 +90,7 @@ def test_a_copy_of_a_newer_context_is_taken(around: Around) -> None:
 
 
 def test_what_a_restored_authority_has_lost_is_given_up_for_the_copy(around: Around) -> None:
-    """A5: the record goes on from 5, and nobody will ever commit on top of 6."""
+    """A5: the record continues from 5, and nobody will ever commit on top of 6."""
     around.commit(5)
     around.replica().on_message(Whole(T, Context(5, b"five")))
     assert around.context == Context(5, b"five")

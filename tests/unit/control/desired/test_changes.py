@@ -1,4 +1,5 @@
-"""The domain's wishes: how changes make one state of another, the same everywhere (T1, T5; FTC section N)."""
+"""Tests how changes turn one desired state into another, identically on every host (T1, T5; FTC section
+N)."""
 
 from typing import Any
 
@@ -41,7 +42,7 @@ class Held:
         self.body = b""
 
     def take(self, change: Change) -> Any:
-        """The reply to *change*, which is in the state then."""
+        """Apply *change* to the state, and return its reply."""
         self.body, reply = apply(self.body, encode_change(change))
         return msgspec.msgpack.decode(reply)
 
@@ -57,7 +58,7 @@ def held() -> Held:
 
 @pytest.mark.covers("FTC-183", "FTC-184", "FTC-185")
 def test_a_change_that_is_nested_too_deep_is_refused() -> None:
-    """Whoever wished for it has encoded it on a shallower stack; it must not end the coordinator."""
+    """The requester encoded the change on a shallower stack. It must not end the coordinator."""
     shallow = encode_change(SetDefaultProperties(properties={MINIMUM: 1}))
     assert shallow.endswith(b"\x01")
     with pytest.raises(InvalidRequest, match="no such change"):
@@ -176,7 +177,7 @@ def test_the_fault_notifier_is_named(held: Held) -> None:
 
 
 def test_equal_wishes_are_equal_bytes_in_whatever_order_they_were_made() -> None:
-    """Digests of contexts are compared between hosts (T5)."""
+    """Hosts compare the digests of contexts (T5)."""
     one, other = Held(), Held()
     changes: list[Change] = [
         SetTypeProperties(type_id="a:B", properties={"InitialNumberReplicas": 5}),

@@ -1,6 +1,6 @@
-"""The replication manager's plan: what is wished for comes to be, step by step, and nothing is risked for it.
+"""Tests that plans bring the domain to its desired state, step by step, without putting any group at risk.
 
-The properties are tried on drawn domains, and each step of a plan is played as primaries and hosts would.
+Property tests draw whole domains and carry out each step of a plan as primaries and hosts would.
 """
 
 from dataclasses import dataclass, field, replace
@@ -48,7 +48,7 @@ def fact(
     min_in_sync: int = 2,
     style: str = "warm_passive",
 ) -> GroupFact:
-    """A group on hosts of one letter each."""
+    """A group on hosts that are named by one letter each."""
     entries = [Placement(host=HostId(each), store=StoreId("")) for each in members]
     entries += [Placement(host=HostId(each), store=StoreId(""), is_leaving=True) for each in leaving]
     record = GroupRecord(
@@ -84,7 +84,7 @@ def listing(record: GroupRecord, hosts: tuple[HostId, ...]) -> GroupFact:
 
 
 def wishing(minimum: int = 3, **more: object) -> GroupSpec:
-    return replace(GroupSpec(minimum=minimum), **more)  # type: ignore[arg-type]  # fields of the wish
+    return replace(GroupSpec(minimum=minimum), **more)  # type: ignore[arg-type]  # fields of the spec
 
 
 def one(
@@ -110,7 +110,7 @@ def test_a_group_as_wished_for_is_left_alone() -> None:
 
 @pytest.mark.covers("FTC-135", "FTC-150")
 def test_the_minimum_is_restored_after_a_loss() -> None:
-    """Another is placed; once it is in-sync, and not before, the lost one is let go."""
+    """Another member is placed. The lost one is removed once the new one is in sync, and not before."""
     (placed,) = one(fact(1, "abc", in_sync="bc"), A_LOST)
     assert (type(placed), placed.host) == (Place, "d")
     assert one(fact(1, "abcd", in_sync="bc"), A_LOST) == []
@@ -121,8 +121,8 @@ def test_the_minimum_is_restored_after_a_loss() -> None:
 @pytest.mark.covers("FTC-314", "FTC-315")
 @pytest.mark.parametrize("style", ["cold_passive", "warm_passive", "active"])
 def test_the_groups_of_a_failed_primary_are_found_and_it_is_removed_from_them(style: str) -> None:
-    """Of two groups it was in, one is below its minimum: there another member is begun first. A group it was
-    not in is left alone."""
+    """Of the two groups that the host was in, one is below its minimum, so another member is placed there
+    first. A group that the host was not in is left alone."""
     host_facts = [*A_LOST, host("e")]
     wishes = DesiredState(
         {GroupId(number): wishing(minimum) for number, minimum in ((1, 3), (2, 2), (3, 3))}, loss_ns=LOSS
@@ -140,7 +140,7 @@ def test_the_groups_of_a_failed_primary_are_found_and_it_is_removed_from_them(st
 
 
 def test_a_host_that_may_well_be_back_is_waited_for() -> None:
-    """Copying what it holds costs more than its start."""
+    """Copying what the host holds costs more than its restart."""
     assert one(fact(1, "abc", in_sync="bc"), [host("a", gone=LOSS - 1), *ABCD[1:]]) == []
 
 
@@ -150,7 +150,7 @@ def test_a_loss_that_leaves_the_minimum_is_no_reason_to_act() -> None:
 
 @pytest.mark.covers("FTC-198")
 def test_a_member_that_was_removed_is_made_anew_elsewhere() -> None:
-    """At another location than the one it was taken from."""
+    """The new member is at another location than the one it was removed from."""
     (placed,) = one(fact(1, "ab", leaving="c"), ABCD)
     assert (type(placed), placed.host) == (Place, "d")
     assert one(fact(1, "ab", leaving="c"), ABCD[:3]) == []
@@ -158,7 +158,7 @@ def test_a_member_that_was_removed_is_made_anew_elsewhere() -> None:
 
 @pytest.mark.covers("FTC-133")
 def test_an_application_that_controls_membership_is_left_to_it() -> None:
-    """Nothing is placed or removed; what lacks is said."""
+    """Nothing is placed or removed; the plan only says what is missing."""
     wish = wishing(membership=MembershipStyle.MEMB_APP_CTRL)
     group = fact(1, "abc", in_sync="bc")
     found = plan(DesiredState({GroupId(1): wish}, loss_ns=LOSS), ObservedState(tuple(A_LOST), (group,)))
@@ -168,7 +168,8 @@ def test_an_application_that_controls_membership_is_left_to_it() -> None:
 
 @pytest.mark.covers("FTC-134")
 def test_never_two_members_in_one_location() -> None:
-    """Whether the one there stays, leaves or is emptied; one that is lost is in nobody's way."""
+    """A member there blocks its location whether it stays, leaves or is drained; a lost one blocks
+    nothing."""
     hosts = [host("a", "r1"), host("b", "r2"), host("c", "r3"), host("d", "r3")]
     assert one(fact(1, "ab", leaving="c"), hosts) == []
     assert [type(each) for each in one(fact(1, "abc"), hosts, draining="c")] == []
@@ -178,7 +179,7 @@ def test_never_two_members_in_one_location() -> None:
 
 @pytest.mark.covers("FTC-170")
 def test_regions_differ_as_widely_as_they_can() -> None:
-    """Before load is looked at: an idle host in the same rack is worth less than a busy one elsewhere."""
+    """Locations count before load: an idle host in the same rack is worse than a busy one elsewhere."""
     beside = [host("a", "hall1/rack1/a")]
     near, far, farther = host("b", "hall1/rack1/b"), host("c", "hall1/rack2/c"), host("d", "hall2/rack1/d")
     load = {HostId("d"): 100, HostId("c"): 50}
@@ -200,7 +201,7 @@ def test_members_are_made_only_where_there_are_factories() -> None:
 
 @pytest.mark.covers("FTC-216")
 def test_the_loss_of_a_factory_is_the_loss_of_its_location() -> None:
-    """What was made there is made anew at another of the group's factories."""
+    """Members made there are made again at another of the group's factories."""
     hosts = [host("a", "r1/a", gone=LOSS), host("b", "r2/b"), host("c", "r3/c"), host("d", "r4/d")]
     (placed,) = one(fact(1, "ab", in_sync="b"), hosts, wishing(2, locations=("r1", "r2", "r4")))
     assert (type(placed), placed.host) == (Place, "d")
@@ -214,7 +215,7 @@ def test_a_group_that_has_not_begun_gets_the_members_it_lacks() -> None:
 
 @pytest.mark.covers("FTC-189")
 def test_what_was_set_while_a_group_ran_is_told_to_its_hosts_once() -> None:
-    """Also of a group whose members the application controls."""
+    """This also holds for a group whose members the application controls."""
     wish = GroupSpec.of({}).with_tuned({"org.omg.ft.CheckpointInterval": 5, "org.omg.ft.Factories": []})
     for membership in MembershipStyle:
         wished = replace(wish, minimum=3, membership=membership)
@@ -227,7 +228,7 @@ def test_what_was_set_while_a_group_ran_is_told_to_its_hosts_once() -> None:
 
 
 def test_nobody_waits_until_a_host_that_was_removed_has_forgotten() -> None:
-    """As soon as no view counts on what it held, and not before."""
+    """The entry is removed as soon as no view lists the host, and not before."""
     group, removed = fact(1, "bcd", leaving="a"), frozenset([HostId("a")])
 
     def planned(group: GroupFact, removed: frozenset[HostId]) -> list[Action]:
@@ -241,7 +242,8 @@ def test_nobody_waits_until_a_host_that_was_removed_has_forgotten() -> None:
 
 
 def test_a_host_is_emptied_one_for_one() -> None:
-    """A member is placed, and when it is in-sync the old one goes; the primary's too (it hands over)."""
+    """A new member is placed, and the old one is removed when the new one is in sync. This holds for a
+    primary too, which hands over."""
     assert [type(each) for each in one(fact(1, "abc"), ABCD, draining="a")] == [Place, Lead]
     assert [type(each) for each in one(fact(1, "abcd", in_sync="abc"), ABCD, draining="b")] == []
     (removed,) = one(fact(1, "abcd"), ABCD, draining="a")
@@ -249,7 +251,7 @@ def test_a_host_is_emptied_one_for_one() -> None:
 
 
 def test_a_host_that_is_emptied_leads_nothing_even_where_it_must_stay() -> None:
-    """Three hosts, three members wished for: it stays a member, and another leads."""
+    """Three hosts, three members wanted: the host stays a member, and another leads."""
     (lead,) = one(fact(1, "abc"), ABCD[:3], draining="a")
     assert (type(lead), lead.host) == (Lead, "b")
     assert one(fact(1, "abc", style="active"), ABCD[:3], draining="a") == [], "active groups have no primary"
@@ -266,7 +268,7 @@ def test_so_many_learn_on_one_host_and_no_more() -> None:
 
 
 def test_it_is_said_of_a_host_that_is_gone_when_it_is_taken_for_lost() -> None:
-    """Until then nothing is done: it may well be back."""
+    """Nothing is done until then, because the host may well come back."""
 
     def said(gone_ns: int) -> tuple[list[Action], list[str]]:
         hosts = (host("a", gone=gone_ns), *ABCD[1:3])
@@ -285,7 +287,7 @@ def test_it_is_said_of_a_host_that_is_gone_when_it_is_taken_for_lost() -> None:
 
 @dataclass
 class Played:
-    """A domain in which what is planned is done, as far as primaries and hosts allow."""
+    """A domain that carries out its plans, as far as primaries and hosts allow."""
 
     hosts: list[HostFact]
     groups: dict[GroupId, GroupFact]
@@ -320,7 +322,7 @@ class Played:
         self.groups[action.group] = listing(record, tuple(listed))
 
     def learn(self) -> None:
-        """Whoever lives catches up, and is listed; the dead are dropped while others are there (M1)."""
+        """Living members catch up and are listed; dead ones are dropped while others are left (M1)."""
         for number, group in self.groups.items():
             listed = [each.host for each in group.view.members]
             living = [each for each in listed if each in self.alive()]
@@ -368,8 +370,8 @@ def domains(draw: st.DrawFn) -> Played:
 @settings(max_examples=60, deadline=None)
 @given(domains())
 def test_every_group_comes_to_what_is_wished_for(played: Played) -> None:
-    """As far as there are hosts: the minimum in-sync, nobody on lost or emptied hosts who could be replaced;
-    and then there is nothing more to do."""
+    """As far as there are hosts, each group gets its minimum of in-sync members, and no replaceable member
+    stays on a lost or draining host. Then there is nothing more to do."""
     played.settle()
     assert played.plan().actions == ()
     usable = [each for each in played.alive() if each not in played.wishes.draining]
@@ -387,9 +389,9 @@ def test_every_group_comes_to_what_is_wished_for(played: Played) -> None:
 @settings(max_examples=60, deadline=None)
 @given(domains())
 def test_no_step_risks_what_a_group_has(played: Played) -> None:
-    """At no step has a group fewer in-sync members that live than before, unless it has its minimum; nothing
-    is placed on a host that is dead or to be emptied, or beside a member in the same location; whose
-    membership is the application's is not touched."""
+    """No step leaves a group with fewer living in-sync members than before, unless it has its minimum.
+    Nothing is placed on a dead or draining host, or next to a member in the same location. Groups whose
+    membership the application controls are not touched."""
     for _ in range(STEPS_MAX):
         actions = played.plan().actions
         for action in actions:
@@ -411,7 +413,7 @@ def test_no_step_risks_what_a_group_has(played: Played) -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.integers(3, 9), st.integers(1, 40), st.integers(1, 3))
 def test_load_is_even(hosts: int, groups: int, replicas: int) -> None:
-    """Hosts that are alike get as many members as each other, give or take one."""
+    """Equal hosts get the same number of members, give or take one."""
     facts = [host(each) for each in "abcdefghi"[:hosts]]
     load: dict[HostId, int] = {}
     for _ in range(groups):
@@ -424,7 +426,8 @@ def test_load_is_even(hosts: int, groups: int, replicas: int) -> None:
 
 @pytest.mark.covers("FTC-167")
 def test_what_is_in_effect_comes_from_the_strongest_level() -> None:
-    """Dynamic over creation over type over default."""
+    """Dynamic properties override those set at creation, which override those of the type and the
+    defaults."""
     name = "org.omg.ft.MinimumNumberReplicas"
     levels = [{name: number} for number in (1, 2, 3, 4)]
     for count in range(1, 5):

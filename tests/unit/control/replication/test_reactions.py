@@ -1,4 +1,4 @@
-"""What the manager does about a fault that it is told of."""
+"""Tests how the manager reacts to reported faults."""
 
 import pytest
 
@@ -18,7 +18,7 @@ NOW_NS = 1_000 * SECOND
 
 
 def views(*hosts: HostId) -> dict[GroupId, Seen[View]]:
-    """The group's, of these members; the first is primary."""
+    """The views of one group with these members; the first is primary."""
     members = tuple(
         ViewMember(host=host, store=StoreId(host), incarnation=Incarnation(1), opening=Opening(1))
         for host in hosts
@@ -48,13 +48,13 @@ def test_another_in_sync_member_leads_instead_of_a_primary_that_crashed() -> Non
 @pytest.mark.parametrize(
     ("event", "hosts"),
     [
-        (told("rack1/b"), (A, B)),  # it is a backup
+        (told("rack1/b"), (A, B)),  # the member is a backup
         (told(), (A,)),  # there is nobody else
-        (told(kind=FaultKind.HANG), (A, B)),  # it is there: its host sees to that
-        (told(group=None), (A, B)),  # all of a type
-        (told(type_id=None, group=None), (A, B)),  # all of a location, as when a host died
+        (told(kind=FaultKind.HANG), (A, B)),  # the member still exists; its host handles the hang
+        (told(group=None), (A, B)),  # all objects of a type
+        (told(type_id=None, group=None), (A, B)),  # all objects at a location, as when a host died
         (told(group=GroupId(8)), (A, B)),  # no such group
-        (told(is_answered=True), (A, B)),  # its host has found it, and the group has gone on
+        (told(is_answered=True), (A, B)),  # its host has found the fault, and the group has failed over
     ],
 )
 def test_nobody_hands_over_for_anything_else(event: Told, hosts: tuple[HostId, ...]) -> None:
@@ -68,7 +68,7 @@ def test_an_old_report_and_an_applications_own_event_move_nobody() -> None:
 
 
 def test_a_report_is_heeded_until_another_leads_or_it_is_old() -> None:
-    """Whoever is asked to hand over may not hear it."""
+    """The member that is asked to hand over may not get the message."""
     doubts, lead = FaultReactions(), Lead(GROUP, B, "its member on a is reported to have crashed")
     assert doubts.add(told(), NOW_NS, views(A, B), [A, B]) == lead
     assert doubts.add(told("rack1/b"), NOW_NS, views(A, B), [A, B]) is None

@@ -1,4 +1,4 @@
-"""What is planned for a group is done to exactly the group that it was planned for (T1)."""
+"""Tests that planned steps apply only to exactly the record that they were planned for (T1)."""
 
 from dataclasses import dataclass
 
@@ -25,7 +25,7 @@ class Domain:
     group: GroupId
 
     def fact(self) -> GroupFact:
-        """As it stands now."""
+        """The group as it is now."""
         record, view = self.bench.run(read_group(self.group)), self.bench.run(read_view(self.group))
         assert isinstance(record, Seen)
         assert isinstance(view, Seen)
@@ -39,7 +39,7 @@ class Domain:
         return self.bench.run(recipe, treat)
 
     def remove(self, host: HostId) -> None:
-        """A person takes a member away."""
+        """A person removes a member."""
         done = self.bench.run(remove_member(self.group, host, nonce=self.bench.nonce()))
         assert isinstance(done, Seen)
 
@@ -61,7 +61,7 @@ def test_all_steps_of_one_plan_are_taken_one_from_the_other(domain: Domain) -> N
 
 
 def test_what_was_planned_for_another_record_is_not_done(domain: Domain) -> None:
-    """The plan lets a go, which b and c can do without; before its turn comes a person takes b away."""
+    """The plan removes a, which b and c can do without. Before its turn comes, a person removes b."""
     planned_for = domain.fact()
     domain.remove(B)
     assert domain.take(planned_for, Remove(domain.group, A, WHY)) == ()
@@ -69,7 +69,7 @@ def test_what_was_planned_for_another_record_is_not_done(domain: Domain) -> None
 
 
 def test_a_change_in_between_ends_the_steps(domain: Domain) -> None:
-    """Also one between two of them: those that follow were planned without it."""
+    """This also holds for a change between two steps: the following ones were planned without it."""
     group, planned_for = domain.group, domain.fact()
     steps = (Remove(group, A, WHY), Place(group, D, WHY))
     taken = domain.take(planned_for, *steps, treat=domain.bench.race(lambda: domain.remove(B)))
@@ -78,7 +78,7 @@ def test_a_change_in_between_ends_the_steps(domain: Domain) -> None:
 
 
 def test_a_host_is_not_forgotten_in_a_later_stay(domain: Domain) -> None:
-    """Its entry was to go as it was planned from; it has stayed since, and is to leave once more."""
+    """The host's entry was planned to go. The host has stayed since, and is leaving once more."""
     domain.remove(C)
     planned_for = domain.fact()
     domain.take(planned_for, Place(domain.group, C, "it is still listed, and is asked back"))

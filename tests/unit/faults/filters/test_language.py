@@ -1,4 +1,4 @@
-"""The constraint language: what binds how tightly, what each operator gives, and what a mistake is told."""
+"""Tests the constraint language: how tightly operators bind, what each gives, and what errors say."""
 
 import pytest
 
@@ -70,7 +70,7 @@ def truth(constraint: str) -> Truth:
         "$ObjectGroupId == 18446744073709551615 and $ObjectGroupId != 18446744073709551614",
         "'a' == ‘a’ and '‘' != '’'",
         r""" 'a"' == "a\"" and "it's" == 'it\'s' """,
-        # reckoning
+        # arithmetic
         "1 + 2 * 3 == 7 and (1 + 2) * 3 == 9 and 10 - 3 - 2 == 5 and 12 / 3 / 2 == 2",
         "1 / 2 == 0.5 and 2 - -1 == 3 and +1 == 1 and .5 + 1. == 15e-1 and 2 * $load == 1",
         "$ObjectGroupId / 1 == 18446744073709551615 and ($ObjectGroupId - 1) * 2 / 2 < $ObjectGroupId",
@@ -111,7 +111,7 @@ def test_true(constraint: str) -> None:
     ],
 )
 def test_undefined(constraint: str, at: int, why: str) -> None:
-    """Neither true nor false, nor made so by not; says where and why."""
+    """The result is neither true nor false, ``not`` does not change that, and it says where and why."""
     verdict = evaluate(parse(constraint), EVENT)
     assert (verdict.truth, verdict.at, verdict.why) == (Truth.UNDEFINED, at, why)
     assert truth(f"not ({constraint})") is Truth.UNDEFINED
@@ -179,7 +179,8 @@ def test_undefined(constraint: str, at: int, why: str) -> None:
     ],
 )
 def test_mistakes_are_pointed_at(constraint: str, at: int, problem: str) -> None:
-    """Each says where it is and what would be right, in one line, and shows the place to people."""
+    """Each error says in one line where the mistake is and what would be right, and can show the place to
+    people."""
     with pytest.raises(InvalidConstraint) as caught:
         parse(constraint)
     error = caught.value
@@ -220,7 +221,7 @@ def test_only_needed_parentheses_are_written(constraint: str, as_written: str) -
 
 
 def test_long_chains_and_deep_parentheses_are_read_and_evaluated() -> None:
-    """As long and as deep as the bounds allow, without running out of Python's stack."""
+    """They work up to the bounds, without running out of Python's stack."""
     chain = "TRUE" + " and TRUE" * (TOKENS_MAX // 2 - 1)
     total = "1" + " + 1" * (TOKENS_MAX // 2 - 2) + " > 0"
     nested = "not (TRUE and FALSE == (" * (DEPTH_MAX // 2) + "FALSE" + "))" * (DEPTH_MAX // 2)

@@ -1,4 +1,4 @@
-"""The reporter of a host: what cannot be told takes nothing else with it."""
+"""The fault shipper of a host: a report that cannot be delivered does not block the others."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from holdfast.node.faults.shipper import FaultShipper
 
 
 class LocalLine(NotifierLine):
-    """A line to a notifier that is an object here."""
+    """A connection to a notifier that is a local object."""
 
     def __init__(self, local: LocalNotifier) -> None:
         self._local = local
@@ -38,7 +38,7 @@ class LocalLine(NotifierLine):
 
 
 async def tell_all(line: LocalLine, backlog: Backlog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a reporter empty the backlog."""
+    """Have a shipper empty the backlog."""
 
     async def reference() -> None:
         return None
@@ -64,7 +64,7 @@ def host_crash(location: str, why: str = "") -> FaultReport:
 
 
 def test_a_report_that_cannot_be_told_takes_no_others_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Others that were to leave with it are told, in their order, and that one was lost is told as well."""
+    """The other reports of the same batch are delivered in order, and the loss of one is reported as well."""
 
     async def work() -> None:
         local, backlog = LocalNotifier(), Backlog(MachineClock())
@@ -85,8 +85,9 @@ def test_a_report_that_cannot_be_told_takes_no_others_with_it(monkeypatch: pytes
 def test_a_notifier_that_takes_nothing_is_not_told_of_that_without_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As one that somebody registered, whose class has no such method: what it refuses is counted, and no
-    more is made of it."""
+    """A registered notifier's class may lack the method: its refusals are counted, and nothing else
+    happens.
+    """
 
     class Deaf(LocalLine):
         async def ask(self, *_: object, **__: object) -> Any:
@@ -103,7 +104,7 @@ def test_a_notifier_that_takes_nothing_is_not_told_of_that_without_end(
 
 
 def test_what_a_member_says_of_itself_is_told_however_long_it_is() -> None:
-    """An exception of ``is_alive`` may quote anything: the fault is told, and the beginning of it."""
+    """An exception of ``is_alive`` may quote anything: the report has the beginning of that text."""
     suspicion = Suspicion(GroupId(7), "app:Ledger", Scope.MEMBER, "x" * (2 * TEXT_MAX), waited_ns=5)
     found = reports_of(suspicion, domain="main", location=Location.parse("host1"), host=HostId("host1"))
     assert [each.kind for each in found] == [FaultKind.OBJECT_CRASH, FaultKind.HANG]

@@ -1,4 +1,4 @@
-"""Exactly once: each way to break it is found under its own rule, and what is right passes."""
+"""Exactly once: each way to break it is found under its own rule, and correct histories pass."""
 
 from collections.abc import Sequence
 from itertools import count
@@ -11,7 +11,7 @@ from holdfast.sim.checkers.history import Append, History, Operation
 
 @pytest.fixture
 def history() -> History:
-    """a and b acknowledged one after the other, c without an answer, d refused."""
+    """Return a history: a and b acknowledged one after the other, c without an answer, d refused."""
     history = History(now=count().__next__)
     for token in "ab":
         history.ok(history.begin("client", "list", Append(token)), token.upper())
@@ -59,7 +59,8 @@ def test_replicas_have_one_order() -> None:
 
 
 def test_order_is_compared_with_all_that_stands_before() -> None:
-    """c was asked for after b was acknowledged; a, between them in the list, hides nothing."""
+    """c was requested after b was acknowledged; a, between them in the list, does not hide the wrong
+    order."""
     history = History(now=count().__next__)
     first = history.begin("one", "list", Append("a"))
     history.ok(history.begin("two", "list", Append("b")))
@@ -72,7 +73,7 @@ def test_order_is_compared_with_all_that_stands_before() -> None:
 
 
 def test_a_retry_gets_the_first_reply(history: History) -> None:
-    """A token asked for again is the same token: its reply must be the first one's (X1)."""
+    """A repeated request has the same token: its reply must be the first one's (X1)."""
     history.ok(history.begin("client", "list", Append("a")), "A")
     assert rules(history.operations(), "ab") == []
     history.ok(history.begin("client", "list", Append("a")), "other")
@@ -86,7 +87,8 @@ def test_a_refused_retry_does_not_take_back_the_first_attempt(history: History) 
 
 
 def test_a_retry_acknowledges_the_token(history: History) -> None:
-    """Once a repetition is acknowledged the token must be there, and may stand where the first asked."""
+    """Once a repetition is acknowledged the token must be there, and may be where the first attempt put
+    it."""
     history.ok(history.begin("client", "list", Append("e")))
     history.ok(history.begin("client", "list", Append("c")))
     assert rules(history.operations(), "abce") == []

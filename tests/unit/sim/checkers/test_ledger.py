@@ -1,10 +1,10 @@
-"""The ledger of a log: what must be there after a restart, and what damage may excuse."""
+"""The ledger of a log: what must be there after a restart, and which losses damage excuses."""
 
 from holdfast.sim.checkers.ledger import History, Ledger, appended, dropped, floored
 
 
 def ledger_of(*reports: tuple[bytes, ...]) -> Ledger:
-    """A log that was open and has reported these bodies of group 1, batch by batch."""
+    """Return the ledger of an open log that has reported these bodies of group 1, batch by batch."""
     ledger, number = Ledger(), 0
     ledger.accept({})
     for bodies in reports:
@@ -39,7 +39,7 @@ def test_what_was_asked_may_be_there_in_order() -> None:
 
 
 def test_a_fault_excuses_the_last_report_and_no_other() -> None:
-    """One report for each fault, from the end, whole or in part; never one in the middle."""
+    """Each fault excuses one report, from the end, in whole or in part; never one in the middle."""
     ledger = ledger_of((b"a",), (b"b",), (b"c", b"d"))
     assert ledger.objection(held(b"a", b"b"), lost_reports=1) is None
     assert ledger.objection(held(b"a"), lost_reports=1) is not None
@@ -48,7 +48,7 @@ def test_a_fault_excuses_the_last_report_and_no_other() -> None:
 
 
 def test_a_report_of_nothing_is_a_report() -> None:
-    """The damage of a batch without records costs no records of the one before."""
+    """Damage to a batch without records excuses no records of the batch before."""
     ledger = ledger_of((b"a",), ())
     assert ledger.objection(held(), lost_reports=1) is not None
     assert ledger.objection(held(), lost_reports=2) is None

@@ -1,4 +1,4 @@
-"""The search for an order: right on every small history, bounded on large ones, readable when it accuses."""
+"""The search for an order: right on every small history, bounded on large ones, readable when it rejects."""
 
 import random
 from collections.abc import Callable
@@ -49,7 +49,8 @@ def operation(
 
 @pytest.mark.parametrize("workload", MODELS, ids=lambda workload: workload.__name__)
 def test_agrees_with_brute_force(workload: Workload) -> None:
-    """On 1,500 random histories per model, good and bad, the search says what trying every order says."""
+    """On 1,500 random histories per model, good and bad, the search gives the result of trying every
+    order."""
     rng = random.Random(f"brute force {workload.__name__}")
     verdicts = {True: 0, False: 0}
     for _ in range(1500):
@@ -65,14 +66,14 @@ def test_agrees_with_brute_force(workload: Workload) -> None:
 
 @pytest.mark.parametrize("workload", MODELS, ids=lambda workload: workload.__name__)
 def test_accepts_long_good_histories(workload: Workload) -> None:
-    """A long history that really happened, unknown outcomes and all, has an order and the search finds it."""
+    """A long history that really happened, with unknown outcomes, has an order and the search finds it."""
     rng = random.Random(f"long {workload.__name__}")
     operations = good(rng, workload, length=2000, clients=4, unknown=0.01)
     assert check(operations, MODELS[workload]) == []
 
 
 def test_a_stale_read_is_explained() -> None:
-    """The message shows the answer, what the state could be, and what overlapped; not the whole history."""
+    """The message shows the answer, the possible states, and what overlapped; not the whole history."""
     operations = [
         *(operation(Write(number), None, 10 * number, 10 * number + 5) for number in range(1, 50)),
         operation(Write(70), None, 495, 520),
@@ -88,7 +89,8 @@ def test_a_stale_read_is_explained() -> None:
 
 
 def test_the_first_bad_answer_is_named() -> None:
-    """Of many bad answers the first to return is explained, with what ran while it did and nothing later."""
+    """Of many bad answers the first to return is explained, with what ran at the same time and nothing
+    later."""
     operations = []
     for start in range(0, 4000, 100):
         operations += [
@@ -108,7 +110,7 @@ def test_the_first_bad_answer_is_named() -> None:
 
 
 def test_what_overlaps_a_bad_answer_is_shown() -> None:
-    """Back to a quiet moment, and no more lines than a person reads."""
+    """The message goes back to a quiet moment, and has no more lines than a person reads."""
     chain = [operation(Write(number), None, 10 * number, 10 * number + 15) for number in range(20)]
     before = operation(Write(99), None, -20, -10)
     (violation,) = check([before, *chain, operation(Read(), 99, 190, 250)], RegisterModel)
@@ -121,7 +123,7 @@ def test_what_overlaps_a_bad_answer_is_shown() -> None:
 
 
 def test_an_answer_that_spoils_another_is_explained() -> None:
-    """Each could be right, but not both: there is no state to show, and the other is named."""
+    """Each answer could be right, but not both: there is no state to show, and the other answer is named."""
     operations = [
         operation(CompareAndSet(None, 1), True, 0, 20),
         operation(CompareAndSet(None, 2), True, 5, 30),
@@ -132,14 +134,14 @@ def test_an_answer_that_spoils_another_is_explained() -> None:
 
 
 def test_situations_are_remembered() -> None:
-    """Nine writes at once have 362,880 orders but few situations, so an impossible read is found soon."""
+    """Nine concurrent writes have 362,880 orders but few situations, so an impossible read is found soon."""
     operations = [operation(Write(number), None, 0, 10) for number in range(9)]
     operations.append(operation(Read(), "other", 20, 30))
     assert judge(operations, RegisterModel(), steps_max=30_000) is Verdict.IMPOSSIBLE
 
 
 def test_writes_that_nobody_saw_cost_nothing() -> None:
-    """Without an answer and never read, they would double the search each."""
+    """Each write without an answer that nobody read would otherwise double the search."""
     operations = [operation(Write(number), None, 0) for number in range(100)]
     operations.append(operation(Read(), "other", 20, 30))
     assert judge(operations, RegisterModel(), steps_max=10) is Verdict.IMPOSSIBLE
@@ -157,7 +159,7 @@ def test_keys_are_judged_alone() -> None:
 
 
 def test_out_of_steps_is_undecided() -> None:
-    """A search that gives up says so under a rule of its own; it is never a pass."""
+    """A search that gives up reports that under its own rule; it is never a pass."""
     rng = random.Random(5)
     operations = good(rng, register_with_cas, length=200, clients=4)
     (violation,) = check(operations, RegisterModel, steps_max=100)
@@ -165,7 +167,7 @@ def test_out_of_steps_is_undecided() -> None:
 
 
 def test_an_unknown_write_may_happen_late() -> None:
-    """What has no answer may take effect long after, once, and not before it was asked for."""
+    """A write without an answer may take effect long after, once, and not before it was requested."""
     late = operation(Write(7), None, 10)
     reads = [operation(Read(), None, 20, 30), operation(Read(), 7, 1000, 1001)]
     assert judge([late, *reads], RegisterModel()) is Verdict.LINEARIZABLE
@@ -192,7 +194,7 @@ def test_many_unknown_additions_are_interchangeable() -> None:
 
 
 def test_a_failed_compare_and_set_sees_an_unread_write() -> None:
-    """A write that nobody read may still be why a comparison failed."""
+    """A write that nobody read may still be the reason why a comparison failed."""
     operations = [
         operation(Write(1), None, 0, 1),
         operation(Write(2), None, 2),

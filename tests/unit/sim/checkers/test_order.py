@@ -1,4 +1,4 @@
-"""Delivered sequences and final states: each promise is checked, and the first offender is named."""
+"""Delivered sequences and final states: each promise is checked, and the first violation is named."""
 
 from holdfast.sim.checkers import order as order_module
 from holdfast.sim.checkers.order import no_gap, no_repetition, prefix_agreement, strictly_increasing
@@ -28,7 +28,7 @@ def test_no_repetition() -> None:
 
 
 def test_prefix_agreement() -> None:
-    """Some may have seen more than others, none something else."""
+    """Some replicas may have seen more than others, but none something else."""
     assert prefix_agreement({}) == []
     assert prefix_agreement({"a": [], "b": [1, 2], "c": [1], "d": [1, 2]}) == []
     (violation,) = prefix_agreement({"a": [1, 2, 3], "b": [1, 9], "c": [1, 2]})
@@ -42,7 +42,7 @@ def test_equal_states_have_converged() -> None:
 
 
 def test_the_first_difference_is_named() -> None:
-    """With its path, and the same whatever the order of the keys or the hash seed."""
+    """It is named with its path, and is the same whatever the order of the keys or the hash seed."""
     one = {"y": 1, "entry": {"mail": ["p", "q"]}}
     (violation,) = order_module.check({"a": one, "b": {"entry": {"mail": ["p", "z"]}, "y": 2}})
     assert str(violation) == "converged: at ['entry']['mail'][1], a has 'q' and b has 'z'"

@@ -1,4 +1,4 @@
-"""The fast checks agree with the full search where values are unique, and never accuse a good history."""
+"""The fast checks agree with the full search where values are unique, and never reject a correct history."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -44,7 +44,7 @@ def operation(request: Request, result: object, invoked: int, returned: int = NE
 
 @pytest.mark.parametrize("workload", CHECKS, ids=lambda workload: workload.__name__)
 def test_agrees_with_brute_force(workload: Workload) -> None:
-    """No good history is accused; of the bad ones, register and list miss none and the counter few."""
+    """No correct history is rejected; of the bad ones, register and list miss none and the counter few."""
     rng = random.Random(f"unique {workload.__name__}")
     bad = missed = 0
     for _ in range(4000):
@@ -63,13 +63,13 @@ def test_agrees_with_brute_force(workload: Workload) -> None:
 
 @pytest.mark.parametrize("workload", CHECKS, ids=lambda workload: workload.__name__)
 def test_many_clients(workload: Workload) -> None:
-    """Long good histories of a hundred clients pass, where no search would end."""
+    """Long correct histories of a hundred clients pass, where no search would end."""
     operations = good(random.Random(3), workload, length=1500, clients=100, unknown=0.05)
     assert CHECKS[workload](operations) == []
 
 
 def test_a_stale_read_is_named() -> None:
-    """Reading a value after another was surely written over it names both."""
+    """A value read after another had certainly overwritten it is reported with both."""
     operations = [
         operation(Write(1), None, 0, 10),
         operation(Write(2), None, 20, 30),
@@ -108,7 +108,7 @@ def test_lists_that_contradict_each_other() -> None:
 
 
 def test_a_gap_needs_an_unknown_append_in_time() -> None:
-    """A position that nobody was given must belong to someone without an answer who had asked by then."""
+    """A position that nobody was given must belong to a client without an answer who had asked by then."""
     answered = operation(Append("a"), 2, 20, 30)
     assert check_list([answered, operation(Append("b"), None, 10)]) == []
     assert "by nobody" in check_list([answered, operation(Append("b"), None, 31)])[0].message
@@ -121,7 +121,7 @@ def test_refused_operations_do_not_fill_a_gap() -> None:
 
 
 def test_workloads_that_are_not_unique_are_refused() -> None:
-    """The checks would mean nothing, so they say so instead of passing."""
+    """The checks would mean nothing, so they raise instead of passing."""
     times = count()
     for request, fast in [(Write(1), check_register), (Append(1), check_list)]:
         twice = [operation(request, None, next(times)) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""Simulated clocks: monotonic whatever happens, wrong as told."""
+"""Simulated clocks: always monotonic, and inaccurate exactly as told."""
 
 from sim_world import make_world, probe
 

@@ -13,7 +13,7 @@ DATA = b"".join(bytes([65 + index]) * 512 for index in range(SECTORS))
 
 
 def nodes(count: int = 60) -> Iterator[SimNode]:
-    """The same node under many seeds: what is random must show both ways."""
+    """Yield the same node under many seeds: what is random must show both outcomes."""
     for seed in range(count):
         yield probe(make_world(seed=seed))
 
@@ -25,7 +25,7 @@ def reopened(node: SimNode) -> DiskHandle:
 
 
 def durable_file(node: SimNode, data: bytes = DATA, name: str = "f") -> DiskHandle:
-    """A file that is wholly durable, its name too."""
+    """Return a file that is completely durable, including its name."""
     disk: DiskHandle = node.core.disk
     disk.append(name, data)
     assert disk.sync_now(name)
@@ -101,7 +101,7 @@ def test_a_sync_does_not_cover_what_is_written_while_it_runs() -> None:
 
 
 def test_a_durable_write_waits_for_the_one_before() -> None:
-    """At no power cut is the second there without the whole of the first; its owner reads it at once."""
+    """After no power cut is the second write there without all of the first; the writer reads it at once."""
     seen = set()
     for cut_ns in range(0, 600_000, 10_000):
         for node in nodes(5):
@@ -163,7 +163,7 @@ def test_a_sync_takes_time_and_a_kill_takes_its_answer_away() -> None:
     node.world.run_until(SECOND)
     assert core.synced == []
     assert node.core.synced == []
-    # The kernel went on with the sync that the dead process had asked for.
+    # The kernel continued with the sync that the dead process had requested.
     node.power_cut()
     assert reopened(node).read("f", 0, 512) == b"x" * 512
 
@@ -210,7 +210,7 @@ def test_a_rename_replaces_atomically() -> None:
 
 
 def test_after_a_failed_sync_a_retry_succeeds_and_the_data_is_gone() -> None:
-    """The trap of failed syncs: pages count as clean, so a later sync answers ok and writes nothing."""
+    """The trap of failed syncs: pages count as clean, so a later sync succeeds and writes nothing."""
     lost = 0
     for node in nodes():
         disk = durable_file(node, bytes(512))
@@ -321,7 +321,7 @@ def test_failing_reads_and_writes_raise_so_many_times() -> None:
 
 
 def test_rot_flips_one_bit_for_good_within_what_is_in_use() -> None:
-    """Reserved zeros at a file's end do not rot: nothing would notice."""
+    """Reserved zeros at a file's end do not rot, because nothing would notice."""
     node = probe(make_world())
     disk = durable_file(node)
     disk.allocate("reserved", 1_000_000)
@@ -389,7 +389,8 @@ def test_a_crash_inside_an_operation_ends_the_node_there() -> None:
 
 
 def test_the_simulation_itself_meets_no_fault_that_is_meant_for_a_process() -> None:
-    """Damage can be done to a disk that is about to fail, to be full or to end its process; then it does."""
+    """A disk that is about to fail, to be full or to end its process can be damaged first; then the fault
+    happens."""
     node = probe(make_world())
     disk = durable_file(node, b"abc")
     node.disk.crash_after(1, power=False)
@@ -475,7 +476,7 @@ def test_allocated_space_is_zero_and_its_size_durable_after_sync() -> None:
 
 
 def test_the_disks_clock_is_the_worlds() -> None:
-    """Syncs answer after at least the least latency."""
+    """Syncs complete no sooner than the minimum latency."""
     node = probe(make_world())
     node.core.disk.append("f", b"x")
     node.core.disk.sync("f", 1)

@@ -1,4 +1,4 @@
-"""The simulated network delays, loses, repeats, reorders and cuts as told."""
+"""The simulated network delays, loses, duplicates, reorders and cuts as told."""
 
 from collections import Counter
 
@@ -16,7 +16,7 @@ def pair(options: NetworkOptions | None = None) -> World:
 
 
 def sent(world: World, count: int = 1000) -> list[int]:
-    """What b has received after a sent so many numbers."""
+    """Return what b has received after a has sent that many numbers."""
     for number in range(count):
         world.after(number * MILLISECOND, world.nodes["a"].core.ports.network.send, "b", number)
     world.run_until(world.now + count * MILLISECOND + 10 * SECOND)

@@ -1,4 +1,4 @@
-"""Simulated nodes: incarnations, fencing, pauses, and how a core's end is judged."""
+"""Simulated nodes: incarnations, fencing, pauses, and how the end of a core is judged."""
 
 from functools import partial
 from typing import Any
@@ -50,7 +50,8 @@ def test_timers_of_a_dead_incarnation_do_not_fire() -> None:
 
 
 def test_a_node_that_wakes_may_read_messages_after_all_that_was_due() -> None:
-    """Nothing says which its loop takes up first, what its kernel has kept for it or its own timers."""
+    """Nothing determines whether its loop first handles the messages that its kernel kept or its own
+    timers."""
     for is_reading_last, expected in ((False, ["message", "timer"]), (True, ["timer", "message"])):
         world = make_world()
         happened: list[str] = []
@@ -65,7 +66,8 @@ def test_a_node_that_wakes_may_read_messages_after_all_that_was_due() -> None:
 
 
 def test_a_heart_hears_while_the_loop_stands_and_not_while_the_process_is_paused() -> None:
-    """What came to a paused process is taken up by its loop, and passed to the heart by the core (R4)."""
+    """Messages to a paused process are handled by its loop later, and the core passes them to the heart
+    (R4)."""
     world = make_world()
     happened: list[str] = []
     node = world.add_node("a", partial(_Told, happened=happened))
@@ -86,7 +88,7 @@ def test_a_heart_hears_while_the_loop_stands_and_not_while_the_process_is_paused
 
 
 class _Told:
-    """A core that writes down what happens to it, and has a heart."""
+    """A core that records what happens to it, and has a heart."""
 
     def __init__(self, ports: NodePorts, happened: list[str]) -> None:
         self.timers = ports.timers(happened.append)

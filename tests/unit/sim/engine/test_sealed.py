@@ -1,4 +1,4 @@
-"""Sealed mode catches simulated code that reaches for the real world, and leaves everything as it was."""
+"""Sealed mode catches simulated code that accesses the real world, and restores everything afterwards."""
 
 import os
 import random
@@ -60,7 +60,7 @@ def test_each_way_out_is_open_again_afterwards(name: str) -> None:
 
 
 def test_a_function_imported_by_name_is_caught_too() -> None:
-    """Production code may say ``from time import monotonic_ns``; that name is guarded as well."""
+    """Production code may use ``from time import monotonic_ns``; that name is guarded as well."""
     module = ModuleType("holdfast.smuggler")
     module.__dict__["now"] = time.monotonic_ns
     sys.modules[module.__name__] = module
@@ -91,7 +91,7 @@ def test_a_core_that_reads_the_real_clock_is_a_violation() -> None:
 
 
 def test_other_threads_go_on() -> None:
-    """The seal is for the simulation's own thread."""
+    """The seal applies to the simulation's own thread only."""
     answers: list[int] = []
     asked, answered = threading.Event(), threading.Event()
 

@@ -1,4 +1,4 @@
-"""Simulated timers: where a run says so they fire a moment early, never before they were set."""
+"""Simulated timers: where the options say so they fire slightly early, never before they were set."""
 
 from itertools import pairwise
 
@@ -14,7 +14,7 @@ COUNT = 200
 
 
 def fired_at(delay_ns: int, *, early_ns: int, seed: int = 1) -> list[int]:
-    """When each of many timers fired that were set for *delay_ns* at the beginning."""
+    """Return when each of many timers fired that were set for *delay_ns* at the beginning."""
     world = make_world(seed=seed, timers_early_ns=early_ns)
     core = probe(world, clock=ClockOptions()).core
     for _ in range(COUNT):
@@ -24,7 +24,7 @@ def fired_at(delay_ns: int, *, early_ns: int, seed: int = 1) -> list[int]:
 
 
 def test_they_are_exact_unless_the_run_says_otherwise() -> None:
-    """A failure kept before timers could be early goes on meaning the same run."""
+    """A failure kept before timers could be early still means the same run."""
     assert Options(scenario="register", seed=1).timers_early_ns == 0
     assert fired_at(20 * MILLISECOND, early_ns=0) == [20 * MILLISECOND] * COUNT
 
@@ -46,7 +46,7 @@ def test_none_fires_before_it_was_set_and_a_short_one_takes_a_turn_of_the_loop()
 
 
 def test_who_sets_one_again_for_what_is_left_gets_there_in_a_few_turns() -> None:
-    """Early timers must not make a core that does as it should run in a circle."""
+    """Early timers must not put a correct core into an endless loop."""
     world = make_world(timers_early_ns=TIMERS_EARLY_NS)
     node = probe(world, clock=ClockOptions())
     core = node.core
@@ -66,7 +66,7 @@ def test_who_sets_one_again_for_what_is_left_gets_there_in_a_few_turns() -> None
 
 
 def test_a_machine_that_slept_owes_its_timers_no_more_than_before() -> None:
-    """They do not count the sleep, and are early after it by what was drawn when they were set."""
+    """Timers do not count the sleep, and are early after it by what was drawn when they were set."""
     world = make_world(timers_early_ns=TIMERS_EARLY_NS)
     node = probe(world, clock=ClockOptions())
     node.core.timers.set(20 * MILLISECOND, "tick")
@@ -81,7 +81,7 @@ def test_a_machine_that_slept_owes_its_timers_no_more_than_before() -> None:
 
 
 def test_seeds_draw_both_kinds_of_loops() -> None:
-    """uvloop's timers are early, those of asyncio's own loop are not."""
+    """Timers of uvloop are early, those of asyncio's own loop are not."""
     drawn = {expand("register", seed).timers_early_ns for seed in range(30)}
     assert drawn == {0, TIMERS_EARLY_NS}
 

@@ -1,4 +1,4 @@
-"""SQLite on the simulated disk: survives what a disk survives, and never reaches a dead process's disk."""
+"""SQLite on the simulated disk: it survives what a disk survives, and never reaches a dead process's disk."""
 
 import gc
 import random
@@ -49,7 +49,7 @@ class Machine:
 
 
 def put_until_crash(machine: Machine, first: int) -> int:
-    """Put growing numbers until the process crashes inside; the last number that was acknowledged."""
+    """Put growing numbers until the process crashes; return the last number that was acknowledged."""
     number = first
     with pytest.raises(Crash):
         while True:
@@ -76,7 +76,8 @@ def test_what_was_committed_survives_a_crash_at_any_write(seed: int, power: bool
 
 
 def test_what_was_read_after_a_kill_survives_a_power_cut() -> None:
-    """A killed process may leave unsynced frames that its successor sees: it syncs them before it answers."""
+    """A killed process may leave unsynced frames that its successor sees; the successor syncs them before it
+    answers."""
     for seed in range(30):
         machine = Machine(seed)
         machine.put(0)
@@ -90,7 +91,7 @@ def test_what_was_read_after_a_kill_survives_a_power_cut() -> None:
 
 
 def test_what_was_read_after_a_failed_sync_survives_a_power_cut() -> None:
-    """The next process may be shown what the failed sync has lost: it writes it again before it answers."""
+    """The next process may see what the failed sync has lost; it writes that again before it answers."""
     for seed in range(60):
         machine = Machine(seed)
         for number in range(5):
@@ -107,7 +108,7 @@ def test_what_was_read_after_a_failed_sync_survives_a_power_cut() -> None:
 
 
 def test_a_wal_whose_maker_was_killed_keeps_its_commits() -> None:
-    """The name of a WAL is durable before anything in it is acknowledged, whoever made it (D3)."""
+    """The name of a WAL is durable before anything in it is acknowledged, whichever process made it (D3)."""
     for operations in range(1, 25):
         for seed in range(4):
             machine = Machine(seed)
@@ -124,7 +125,7 @@ def test_a_wal_whose_maker_was_killed_keeps_its_commits() -> None:
 
 
 def test_a_disk_that_lies_about_syncs_loses_commits() -> None:
-    """The proof that the tests above can fail."""
+    """This proves that the tests above can fail."""
     lost = 0
     for seed in range(30):
         machine = Machine(seed)
@@ -156,7 +157,7 @@ def test_closing_a_dead_connection_does_not_touch_the_disk() -> None:
 
 @pytest.mark.parametrize("fault", ["failing_syncs", "failing_writes", "failing_reads", "bytes_max"])
 def test_every_error_of_the_disk_ends_the_store(fault: str) -> None:
-    """A6: it is reported once, and nothing is answered after it."""
+    """A6: the error is reported once, and nothing is answered after it."""
     machine = Machine(2)
     machine.put(1)
     machine.store.close()
@@ -173,7 +174,7 @@ def test_every_error_of_the_disk_ends_the_store(fault: str) -> None:
 
 
 def test_the_same_seed_writes_the_same_bytes() -> None:
-    """Also SQLite's own randomness comes from the seed, whatever ran before in this process."""
+    """SQLite's own randomness comes from the seed too, whatever ran before in this process."""
 
     def run(seed: int) -> dict[str, bytes]:
         machine = Machine(seed)

@@ -1,4 +1,4 @@
-"""The world: events in order, streams by name, and a run that ends when it must."""
+"""The world: events in order, random streams by name, and a run that ends when it must."""
 
 import pytest
 from sim_world import make_world, probe
@@ -33,7 +33,7 @@ def test_streams_are_independent_of_each_other_and_differ_by_name_and_seed() -> 
 
 
 def test_the_streams_stay_what_they_are() -> None:
-    """Kept failures mean the same run for ever only if a name and a seed always give the same numbers."""
+    """Kept failures always mean the same run only if a name and a seed always give the same numbers."""
     assert make_world(seed=17).rng("network").randrange(10**9) == 814_303_020
 
 
@@ -78,7 +78,8 @@ def test_names_are_unique() -> None:
 
 
 def test_an_exception_of_the_scenario_itself_is_a_finding() -> None:
-    """A mistake in a checker must show as a failing seed that can be replayed, not end the whole range."""
+    """A mistake in a checker must show as a failing seed that can be replayed, and not end the whole
+    range."""
 
     def finish(scenario: Scenario, world: World) -> None:
         raise ZeroDivisionError

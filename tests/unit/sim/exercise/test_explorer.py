@@ -91,7 +91,7 @@ class Job:
 
 
 class Scheduler:
-    """The mistake shows only after a job was put off."""
+    """A class whose mistake shows only after a job was put off."""
 
     jobs: dict[str, Job]
 
@@ -126,7 +126,7 @@ def test_the_same_seed_finds_the_same() -> None:
 
 
 class Well:
-    """Does one of everything, and nothing wrong."""
+    """A class that uses one of everything, and does nothing wrong."""
 
     rows: dict[str, tuple[int, Colour]]
     jobs: list[Job]
@@ -161,7 +161,7 @@ def test_nothing_is_found_in_a_class_that_is_well() -> None:
 
 
 class Sharing:
-    """Two attributes are one list: when they come back they are two."""
+    """A class with two attributes that are one list: when read back they are two."""
 
     def __init__(self) -> None:
         self.all: list[int] = []
@@ -182,7 +182,7 @@ class Guessing:
 
 
 class Remembering:
-    """What it holds belongs to the class."""
+    """A class whose state belongs to the class instead of the object."""
 
     shared: list[int] = []  # noqa: RUF012  # the mistake
 
@@ -202,7 +202,7 @@ class Asking:
 
 
 class Losing:
-    """``set_state`` forgets what was removed."""
+    """A class whose ``set_state`` forgets what was removed."""
 
     def __init__(self) -> None:
         self.held: list[int] = []

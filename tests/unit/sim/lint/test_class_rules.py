@@ -1,4 +1,4 @@
-"""What ``holdfast check`` says of a class: every line at fault, and what to write instead."""
+"""What ``holdfast check`` says about a class: every wrong line, and what to write instead."""
 
 import subprocess
 import sys

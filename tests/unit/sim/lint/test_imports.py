@@ -1,4 +1,4 @@
-"""The lint of simulated modules: each kind of leak is caught by a probe, and harmless code passes."""
+"""The lint of simulated modules: each kind of leak is caught in a sample, and harmless code passes."""
 
 from pathlib import Path
 from textwrap import dedent
@@ -129,7 +129,7 @@ def test_an_excuse_needs_a_reason() -> None:
 
 
 def test_modules_are_fenced_unless_listed() -> None:
-    """A new module is a core until someone says otherwise."""
+    """A new module counts as a core until someone decides otherwise."""
     assert is_simulated("model/ids.py")
     assert is_simulated("storage/something_new.py")
     assert is_simulated("node/heartbeats.py")
@@ -139,7 +139,7 @@ def test_modules_are_fenced_unless_listed() -> None:
 
 
 def test_a_tree_is_read_module_by_module(tmp_path: Path) -> None:
-    """Leaks of a tree come with their paths; listed modules are left alone."""
+    """Leaks in a tree are reported with their paths; listed modules are skipped."""
     for name in ("storage/log.py", "storage/disk.py"):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)

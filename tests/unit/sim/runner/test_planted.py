@@ -1,4 +1,4 @@
-"""Planted bugs: the way to plant is loud about what is not there, and leaves no trace."""
+"""Planted bugs: planting fails when the attribute does not exist, and is undone completely."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def test_there_must_be_something_to_break() -> None:
 
 
 def test_every_planted_bug_can_be_planted_and_names_what_exists() -> None:
-    """A renamed method or scenario must show here, not as a bug that is never found."""
+    """A renamed method or scenario must fail here, and not show as a bug that is never found."""
     bugs = planted_bugs() + planted_bugs("register")
     assert len({bug.name for bug in bugs}) == len(bugs)
     for bug in bugs:

@@ -1,4 +1,4 @@
-"""Schedules: drawn from the seed alone, varied by seed, within the bounds of the scenario."""
+"""Schedules: drawn from the seed alone, different for different seeds, within the bounds of the scenario."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ SEEDS = range(200)
 
 
 class Strict(Scenario):
-    """Takes a few kinds, rot on one node at most, and one power cut of all."""
+    """A scenario that takes a few kinds, with rot on one node at most, and one power cut of all."""
 
     name = "strict"
     nodes = ("a", "b", "c")
@@ -45,7 +45,7 @@ def test_a_seed_always_expands_to_the_same_run() -> None:
 
 
 def test_every_kind_is_drawn_and_mixes_differ() -> None:
-    """A swarm: over the seeds all kinds come, and many different subsets of them."""
+    """In a swarm all kinds occur over the seeds, in many different subsets."""
     subsets = [frozenset(event.kind for event in events) for events in schedules()]
     assert frozenset().union(*subsets) == {*Strict.kinds, "knock"}
     assert len(set(subsets)) > 10
@@ -87,7 +87,7 @@ def test_a_narrow_profile_draws_only_its_kinds(profile: str) -> None:
 
 @pytest.mark.parametrize("profile", sorted(AIMED))
 def test_an_aimed_profile_draws_all_its_kinds_where_they_are_and_is_drawn_by_name_only(profile: str) -> None:
-    """So the schedules of the default stay what they are when one is added."""
+    """So the schedules of the default profile do not change when a profile is added."""
     wanted = set(AIMED[profile].kinds)
     whole = [name for name in scenario_names() if wanted <= set(kinds_of(scenario_class(name)))]
     assert whole

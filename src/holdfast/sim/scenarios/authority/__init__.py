@@ -1,1 +1,1 @@
-"""The embedded authority under every fault it claims to survive, with hosts that live by it."""
+"""The embedded authority under every fault it claims to survive, with hosts that depend on it."""

@@ -56,7 +56,7 @@ def _prepare_without_sync(db: apsw.Connection) -> None:
 
 
 def _commit_in_spite_of_errors(store: SqliteStore) -> None:
-    """Roll back what could not be committed, and go on."""
+    """Rolls back what could not be committed, and continues."""
     try:
         _commit(store)
     except apsw.Error:
@@ -65,7 +65,7 @@ def _commit_in_spite_of_errors(store: SqliteStore) -> None:
 
 
 def _apply_without_commit(store: SqliteStore, requests: Sequence[Request], now_ns: int) -> list[Result]:
-    """The commit comes with the next tick: fewer syncs, faster answers."""
+    """Commits only with the next tick: fewer syncs, faster answers."""
     return [store._judge(request, now_ns) for request in requests]
 
 
@@ -100,7 +100,7 @@ def _restored_with_old_floors(
 
 
 def _give_up_as_refused(core: AuthorityClient) -> None:
-    """After the deadline, say what the impatient conclude: it has not happened."""
+    """Reports an unanswered change as refused after the deadline, as if it had not happened."""
     told = core._on_authority
     pending = (*core._sent.values(), *core._unsent)
     compares = {each.token: len(each.request.compares) for each in pending if isinstance(each.request, Txn)}
@@ -132,7 +132,7 @@ def changing(
     *,
     only: Callable[[Sequence[Change]], bool] = lambda changes: True,
 ) -> Callable[..., Recipe[Any]]:
-    """The step of all recipes, forgetting some of what it compares or changes."""
+    """Make a version of the step of all recipes that leaves out some of its comparisons or changes."""
 
     def broken(compares: Sequence[Compare], changes: Sequence[Change], *, nonce: Nonce) -> Recipe[Any]:
         if only(changes):

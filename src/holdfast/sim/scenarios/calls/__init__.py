@@ -1,2 +1,1 @@
-"""Clients on the production core call a group whose primary moves, whose members die and whose links
-break."""
+"""Clients on the production core call a group whose primary moves and whose members and links fail."""

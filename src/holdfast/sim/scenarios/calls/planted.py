@@ -1,4 +1,4 @@
-"""Bugs of a client: each breaks one rule by which a call ends once, and as it went."""
+"""Bugs planted in the client: each breaks one rule by which every call ends once, with its true outcome."""
 
 import msgspec
 
@@ -26,13 +26,13 @@ _on_replies = Requests._on_replies
 
 
 def _renumber(invocations: Requests, request: PendingRequest) -> None:
-    """Send it again as another request."""
+    """Sends the request again under a new number."""
     invocations._awaited.pop(request.number)
     number = invocations._numbering.next_number
     invocations._numbering.next_number += 1
     request.call = msgspec.structs.replace(request.call, number=number)
     invocations._awaited[request.number] = request
-    request.handle.number = request.number  # type: ignore[attr-defined]  # so that only the group can tell
+    request.handle.number = request.number  # type: ignore[attr-defined]  # so that only the group can notice
 
 
 def _wait_again_renumbered(invocations: Requests, request: PendingRequest) -> None:
@@ -49,7 +49,7 @@ def _begin_under_a_used_number(invocations: Requests, request: PendingRequest) -
 
 
 def _lose_for_certain(invocations: Requests, host: HostId, failure: Failure) -> None:
-    """What was lost is taken for not executed."""
+    """Takes requests that were lost for requests that were not executed."""
     lost = [request for request in invocations._awaited.values() if request.flight is not None]
     _lose(invocations, host, failure)
     for request in lost:
@@ -57,12 +57,12 @@ def _lose_for_certain(invocations: Requests, host: HostId, failure: Failure) -> 
 
 
 def _repeat_what_raised(invocations: Requests, host: HostId, replies: Replies) -> None:
-    """An exception is an outcome: the method has run."""
+    """Repeats a call that raised an exception, although the method has run."""
     numbers, outcomes = [], []
     for number, outcome in zip(replies.numbers, replies.outcomes, strict=True):
         request = invocations._awaited.get(number)
         if request is not None and request.is_plain and isinstance(decode_outcome(outcome), Raised):
-            request.is_plain = False  # once will do
+            request.is_plain = False  # once is enough
             _renumber(invocations, request)
             invocations._outbox.add(request)
             invocations._ask_flush()
@@ -94,7 +94,7 @@ def _take_any_reference(addresses: Targets, reference: Reference) -> bool:
 
 
 def _send_all(lane: OrderedLane, bytes_max: int, time_s: int) -> list[PendingRequest]:
-    """Do not wait for the frame before."""
+    """Sends the next frame without waiting for the one before."""
     frame = next(frames_of(lane._queue, bytes_max), [])
     lane._queue = lane._queue[len(frame) :]
     lane._under_way |= {request.number: request for request in frame}

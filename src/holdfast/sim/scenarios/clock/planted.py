@@ -100,7 +100,7 @@ def _store_without_directory_sync(store: FutureStore, ok: bool) -> None:
         store._fail("the sync failed")
         return
     store._disk.rename(NEW_FILE, CLOCK_FILE)
-    # Any sync that is answered: here of the file, whose new name is not on the disk yet.
+    # Any completed sync is accepted: this one is of the file, whose new name is not on the disk yet.
     store._disk.sync(CLOCK_FILE, ("clock", "directory", store._number))
 
 

@@ -37,7 +37,7 @@ _set_status = set_transaction_status
 
 
 def _tell_first(coordinator: Coordinator, host: HostId, update: Update) -> None:
-    """Everybody hears the decision, and then it is posted."""
+    """Tells all participants the decision before it is posted."""
     is_last = list(update.missing) == [host] and update.decision is None
     if is_last:
         for each in update.participants:
@@ -46,7 +46,7 @@ def _tell_first(coordinator: Coordinator, host: HostId, update: Update) -> None:
 
 
 def _accept_first(coordinator: Coordinator, host: HostId, update: Update) -> None:
-    """Clients are told when all have accepted, before the decision is posted."""
+    """Answers clients when all participants have accepted, before the decision is posted."""
     is_last = list(update.missing) == [host] and update.decision is None
     if is_last:
         tells, update.tells = update.tells, []
@@ -57,7 +57,7 @@ def _accept_first(coordinator: Coordinator, host: HostId, update: Update) -> Non
 
 
 def _fail_in_doubt(coordinator: Coordinator, update: Update, status: Status, why: str = "") -> None:
-    """A commit without an answer is taken for one that was not made."""
+    """Treats a commit without an answer as one that was not made."""
     update.decision = status
     if status is Status.ROLLBACK:
         _decide(coordinator, update, status, why)
@@ -75,12 +75,12 @@ def _fail_in_doubt(coordinator: Coordinator, update: Update, status: Status, why
 
 
 def _commit_without_all(coordinator: Coordinator, update: Update, status: Status, why: str = "") -> None:
-    """Whoever has not accepted in time will catch up."""
+    """Commits although some participants have not accepted in time, expecting that they will catch up."""
     _decide(coordinator, update, Status.COMMIT, why)
 
 
 def _close_with_failures(coordinator: Coordinator) -> None:
-    """Whatever is under way when the role ends has failed."""
+    """Reports whatever is in progress when the role ends as failed."""
     update = coordinator._update
     if update is not None:
         update.tell_failed(Rejected("it no longer coordinates"))
@@ -91,7 +91,7 @@ def _close_with_failures(coordinator: Coordinator) -> None:
 
 
 def _keep_unsynced(replica: ContextReplica, asked: Prepare) -> None:
-    """Accepted as soon as it is read."""
+    """Accepts an update as soon as it is read."""
     replica._send(Prepared(replica.term, asked.cas))
     _keep(replica, asked)
 
@@ -107,7 +107,7 @@ def _make_of_anything(replica: ContextReplica, asked: Prepare) -> Context | None
 
 
 def _prepare_over_holes(replica: ContextReplica, asked: Prepare) -> None:
-    """The changes are made to whatever is here."""
+    """Applies the changes to whatever context the replica has."""
     archive = replica.me.archive
     if archive.log is not None and archive.log.cas == asked.cas:
         replica._send(Prepared(replica.term, asked.cas))
@@ -120,7 +120,7 @@ def _prepare_over_holes(replica: ContextReplica, asked: Prepare) -> None:
 
 
 def _skip_holes(replica: ContextReplica, cas: int) -> None:
-    """Updates that were missed are not missed."""
+    """Ignores updates that the replica has missed."""
 
 
 # --- bootstrap and elections
@@ -145,13 +145,13 @@ def _elect_anybody(standing: Standing, member: Any) -> bool:
 
 
 def _prepare_unkept(coordinator: Coordinator, update: Update, transaction: Transaction) -> None:
-    """Its own log may come later."""
+    """Counts itself as accepted before its own log is durable."""
     _prepare(coordinator, update, transaction)
     coordinator._accepted(coordinator.me.host, update)
 
 
 def _ignore_log(bootstrap: Bootstrap, standing: Standing, left: Any) -> None:
-    """What is left over is left to whoever coordinates."""
+    """Leaves an undecided update to whoever coordinates next."""
     mine = standing.member(bootstrap.me.host)
     if mine is None or mine.value.incarnation != bootstrap.me.incarnation:
         bootstrap._join(standing)
@@ -160,13 +160,13 @@ def _ignore_log(bootstrap: Bootstrap, standing: Standing, left: Any) -> None:
 
 
 def _coordinates_again(standing: Standing) -> Seen[Member] | None:
-    """Whoever was elected, as whichever process."""
+    """Takes any process of the elected host for the coordinator that was elected."""
     elected = None if standing.term.value is None else standing.term.value.coordinator
     return None if elected is None else standing.member(elected.host)
 
 
 def _follow_at_once(manager: Manager, term: Term) -> None:
-    """A replica that hears of a new term goes on following."""
+    """Lets a replica that hears of a new term continue to follow without bootstrap."""
     if isinstance(manager._tenure, ContextReplica):
         manager._follow(term, manager._tenure.coordinator)
     else:
@@ -174,13 +174,13 @@ def _follow_at_once(manager: Manager, term: Term) -> None:
 
 
 def _is_silent_for_ever(manager: Manager, host: HostId, term: Term) -> bool:
-    """Whoever was silent is not believed to live, however often it is elected."""
+    """Never again believes a host to be alive that was silent once, however often it is elected."""
     return host in manager._silent
 
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Nobody but the coordinator takes part, and that is enough."""
+    """Lets the coordinator commit alone."""
     with (
         replacing(coordinator_module, "chosen", lambda standing, host, without, wanted: [host]),
         replacing(coordinator_module, "are_too_few", lambda standing, members: False),
@@ -194,7 +194,7 @@ def _any_manager(standing: Standing, host: HostId) -> bool:
 
 
 def _cas_after_committed(standing: Standing) -> int:
-    """A number that was rolled back is free again."""
+    """Reuses the number of an update that was rolled back."""
     return max(standing.committed_cas, standing.floors.cas) + 1
 
 

@@ -1,1 +1,1 @@
-"""Applications that change under their groups: versions rolled forward and back, under faults (E7)."""
+"""Applications that change while their groups run: versions rolled forward and back, under faults (E7)."""

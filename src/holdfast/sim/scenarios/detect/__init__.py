@@ -1,1 +1,1 @@
-"""Detectors under load: healthy hosts are not taken for gone, and sick members are found and get well."""
+"""Fault detectors under load: healthy hosts are not suspected, and sick members are found and recover."""

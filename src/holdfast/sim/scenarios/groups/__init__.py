@@ -1,1 +1,1 @@
-"""Groups of every style on the production cores, called by production clients, under every fault."""
+"""Groups of every style on the production host, called by production clients, under every fault."""

@@ -1,4 +1,4 @@
-"""The connections of whoever calls groups: a client, or a host on behalf of its groups."""
+"""The connections of a caller of groups: a client, or a host on behalf of its groups."""
 
 from collections.abc import Callable, Iterable
 
@@ -11,9 +11,9 @@ from holdfast.sim.engine.node import NodePorts
 
 
 class Connections:
-    """One to every host of those named, made anew when it ends; heartbeats give up the silent.
+    """One connection to each named host; it is reopened when it ends, and heartbeats give up silent hosts.
 
-    The Network port of :mod:`holdfast.calling`, and the Callees of :mod:`holdfast.groups`.
+    This is the Network port of :mod:`holdfast.calling`, and the Callees of :mod:`holdfast.groups`.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Connections:
         return list(self._connected)
 
     def keep(self, addresses: Iterable[str]) -> None:
-        """Be connected to these, and to no others."""
+        """Keep connections to these addresses only."""
         self._connector.keep(tuple(dict.fromkeys(each.partition(":")[0] for each in addresses)))
 
     def send(self, peer: str, message: object) -> None:

@@ -1,1 +1,1 @@
-"""Hosts that keep a log, checkpoints and an identity on a disk that does everything disks do."""
+"""Hosts with a log, checkpoints and a store identity, on a disk that fails in every known way."""

@@ -1,6 +1,6 @@
 """Bugs planted in the log, its recovery, the checkpoints and the store's identity.
 
-Each stands for a mistake that real logs have made; the rule it breaks is the protocol's.
+Each is a mistake that real logs have made, and breaks a rule of the protocol.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -39,7 +39,7 @@ _write = Writer._write
 
 
 def _cover_what_came_later(writer: Writer, appended: int, end: Place) -> None:
-    """Report everything gathered while the sync ran."""
+    """Reports as durable everything gathered while the sync ran."""
     _on_batch(writer, writer.gathering.appended, end)
 
 
@@ -47,13 +47,13 @@ _on_batch = Writer._on_batch
 
 
 def _write_out_of_turn(syncs: Syncs, name: str, offset: int, data: bytes, then: Callable[[], None]) -> None:
-    """Write a batch at once, though it says that the log is synced up to it."""
+    """Writes a batch at once, although the batch claims that the log is synced up to it."""
     syncs._disk.write_at(name, offset, data)
     syncs.after([name], then)
 
 
 def _forget_names(writer: Writer, number: int, then: Callable[[], None]) -> None:
-    """Make a file without syncing its directory."""
+    """Creates a file without syncing its directory."""
     name = file_name(number)
     writer.files.append(number)
     writer._disk.allocate(name, writer._config.file_bytes)
@@ -63,11 +63,11 @@ def _forget_names(writer: Writer, number: int, then: Callable[[], None]) -> None
 
 
 def _trust_what_is_seen(writer: Writer, file: int, start: int, end: int) -> None:
-    """Take what the system shows after a restart for what is on the disk."""
+    """Takes what the operating system shows after a restart for what is on the disk."""
 
 
 def _remove_at_once(writer: Writer, then: Callable[[], None]) -> None:
-    """Remove the next file before this one is gone for good."""
+    """Removes the next file before the removal of this one is durable."""
     file = writer.files.pop(0)
     del writer._ready[file]
     writer._disk.remove(file_name(file))
@@ -75,13 +75,13 @@ def _remove_at_once(writer: Writer, then: Callable[[], None]) -> None:
 
 
 def _go_on_when_full(writer: Writer, work: Callable[[], None]) -> None:
-    """Take a full disk for a passing trouble: drop what did not fit and go on."""
+    """Treats a full disk as a temporary problem: drops what did not fit and continues."""
     with suppress(NoSpace):
         work()
 
 
 def _retry(syncs: Syncs, token: Token, ok: bool) -> bool:
-    """Ask again when a sync has failed."""
+    """Repeats a sync that has failed."""
     if not ok and isinstance(token, tuple) and token[0] == syncs._owner and "directory" not in token[2]:
         syncs._disk.sync(token[2], token)
         return True
@@ -99,19 +99,19 @@ def _take_any_record(tail: object, record: object) -> bool:
 
 
 def _cut_damage(scan: Scan, spot: Place) -> None:
-    """Cut the log at the first bad spot, whatever lies behind it."""
+    """Cuts the log at the first bad spot, whatever follows it."""
     scan._found.end = spot
     scan._found.blank = scan._remains(spot)
     scan._found.is_doubtful = True
 
 
 def _see_no_remains(scan: Scan, spot: Place) -> dict[int, tuple[int, int]]:
-    """Take a torn last batch for the end of the log."""
+    """Takes a torn last batch for the end of the log."""
     return {}
 
 
 def _believe_part_of_a_copy(replay: Replay, group: GroupId) -> None:
-    """Let a copy take the place of the older records before all of it has come by."""
+    """Lets a copy replace the older records before all of the copy has been read."""
     copy, count = replay._copies[group]
     if copy.records == count:
         del replay._copies[group]
@@ -119,7 +119,7 @@ def _believe_part_of_a_copy(replay: Replay, group: GroupId) -> None:
 
 
 def _need_nothing(holds: Holds, file: int) -> bool:
-    """Prune files that some group still needs, instead of copying its records forward."""
+    """Prunes files that some group still needs, instead of copying its records forward."""
     return True
 
 
@@ -127,14 +127,14 @@ def _need_nothing(holds: Holds, file: int) -> bool:
 
 
 def _rename_unsynced(writer: CheckpointWriter, done: Checkpoint, then: Callable[[Checkpoint], None]) -> None:
-    """Count a checkpoint whose name may not survive."""
+    """Counts a checkpoint whose name may not survive a power cut."""
     writer._disk.rename(writer._name, done.name)
     then(done)
 
 
 def _finish_unsynced(writer: CheckpointWriter, then: Callable[[Checkpoint], None]) -> None:
-    """Rename before the content is synced."""
-    syncs, writer._syncs = writer._syncs, _NoSyncs(writer._syncs)  # type: ignore[assignment]  # half a Syncs
+    """Renames the checkpoint before its content is synced."""
+    syncs, writer._syncs = writer._syncs, _NoSyncs(writer._syncs)  # type: ignore[assignment]  # has only what is used
     _finish(writer, then)
     writer._syncs = syncs
 
@@ -154,7 +154,7 @@ _finish = CheckpointWriter.finish
 
 @contextmanager
 def _trust_checkpoints() -> Iterator[None]:
-    """Believe what a checkpoint holds without looking at the hashes."""
+    """Trusts the content of a checkpoint without checking the hashes."""
 
     def read_chunk(disk: Readable, found: Checkpoint, number: int) -> bytes:
         return checkpoint._framed_chunk(disk, found, number)[1]
@@ -172,14 +172,14 @@ def _trust_checkpoints() -> Iterator[None]:
 def _ignore_numbers(
     store: Store | None, host: HostId, recorded: tuple[Opening, Nonce] | None
 ) -> Ours | Stranger:
-    """Believe any disk that names this host."""
+    """Accepts any disk that names this host."""
     if store is None or store.host != host:
         return Stranger("no store of this host")
     return Ours(store)
 
 
 def _raise_whatever_is_held(running: host.Host) -> None:
-    """The authority's part for the bug above: it raises the number of whoever asks."""
+    """The authority's side of the bug above: it raises the number of any store that asks."""
     store = running._store()
     assert store.intent is not None
     running.account.openings[store.store] = (Opening(store.opening + 1), store.intent)
@@ -196,7 +196,7 @@ def _number_nothing() -> Iterator[None]:
 
 
 def _keep_intent_in_memory(identity: StoreIdentity, nonce: Nonce, then: Callable[[], None]) -> None:
-    """Raise the number at the authority before the intent is on the disk."""
+    """Raises the number at the authority before the intent is on the disk."""
     assert identity.store is not None
     identity.store = msgspec.structs.replace(identity.store, intent=nonce)
     then()

@@ -1,1 +1,1 @@
-"""The replication manager at work, at every host at once, on groups that are called all the time."""
+"""The replication manager, running on every host at once, on groups that are called all the time."""

@@ -1,11 +1,11 @@
-"""Bugs planted in the simulator's own test, by which shrinking and replaying are tested."""
+"""Bugs planted in the simulator's own test; they serve to test shrinking and replaying."""
 
 from holdfast.sim.runner.planted import Planted, replacing
 from holdfast.sim.scenarios.register.scenario import Add, Added, Server, record
 
 
 def _acknowledge_early(server: Server, client: str, message: Add) -> None:
-    """Acknowledge before the sync."""
+    """Acknowledges before the sync."""
     if not server.is_ready:
         return
     if message.number not in server.numbers:

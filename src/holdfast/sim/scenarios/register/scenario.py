@@ -1,7 +1,7 @@
 """The simulator's own test: servers that each keep a list of numbers on disk, and a client for each.
 
-A server acknowledges a number once it is synced. Rules: an acknowledged number is never lost, a number
-is kept at most once, and after healing every client gets on.
+A server acknowledges a number once it is synced. Rules: an acknowledged number is never lost, a number is
+kept at most once, and after healing every client makes progress.
 """
 
 from functools import partial
@@ -34,7 +34,10 @@ class Added(Struct, frozen=True):
 
 
 class Server:
-    """Keeps numbers in a file of checked records; rewrites it at each start, so that all of it is synced."""
+    """Keeps numbers in a file of checksummed records.
+
+    It rewrites the file at each start, so that all of it is synced.
+    """
 
     def __init__(self, ports: NodePorts) -> None:
         self._ports = ports
@@ -51,7 +54,7 @@ class Server:
         if message.number not in self.numbers:
             self._disk.append(FILE, record(message.number))
             self.numbers.append(message.number)
-        # Also for a repetition: the first copy may not be synced yet.
+        # A repetition needs this too: the first copy may not be synced yet.
         self._last_token = token = self._last_token + 1
         self._waiting[token] = (client, message.number)
         self._disk.sync(FILE, token)
@@ -82,7 +85,7 @@ class Server:
 
 
 class Client:
-    """Adds one number after the other, each until it is acknowledged."""
+    """Adds one number after the other, repeating each until it is acknowledged."""
 
     def __init__(self, ports: NodePorts, server: str, world: World) -> None:
         self._ports = ports
@@ -158,7 +161,7 @@ def record(number: int) -> bytes:
 
 
 def parse(data: bytes) -> list[int]:
-    """The numbers up to the first record that is not whole."""
+    """Return the numbers up to the first incomplete record."""
     numbers = []
     for offset in range(0, len(data) - RECORD.size + 1, RECORD.size):
         number, checksum = RECORD.unpack_from(data, offset)
